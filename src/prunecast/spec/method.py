@@ -1,0 +1,46 @@
+"""The method: which weights go (score), how many (schedule), and how the rest is retrained."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from prunecast.spec.check import require, require_one_of
+
+Score = Literal["magnitude", "layerwise-magnitude", "random", "none", "synflow"]
+Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
+
+SCORES: tuple[Score, ...] = ("magnitude", "layerwise-magnitude", "random", "none", "synflow")
+RETRAININGS: tuple[Retraining, ...] = ("weight-rewinding", "rate-rewinding", "fine-tuning", "from-start")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """A pruning method, as score × schedule × retraining."""
+
+    name: str
+    """What the table calls this method; it does not change the numbers."""
+    score: Score = "magnitude"
+    """Weights with the lowest score are pruned first; `none` prunes nothing and only retrains."""
+    fraction: float = 0.2
+    """The share of the surviving weights pruned at every level."""
+    retraining: Retraining = "weight-rewinding"
+    """Where each level starts: at rewound weights, at the last weights, or (SynFlow) at the beginning."""
+    substeps: int = 100
+    """SynFlow only: the number of prunings between the full network and a level's density."""
+
+    def __post_init__(self) -> None:
+        """Refuse a method that cannot be carried out."""
+        place = f"Method {self.name!r}:"
+        require_one_of(f"{place} score", self.score, SCORES)
+        require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
+        require(0 < self.fraction < 1, f"{place} fraction is {self.fraction}; give a number between 0 and 1.")
+        require(self.substeps > 0, f"{place} substeps is {self.substeps}; give a positive number.")
+        require(
+            self.before_training == (self.score == "synflow"),
+            f"{place} score synflow and retraining from-start belong together, because SynFlow prunes "
+            "before training; for magnitudes give the recipe rewind = 0 instead.",
+        )
+
+    @property
+    def before_training(self) -> bool:
+        """Whether each level prunes the untrained network anew, independently of the other levels."""
+        return self.retraining == "from-start"

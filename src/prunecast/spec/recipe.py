@@ -1,0 +1,118 @@
+"""The recipe: everything about one training except the network and the data."""
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from prunecast.spec.check import require, require_known_keys, require_number, require_one_of
+
+Optimizer = Literal["sgd", "adam"]
+Precision = Literal["fp32", "tf32", "bf16"]
+Augmentation = Literal["flip-shift", "resized-crop", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One way of training; `drops`, `warmup` and `rewind` are positions on the scale of `epochs`."""
+
+    name: str
+    """What the table calls this recipe; it does not change the numbers."""
+    epochs: float
+    """Length of the training in passes over the examples."""
+    learning_rate: float
+    """The peak learning rate."""
+    batch_size: int
+    """Examples a step; all of them where there are fewer."""
+    drops: tuple[float, ...] = ()
+    """Epochs at which the learning rate is multiplied by `drop_factor`."""
+    rewind: float = 0.0
+    """The epoch to which weights or learning rate are rewound before retraining."""
+    warmup: float = 0.0
+    """Epochs over which the learning rate rises linearly from zero."""
+    drop_factor: float = 0.1
+    """What a drop multiplies the learning rate by."""
+    optimizer: Optimizer = "sgd"
+    """sgd (with momentum) or adam."""
+    momentum: float = 0.9
+    """Momentum of SGD; the decay of Adam's first moment."""
+    second_momentum: float = 0.999
+    """The decay of Adam's second moment."""
+    weight_decay: float = 1e-4
+    """Added to the gradient of every parameter times the parameter."""
+    augmentation: Augmentation = "none"
+    """flip-shift, resized-crop or none."""
+    precision: Precision = "fp32"
+    """fp32, tf32, or bf16 (autocast, parameters stay float32)."""
+    steps: int | None = None
+    """A fixed number of steps instead of `epochs`; drops, warm-up and rewind point keep their shares."""
+    validation_examples: int = 0
+    """Training examples held out for `validation_error`; the subsample is drawn from the rest."""
+    checkpoint_steps: int = 4000
+    """Steps between the checkpoints inside a level; it does not change the numbers."""
+
+    def __post_init__(self) -> None:
+        """Refuse a recipe that cannot be trained."""
+        place = f"Recipe {self.name!r}:"
+        require_one_of(f"{place} optimizer", self.optimizer, ("sgd", "adam"))
+        require_one_of(f"{place} precision", self.precision, ("fp32", "tf32", "bf16"))
+        require_one_of(f"{place} augmentation", self.augmentation, ("flip-shift", "resized-crop", "none"))
+        self._check_types(place)
+        for field in ("epochs", "learning_rate", "batch_size", "checkpoint_steps", "drop_factor"):
+            value = getattr(self, field)
+            require(value > 0, f"{place} {field} is {value}; give a positive number.")
+        for field in ("momentum", "second_momentum"):
+            value = getattr(self, field)
+            require(0 <= value < 1, f"{place} {field} is {value}; give a number from 0 to below 1.")
+        require(self.weight_decay >= 0, f"{place} weight_decay is {self.weight_decay}; give 0 or more.")
+        require(self.validation_examples >= 0, f"{place} validation_examples must be 0 or more.")
+        require(
+            self.steps is None or self.steps > 0, f"{place} steps is {self.steps}; give a positive number."
+        )
+        for field, positions in (
+            ("drops", self.drops),
+            ("rewind", (self.rewind,)),
+            ("warmup", (self.warmup,)),
+        ):
+            inside = all(0 <= position <= self.epochs for position in positions)
+            require(inside, f"{place} {field} must lie between 0 and its {self.epochs:g} epochs.")
+
+    def _check_types(self, place: str) -> None:
+        listed = isinstance(self.drops, tuple)
+        require(listed, f"{place} drops is {self.drops!r}; give a list of numbers.")
+        for field in ("epochs", "learning_rate", "drop_factor", "rewind", "warmup", "weight_decay"):
+            require_number(f"{place} {field}", getattr(self, field))
+        for field in ("momentum", "second_momentum"):
+            require_number(f"{place} {field}", getattr(self, field))
+        for field in ("batch_size", "checkpoint_steps", "validation_examples"):
+            require_number(f"{place} {field}", getattr(self, field), whole=True)
+        for drop in self.drops:
+            require_number(f"{place} a drop", drop)
+        if self.steps is not None:
+            require_number(f"{place} steps", self.steps, whole=True)
+
+    def lasting(self, epochs: float) -> Self:
+        """The proportional version of another length: drops, warm-up and rewind point scale with `epochs`."""
+        share = epochs / self.epochs
+        drops = tuple(drop * share for drop in self.drops)
+        return dataclasses.replace(
+            self, epochs=epochs, drops=drops, warmup=self.warmup * share, rewind=self.rewind * share
+        )
+
+    def changed(self, changes: dict[str, Any], place: str = "The recipe") -> Self:
+        """This recipe with some fields changed; `epochs` rescales, and the name tells what was changed."""
+        valid = [field.name for field in dataclasses.fields(self)]
+        require_known_keys(place, changes, valid)
+        require_number(f"{place}: epochs", changes.get("epochs", self.epochs))
+        rescaled = self.lasting(changes["epochs"]) if "epochs" in changes else self
+        others: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
+        }
+        unnamed = [key for key in changes if key not in ("name", "checkpoint_steps")]
+        others.setdefault("name", "+".join([self.name, *(f"{key}={_word(changes[key])}" for key in unnamed)]))
+        return dataclasses.replace(rescaled, **others)
+
+
+def _word(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return "/".join(map(_word, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

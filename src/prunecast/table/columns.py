@@ -1,0 +1,123 @@
+"""The canonical columns, their synonyms, and how a header is matched to them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from prunecast.table.errors import TableError
+
+NAMES = ("family", "dataset", "method", "recipe")
+CONFIGURATION = ("depth", "width", "num_examples")
+CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "unpruned_error")
+METRICS = ("error", "loss")
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+_COMMON = {
+    "family": _words("model_family architecture arch model network"),
+    "dataset": _words("data_set data"),
+    "method": _words("pruning_method pruner algorithm"),
+    "recipe": _words("training_recipe"),
+    "depth": _words("l layers num_layers n_layers"),
+    "width": _words("w width_multiplier width_mult width_factor width_scale width_scaling"),
+    "num_examples": _words(
+        "n dataset_size data_size train_size training_size examples n_examples num_train n_train"
+        " training_examples train_examples num_samples samples"
+    ),
+    "replicate": _words("seed random_seed rep repeat repetition run trial"),
+    "level": _words(
+        "pruning_level prune_level iteration pruning_iteration imp_iteration round pruning_round"
+    ),
+    "density": _words(
+        "d kept share_kept fraction_kept weights_kept remaining weights_remaining remaining_weights"
+        " fraction_remaining remaining_fraction"
+    ),
+}
+_ERROR = _words(
+    "test_error err test_err eps epsilon error_rate test_error_rate top1_error top1_err classification_error"
+)
+_UNPRUNED = _words("eps_np epsilon_np dense_error error_np error_dense error_unpruned")
+_LOSS = _words("test_loss perplexity test_perplexity ppl cross_entropy val_loss validation_loss")
+_UNPRUNED_LOSS = _words(
+    "dense_loss loss_np loss_dense loss_unpruned unpruned_perplexity dense_perplexity"
+    " unpruned_cross_entropy dense_cross_entropy"
+)
+_COMPLEMENTS = {
+    "density": _words("sparsity pruned fraction_pruned pruned_fraction pruning_ratio"),
+    "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc"),
+    "unpruned_error": _words("unpruned_accuracy dense_accuracy accuracy_np accuracy_dense"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Binding:
+    """Which column of a file holds a canonical quantity, and whether as it is or as one minus it."""
+
+    column: str
+    complement: bool
+
+
+def plain(name: str) -> str:
+    """A column name without case, spaces, hyphens, underscores and points, for comparison."""
+    return re.sub(r"[\s\-_.]+", "", name).casefold()
+
+
+def synonyms(canonical: str, metric: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Other names of a quantity: those that mean it, and those that mean one minus it."""
+    complements = _COMPLEMENTS.get(canonical, ())
+    if canonical not in ("error", "unpruned_error"):
+        return _COMMON[canonical], complements
+    if metric == "loss":
+        return (_LOSS if canonical == "error" else _UNPRUNED_LOSS), ()
+    return (_ERROR if canonical == "error" else _UNPRUNED), complements
+
+
+def bind(columns: Sequence[str], metric: str, label: str) -> dict[str, Binding]:
+    """Match a header to the canonical columns; ambiguous and missing columns are refused.
+
+    With the metric "loss" the canonical `error` is the column `loss` or a synonym of it; a column
+    called `error` is taken only where there is no such column, and `unpruned_error` only with it.
+    """
+    found = {name: _bind_one(name, _first(name, metric), columns, metric, label) for name in CANONICAL}
+    if metric == "loss" and found["error"] is None:
+        for name in ("error", "unpruned_error"):
+            found[name] = found[name] or _bind_one(name, name, columns, metric, label)
+    bound = {name: binding for name, binding in found.items() if binding is not None}
+    _require(bound, columns, metric, label)
+    return bound
+
+
+def _first(canonical: str, metric: str) -> str:
+    return canonical.replace("error", "loss") if metric == "loss" else canonical
+
+
+def _bind_one(canonical: str, first: str, columns: Sequence[str], metric: str, label: str) -> Binding | None:
+    same, complements = (set(map(plain, words)) for words in synonyms(canonical, metric))
+    for accepted in ({plain(first)}, same | complements):
+        hits = [column for column in columns if plain(column) in accepted]
+        if first in hits:
+            hits = [first]
+        if len(hits) > 1:
+            listed = " and ".join(hits)
+            raise TableError(
+                f"{label}: columns {listed} both mean {canonical}; rename the right one to {first}"
+            )
+        if hits:
+            return Binding(column=hits[0], complement=plain(hits[0]) in complements)
+    return None
+
+
+def _require(bound: Mapping[str, Binding], columns: Sequence[str], metric: str, label: str) -> None:
+    missing = [_first(name, metric) for name in ("density", "error") if name not in bound]
+    if not missing:
+        return
+    found = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    lacking = " and none ".join(missing)
+    words = f"{label}: no column {lacking}; a table needs density and {_first('error', metric)}"
+    losses = {plain(word) for word in ("loss", *_LOSS)}
+    if metric == "error" and missing == ["error"] and any(plain(column) in losses for column in columns):
+        words += ' (for a table of losses say --metric loss, or metric="loss" in Python)'
+    raise TableError(f"{words}, and the columns found are: {found}")

@@ -1,0 +1,87 @@
+"""Configurations and chains as integer codes, and what is worked out within them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prunecast.table.errors import TableError
+from prunecast.table.rows import Rows
+from prunecast.table.values import Numbers
+
+Codes = npt.NDArray[np.int64]
+SAME_DENSITY = 1e-4
+
+
+def codes(columns: Sequence[npt.NDArray[np.generic]]) -> Codes:
+    """One integer per row, equal where all columns are equal, ordered as the columns' values are."""
+    combined = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        part, values = pd.factorize(column, sort=True)
+        combined = combined * len(values) + part
+        combined = np.asarray(pd.factorize(combined, sort=True)[0], dtype=np.int64)
+    return combined
+
+
+def levels(configuration: Codes, density: Numbers) -> Codes:
+    """Pruning levels read off the densities of a configuration: 0 where the density is 1.
+
+    Replicates share levels even where one of them lacks a level, so the order is taken over the whole
+    configuration, and densities that differ by less than 0.01% count as one.
+    """
+    order = np.lexsort((-density, configuration))
+    group, kept = configuration[order], density[order]
+    first = np.r_[True, group[1:] != group[:-1]]
+    drop = np.r_[True, kept[1:] < kept[:-1] * (1 - SAME_DENSITY)] | first
+    step = np.cumsum(drop)
+    start = np.maximum.accumulate(np.where(first, step, 0))
+    top = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    level = np.empty(len(order), dtype=np.int64)
+    level[order] = step - start + (kept[top] < 1)
+    return level
+
+
+def refuse_duplicates(chain: Codes, by: npt.NDArray[np.generic], name: str, rows: Rows) -> None:
+    """One chain has one row for each level (or density, where levels are not given)."""
+    key = pd.Series(codes((chain, by)))
+    repeated = key.duplicated().to_numpy()
+    if not repeated.any():
+        return
+    second = int(np.argmax(repeated))
+    first = int(np.argmax((key == key.iloc[second]).to_numpy()))
+    raise TableError(
+        f"{rows.label}: {rows.place(first)} and {rows.place(second)} are the same network twice"
+        f" (same depth, width, num_examples, replicate and {rows.heading(name)} {by[second]:g});"
+        " drop one, or number replicates in a column replicate"
+    )
+
+
+def unpruned(
+    configuration: Codes, chain: Codes, density: Numbers, error: Numbers, given: Numbers | None
+) -> Numbers:
+    """The unpruned error of each row's configuration; NaN where the table does not say.
+
+    It is the mean error of the rows with density 1, else the mean over chains of the given column.
+    """
+    size = int(configuration.max()) + 1
+    dense = density == 1
+    measured = _mean(configuration[dense], error[dense], size)
+    if given is not None and np.isnan(measured).any():
+        stated = ~np.isnan(given)
+        stated[stated] = ~pd.Series(chain[stated]).duplicated().to_numpy()
+        measured = np.where(np.isnan(measured), _mean(configuration[stated], given[stated], size), measured)
+    return measured[configuration]
+
+
+def _mean(group: Codes, values: Numbers, size: int) -> Numbers:
+    """Means by group, the same in every order of rows; exactly the value where all are equal."""
+    order = np.lexsort((values, group))
+    group, values = group[order], values[order]
+    low, high = np.full(size, np.inf), np.full(size, -np.inf)
+    np.minimum.at(low, group, values)
+    np.maximum.at(high, group, values)
+    count = np.bincount(group, minlength=size)
+    total = np.bincount(group, weights=values, minlength=size)
+    with np.errstate(invalid="ignore"):
+        return np.where(low == high, low, total / count)

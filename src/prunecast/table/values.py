@@ -1,0 +1,73 @@
+"""Columns turned into numbers, and each number checked against what the quantity can be."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prunecast.table.rows import Rows
+
+Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What a quantity can be: strictly above `low`, or from it on; at most `high`; perhaps whole."""
+
+    low: float
+    high: float = np.inf
+    includes_low: bool = False
+    whole: bool = False
+
+    def holds(self, values: Numbers) -> npt.NDArray[np.bool_]:
+        """Which values are allowed; NaN and infinities never are."""
+        above = values >= self.low if self.includes_low else values > self.low
+        inside = above & (values <= self.high) & np.isfinite(values)
+        return inside & (values == np.floor(values)) if self.whole else inside
+
+    def __str__(self) -> str:
+        kind = "a whole number" if self.whole else "a number"
+        if np.isfinite(self.high):
+            return f"{kind} in {'[' if self.includes_low else '('}{self.low:g}, {self.high:g}]"
+        return f"{kind} {'of at least' if self.includes_low else 'above'} {self.low:g}"
+
+
+SHARE = Limit(low=0, high=1)
+POSITIVE = Limit(low=0)
+COUNT = Limit(low=0, includes_low=True, whole=True)
+
+
+def as_numbers(column: "pd.Series[Any]") -> Numbers:
+    """The column as float64, with NaN for whatever is no number."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "bmMc":
+        return np.full(len(column), np.nan)
+    if kind == "O" and isinstance(column.dtype, pd.CategoricalDtype):
+        column = column.astype(object)
+    numbers = pd.to_numeric(column, errors="coerce")
+    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def checked(column: "pd.Series[Any]", name: str, limit: Limit, rows: Rows, complement: bool) -> Numbers:
+    """The column's numbers (or one minus them), refused where one is missing or outside the limit."""
+    given = as_numbers(column)
+    values = 1 - given if complement else given
+    bad = ~limit.holds(values)
+    if bad.any():
+        row = int(np.argmax(bad))
+        rows.refuse(name, bad, _problem(column.iloc[row], given, row, name, limit, complement))
+    return values
+
+
+def _problem(raw: object, given: Numbers, row: int, name: str, limit: Limit, complement: bool) -> str:
+    must = f"{name} must be {limit}"
+    if np.isnan(given[row]):
+        seen = "the value is missing" if pd.isna(raw) or raw == "" else f"{raw!r} is not a number"  # type: ignore[call-overload]
+        comma = isinstance(raw, str) and raw.count(",") == 1
+        return f"{seen}, and {must}" + ("; write decimals with a point" if comma else "")
+    seen = f"{given[row]:g} gives {name} {1 - given[row]:g}" if complement else f"{given[row]:g}"
+    percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
+    remedy = "; these look like percentages: divide by 100" if percent else ""
+    return f"{seen} where {must}{remedy}"

@@ -1,0 +1,103 @@
+"""From a family's name to an initialised module: the built-in families and a user's own."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from prunecast.architectures import FAMILIES, Shape, architecture
+from prunecast.errors import PrunecastError
+from prunecast.families.initialise import Weighted, initialise
+from prunecast.families.network import Network
+
+Constructor = Callable[..., nn.Module]
+
+
+def build(
+    family: str,
+    *,
+    depth: int,
+    width: float,
+    num_classes: int,
+    generator: torch.Generator,
+    image_shape: Shape | None = None,
+) -> nn.Module:
+    """Return a CPU float32 module, initialised from the generator alone.
+
+    family is a built-in name or `package.module:function`; such a function is called with depth, width and
+    num_classes, and its module initialised like the others unless the function has `own_init = True`.
+    image_shape adapts a built-in family to other images and is not passed to a user's function.
+    """
+    if ":" in family:
+        model = _users_own(family, depth, width, num_classes, generator)
+    else:
+        members = architecture(
+            family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
+        )
+        model = Network(members)
+        initialise(model, generator)
+    if not prunable(model):
+        raise PrunecastError(f"the model of family {family!r} has no convolution or linear weight to prune.")
+    return model
+
+
+def prunable(model: nn.Module) -> tuple[str, ...]:
+    """Return the state-dict names of the prunable weights in module order.
+
+    They are every convolution and linear weight, each tensor once, or the model's own `prunable_weights`.
+    """
+    parameters = dict(model.named_parameters())
+    own: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
+    if own is not None:
+        for name in own:
+            if name not in parameters:
+                raise PrunecastError(f"prunable_weights names {name!r}, which is no parameter of the model.")
+        return tuple(own)
+    weighted = (path for path, module in model.named_modules() if isinstance(module, Weighted))
+    names = (f"{path}.weight" if path else "weight" for path in weighted)
+    return tuple(name for name in names if name in parameters)
+
+
+def find(family: str) -> Constructor:
+    """Return the function that `package.module:function` names."""
+    place, _, attribute = family.partition(":")
+    try:
+        module = importlib.import_module(place)
+    except ModuleNotFoundError as missing:
+        remedy = "set PYTHONPATH to its folder or install its package"
+        raise PrunecastError(f"cannot import family {family!r}: {missing}; {remedy}.") from missing
+    except ValueError as empty:
+        raise PrunecastError(_unknown(family)) from empty
+    function = getattr(module, attribute, None)
+    if not callable(function):
+        raise PrunecastError(f"family {family!r}: {place} has no function {attribute!r}.")
+    return function  # type: ignore[no-any-return]
+
+
+def _users_own(
+    family: str, depth: int, width: float, num_classes: int, generator: torch.Generator
+) -> nn.Module:
+    function = find(family)
+    arguments = {"depth": depth, "width": width, "num_classes": num_classes}
+    try:
+        inspect.signature(function).bind(**arguments)
+    except TypeError as mismatch:
+        wanted = "it must accept depth, width and num_classes"
+        raise PrunecastError(f"family {family!r} cannot be called: {mismatch}; {wanted}.") from mismatch
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = function(**arguments)
+    if not isinstance(model, nn.Module):
+        raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
+    model = model.to(device="cpu", dtype=torch.float32)
+    if not getattr(function, "own_init", False):
+        initialise(model, generator)
+    return model
+
+
+def _unknown(family: str) -> str:
+    own = "your own is named package.module:function"
+    return f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and {own}."

@@ -3,11 +3,11 @@
 from prunecast.architectures.layer import IMAGE, Layer, Shape
 from prunecast.architectures.sketch import Sketch, scaled
 
-CHANNELS = (16, 32)
+CHANNELS = (8, 16)
 
 
 def digits_cnn(depth: int, width: float, num_classes: int, image_shape: Shape) -> tuple[Layer, ...]:
-    """Return depth − 1 convolutions of 3x3 in two sections of 16 and 32 channels, and a linear head.
+    """Return depth − 1 convolutions of 3x3 in two sections of 8 and 16 channels, and a linear head.
 
     2x2 max pooling stands between the sections, a global average before the head; where depth − 1
     is odd the second section has the one more.

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from prunecast.table.columns import CONFIGURATION, NAMES
+from prunecast.table.values import as_numbers
 
 MEASURED = (*CONFIGURATION, "replicate", "level", "density", "error", "unpruned_error")
 COUNTS = ("parameters", "weights", "nonzero")
@@ -18,14 +19,9 @@ def digest(frame: pd.DataFrame, metric: str) -> str:
     parameters, which some laws read.
     """
     columns = [*MEASURED, *(name for name in COUNTS if name in frame.columns)]
-    values = [_numbers(frame[name]) for name in columns]
+    values = [as_numbers(frame[name]) for name in columns]
     order = np.lexsort(values[::-1])
     total = hashlib.sha256(repr((metric, [str(frame[name].iloc[0]) for name in NAMES], columns)).encode())
     for column in values:
         total.update(column[order].astype("<f8").tobytes())
     return total.hexdigest()
-
-
-def _numbers(column: "pd.Series[float]") -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    numbers = pd.to_numeric(column, errors="coerce")
-    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))

@@ -9,7 +9,7 @@ import pandas as pd
 from prunecast.table.columns import CONFIGURATION
 from prunecast.table.digest import digest
 from prunecast.table.groups import codes, unpruned
-from prunecast.table.where import chosen
+from prunecast.table.where import chosen, in_words
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,19 +60,14 @@ class Table:
         """
         frame = self.frame[chosen(self.frame, where, self.source)].reset_index(drop=True)
         frame["unpruned_error"] = unpruned_of(frame)
-        words = ", ".join(f"{column} = {value}" for column, value in where.items())
-        notes = (
-            (*self.notes, f"{len(frame):,} of {len(self):,} rows are selected: {words}.")
-            if where
-            else self.notes
-        )
+        note = f"{len(frame):,} of {len(self):,} rows are selected: {in_words(where)}."
         return Table(
             frame=frame,
             metric=self.metric,
             source=self.source,
             digest=digest(frame, self.metric),
             chance=self.chance,
-            notes=notes,
+            notes=(*self.notes, note) if where else self.notes,
         )
 
 

@@ -57,21 +57,35 @@ def refuse_duplicates(chain: Codes, by: npt.NDArray[np.generic], name: str, rows
     )
 
 
+def refuse_varying(chain: Codes, stated: Numbers, needed: npt.NDArray[np.bool_], rows: Rows) -> None:
+    """A stated unpruned error must be the same on every row of a chain that needs it."""
+    places = np.flatnonzero(needed)
+    part, _ = pd.factorize(chain[places])
+    first = places[~pd.Series(part).duplicated().to_numpy()][part] if len(places) else places
+    bad = np.zeros(len(chain), dtype=np.bool_)
+    bad[places] = stated[places] != stated[first]
+    if bad.any():
+        before = first[np.searchsorted(places, np.argmax(bad))]
+        rows.refuse(
+            "unpruned_error", bad, f"differs from {rows.place(before)} of the same chain; give one value"
+        )
+
+
 def unpruned(
-    configuration: Codes, chain: Codes, density: Numbers, error: Numbers, given: Numbers | None
+    configuration: Codes, chain: Codes, density: Numbers, error: Numbers, stated: Numbers
 ) -> Numbers:
     """The unpruned error of each row's configuration; NaN where the table does not say.
 
-    It is the mean error of the rows with density 1, else the mean over chains of the given column.
+    It is the mean error of the rows with density 1, else the mean over chains of the stated value.
     """
     size = int(configuration.max()) + 1
     dense = density == 1
-    measured = _mean(configuration[dense], error[dense], size)
-    if given is not None and np.isnan(measured).any():
-        stated = ~np.isnan(given)
-        stated[stated] = ~pd.Series(chain[stated]).duplicated().to_numpy()
-        measured = np.where(np.isnan(measured), _mean(configuration[stated], given[stated], size), measured)
-    return measured[configuration]
+    known = _mean(configuration[dense], error[dense], size)
+    if np.isnan(known).any():
+        there = ~np.isnan(stated)
+        there[there] = ~pd.Series(chain[there]).duplicated().to_numpy()
+        known = np.where(np.isnan(known), _mean(configuration[there], stated[there], size), known)
+    return known[configuration]
 
 
 def _mean(group: Codes, values: Numbers, size: int) -> Numbers:

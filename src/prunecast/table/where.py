@@ -29,6 +29,11 @@ def listed(column: "pd.Series[Any]", most: int = 8) -> str:
     return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
+def in_words(where: Mapping[str, object]) -> str:
+    """The wanted values as a phrase."""
+    return ", ".join(f"{column} = {value}" for column, value in where.items())
+
+
 def _shown(value: object) -> str:
     if pd.isna(value) or value == "":  # type: ignore[call-overload]
         return "(empty)"
@@ -48,10 +53,10 @@ def _column(frame: pd.DataFrame, name: str, label: str) -> str:
 
 def _equals(column: "pd.Series[Any]", value: object) -> npt.NDArray[np.bool_]:
     """Equality as numbers where both are numbers, as text otherwise."""
-    same = np.asarray(column.astype(str).str.strip() == str(value).strip(), dtype=np.bool_)
     try:
-        number = float(str(value))
+        same: npt.NDArray[np.bool_] = as_numbers(column) == float(str(value))
     except ValueError:
+        same = np.zeros(len(column), dtype=np.bool_)
+    if getattr(column.dtype, "kind", "O") in "iuf":
         return same
-    equal: npt.NDArray[np.bool_] = same | (as_numbers(column) == number)
-    return equal
+    return same | (column.astype(str).str.strip() == str(value).strip()).to_numpy(dtype=np.bool_)

@@ -1,0 +1,157 @@
+"""How each layer with weights is packed: convolution, linear, batch normalisation."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Protocol, TypeVar, cast
+
+import torch
+from torch import nn
+
+from prunecast.fleet.blocks import Blocks, vector_blocks, weight_blocks
+from prunecast.fleet.layout import Layout, Unpackable, side_by_side
+
+M = TypeVar("M", bound=nn.Module)
+PER_CHANNEL_MODULES: frozenset[type[nn.Module]] = frozenset(
+    {
+        *(nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Hardswish, nn.Hardtanh),
+        *(
+            nn.Sigmoid,
+            nn.Tanh,
+            nn.Softplus,
+            nn.MaxPool2d,
+            nn.AvgPool2d,
+            nn.AdaptiveAvgPool2d,
+            nn.AdaptiveMaxPool2d,
+        ),
+    }
+)
+"""Modules without weights that treat every channel by itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackedLayer:
+    """A packed layer on no device yet, who owns its outputs, and where the members' tensors lie in it."""
+
+    module: nn.Module
+    outputs: Layout
+    blocks: dict[str, Blocks]
+
+
+class Rule(Protocol):
+    """Packs the members' versions of one layer, given who owns the channels it reads."""
+
+    def __call__(
+        self, name: str, members: Sequence[Any], inputs: Layout, *, multiple: int, smallest_group: int | None
+    ) -> PackedLayer:
+        """Give the packed layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A kind of layer the packer knows, and the rank of the activations it takes."""
+
+    pack: Rule
+    rank: int
+
+
+def pack_convolution(
+    name: str, members: Sequence[nn.Conv2d], inputs: Layout, *, multiple: int, smallest_group: int | None
+) -> PackedLayer:
+    """One convolution with a block-diagonal weight; a member's own groups become blocks within its block."""
+    first = _alike(name, members, ("kernel_size", "stride", "padding", "dilation", "padding_mode"))
+    _expect(name, [m.in_channels for m in members], inputs.counts())
+    outputs = side_by_side([m.out_channels for m in members], multiple=multiple)
+    weight = weight_blocks(
+        inputs,
+        outputs,
+        kernel=first.kernel_size,
+        member_groups=[m.groups for m in members],
+        smallest_group=smallest_group,
+    )
+    module = nn.Conv2d(
+        inputs.size,
+        outputs.size,
+        cast("tuple[int, int]", first.kernel_size),
+        stride=cast("tuple[int, int]", first.stride),
+        padding=cast("tuple[int, int]", first.padding),
+        dilation=cast("tuple[int, int]", first.dilation),
+        groups=weight.groups,
+        bias=first.bias is not None,
+        padding_mode=first.padding_mode,
+        device="meta",
+    )
+    return PackedLayer(module=module, outputs=outputs, blocks=_with_bias(module, weight, outputs))
+
+
+def pack_linear(
+    name: str, members: Sequence[nn.Linear], inputs: Layout, *, multiple: int, smallest_group: int | None
+) -> PackedLayer:
+    """One matrix with a block for every member, unpadded so that class scores stay a plain view."""
+    _alike(name, members, ())
+    _expect(name, [m.in_features for m in members], inputs.counts())
+    outputs = side_by_side([m.out_features for m in members])
+    weight = weight_blocks(inputs, outputs)
+    module = nn.Linear(inputs.size, outputs.size, bias=members[0].bias is not None, device="meta")
+    return PackedLayer(module=module, outputs=outputs, blocks=_with_bias(module, weight, outputs))
+
+
+def pack_normalisation(
+    name: str,
+    members: Sequence[nn.BatchNorm1d | nn.BatchNorm2d],
+    inputs: Layout,
+    *,
+    multiple: int,
+    smallest_group: int | None,
+) -> PackedLayer:
+    """Batch normalisation acts per channel, so it only grows; counts of batches are kept outside."""
+    first = _alike(name, members, ("eps", "momentum", "affine", "track_running_stats"))
+    _expect(name, [m.num_features for m in members], inputs.counts())
+    if first.momentum is None:
+        raise Unpackable(
+            f"Module {name!r} averages over all batches it has seen, which differ between members."
+        )
+    module = type(first)(
+        inputs.size,
+        eps=first.eps,
+        momentum=first.momentum,
+        affine=first.affine,
+        track_running_stats=first.track_running_stats,
+        device="meta",
+    )
+    module.num_batches_tracked = None
+    names = [key for key, tensor in module.state_dict().items() if tensor.ndim]
+    return PackedLayer(module=module, outputs=inputs, blocks=dict.fromkeys(names, vector_blocks(inputs)))
+
+
+LAYERS: Mapping[type[nn.Module], Layer] = MappingProxyType(
+    {
+        nn.Conv2d: Layer(pack=pack_convolution, rank=4),
+        nn.Linear: Layer(pack=pack_linear, rank=2),
+        nn.BatchNorm2d: Layer(pack=pack_normalisation, rank=4),
+        nn.BatchNorm1d: Layer(pack=pack_normalisation, rank=2),
+    }
+)
+
+
+def _with_bias(module: nn.Conv2d | nn.Linear, weight: Blocks, outputs: Layout) -> dict[str, Blocks]:
+    return {"weight": weight} | ({} if module.bias is None else {"bias": vector_blocks(outputs)})
+
+
+def _alike(name: str, members: Sequence[M], settings: Sequence[str]) -> M:
+    """The first member, after checking that all share the settings that are not numbers of channels."""
+    first = members[0]
+    for setting in settings:
+        if any(getattr(member, setting) != getattr(first, setting) for member in members):
+            raise Unpackable(f"Module {name!r} has a different {setting} in the networks of a pack.")
+    has_bias = {isinstance(getattr(member, "bias", None), torch.Tensor) for member in members}
+    if len(has_bias) > 1:
+        raise Unpackable(f"Module {name!r} has a bias in some networks of a pack only.")
+    return first
+
+
+def _expect(name: str, wanted: Sequence[int], counts: Sequence[int]) -> None:
+    if tuple(wanted) != tuple(counts):
+        raise Unpackable(
+            f"Module {name!r} takes {tuple(wanted)} channels where its members have {tuple(counts)}."
+        )

@@ -91,7 +91,7 @@ def _level(raw: Raw, configuration: Codes, chain: Codes, density: Numbers) -> Co
     """The given levels, else those the densities imply; one network twice is refused."""
     if not raw.has("level"):
         refuse_duplicates(chain, density, "density", raw.rows)
-        return levels(configuration, density)
+        return levels(configuration, chain, density)
     given = raw.number("level", COUNT).astype(np.int64)
     refuse_duplicates(chain, given, "level", raw.rows)
     return given

@@ -24,22 +24,28 @@ def codes(columns: Sequence[npt.NDArray[np.generic]]) -> Codes:
     return combined
 
 
-def levels(configuration: Codes, density: Numbers) -> Codes:
+def levels(configuration: Codes, chain: Codes, density: Numbers) -> Codes:
     """Pruning levels read off the densities of a configuration: 0 where the density is 1.
 
     Replicates share levels even where one of them lacks a level, so the order is taken over the whole
-    configuration, and densities that differ by less than 0.01% count as one.
+    configuration, and densities that differ by less than 0.01% count as one, unless a chain has both.
     """
+    rounded = _ranks(configuration, density, SAME_DENSITY)
+    merged = pd.Series(codes((chain, rounded))).duplicated().any()
+    return _ranks(configuration, density, 0) if merged else rounded
+
+
+def _ranks(configuration: Codes, density: Numbers, tolerance: float) -> Codes:
     order = np.lexsort((-density, configuration))
     group, kept = configuration[order], density[order]
     first = np.r_[True, group[1:] != group[:-1]]
-    drop = np.r_[True, kept[1:] < kept[:-1] * (1 - SAME_DENSITY)] | first
+    near = np.where(kept[:-1] == 1, 0, tolerance)  # a pruned network is never level 0, however little pruned
+    drop = np.r_[True, kept[1:] < kept[:-1] * (1 - near)] | first
     step = np.cumsum(drop)
-    start = np.maximum.accumulate(np.where(first, step, 0))
-    top = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
-    level = np.empty(len(order), dtype=np.int64)
-    level[order] = step - start + (kept[top] < 1)
-    return level
+    start = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = step - step[start] + (kept[start] < 1)
+    return rank
 
 
 def refuse_duplicates(chain: Codes, by: npt.NDArray[np.generic], name: str, rows: Rows) -> None:

@@ -1,0 +1,219 @@
+"""Column names: the canonical ones, their synonyms, conversions, and what is refused as ambiguous."""
+
+import pandas as pd
+import pytest
+
+from prunecast.table import CANONICAL, TableError, read
+
+SAME = [
+    ("density", ["d", "Kept", "fraction kept", "Fraction-Remaining", "weights.remaining"]),
+    ("error", ["test_error", "Test Error", "ERR", "eps", "error-rate", "top1_error"]),
+    ("depth", ["l", "layers", "Depth"]),
+    ("width", ["w", "width multiplier", "WIDTH"]),
+    ("num_examples", ["n", "dataset_size", "train-size", "examples", "Num Examples"]),
+    ("replicate", ["seed", "rep", "Run", "trial"]),
+    ("level", ["iteration", "round", "pruning_level"]),
+    ("unpruned_error", ["eps_np", "dense error"]),
+    ("family", ["model", "architecture"]),
+    ("dataset", ["Data Set"]),
+    ("method", ["pruning method"]),
+]
+SYNONYMS = [(name, word) for name, words in SAME for word in words]
+
+
+def base() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "family": "f",
+            "dataset": "x",
+            "method": "imp",
+            "recipe": "r",
+            "depth": [20, 20, 32, 32],
+            "width": [1.0, 1.0, 0.5, 0.5],
+            "num_examples": 100,
+            "replicate": 3,
+            "level": [0, 1, 0, 1],
+            "density": [1.0, 0.75, 1.0, 0.75],
+            "error": [0.25, 0.5, 0.125, 0.25],
+            "unpruned_error": [0.25, 0.25, 0.125, 0.125],
+        }
+    )
+
+
+@pytest.mark.parametrize(("name", "word"), SYNONYMS)
+def test_a_synonym_is_the_same_table(name: str, word: str) -> None:
+    plain, renamed = read(base()), read(base().rename(columns={name: word}))
+    pd.testing.assert_frame_equal(plain.frame, renamed.frame)
+    assert plain.digest == renamed.digest
+    assert plain.notes == ()
+    assert renamed.notes == (f"Column {word} is read as {name}.",)
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("density", "sparsity"),
+        ("density", "Fraction Pruned"),
+        ("error", "accuracy"),
+        ("error", "Top-1"),
+        ("error", "test_acc"),
+        ("unpruned_error", "dense accuracy"),
+    ],
+)
+def test_a_complement_is_converted_and_reported(name: str, word: str) -> None:
+    turned = base().assign(**{name: 1 - base()[name]}).rename(columns={name: word})
+    table = read(turned)
+    pd.testing.assert_frame_equal(table.frame, read(base()).frame)
+    assert table.notes == (f"Column {word} is read as {name} = 1 - {word}.",)
+
+
+def test_the_canonical_name_wins_and_the_other_is_kept() -> None:
+    table = read(base().assign(accuracy=9.0, Density="x", seed=[5, 6, 7, 8]))
+    pd.testing.assert_frame_equal(table.frame[list(CANONICAL)], read(base()).frame)
+    assert table.frame["accuracy"].tolist() == [9.0] * 4
+    assert table.frame["Density"].tolist() == ["x"] * 4
+    assert table.frame["seed"].tolist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize(
+    ("frame", "words"),
+    [
+        (
+            base().rename(columns={"density": "kept"}).assign(sparsity=0.5),
+            "kept and sparsity both mean density",
+        ),
+        (base().rename(columns={"error": "eps"}).assign(top1=0.5), "eps and top1 both mean error"),
+        (base().rename(columns={"error": "Error"}).assign(ERROR=0.5), "Error and ERROR both mean error"),
+    ],
+)
+def test_two_synonyms_are_refused_by_name(frame: pd.DataFrame, words: str) -> None:
+    with pytest.raises(TableError, match=words) as caught:
+        read(frame)
+    assert "rename the right one" in str(caught.value)
+
+
+def test_absent_columns_are_constant_and_reported() -> None:
+    table = read(pd.DataFrame({"density": [0.5, 1.0], "error": [0.2, 0.1]}))
+    assert table.frame.columns.tolist() == list(CANONICAL)
+    row = table.frame.iloc[0]
+    assert (table.family, table.dataset, table.method, table.recipe) == ("", "", "", "")
+    assert (row["depth"], row["width"], row["num_examples"], row["replicate"], row["level"]) == (
+        1,
+        1.0,
+        1,
+        1,
+        1,
+    )
+    assert [note.split()[1] for note in table.notes] == [
+        "depth",
+        "width",
+        "num_examples",
+        "replicate",
+        "level",
+    ]
+    assert table.chance is None
+
+
+def test_canonical_types_and_order_of_columns_and_rows() -> None:
+    shuffled = base()[::-1].astype({"depth": float, "level": str, "error": object, "family": "category"})
+    shuffled.insert(0, "extra", list("abcd"))
+    frame = read(shuffled).frame
+    assert frame.columns.tolist() == [*CANONICAL, "extra"]
+    assert frame["extra"].tolist() == list("abcd")
+    assert frame["depth"].tolist() == [32, 32, 20, 20]
+    for name in ("depth", "num_examples", "replicate", "level"):
+        assert frame[name].dtype == "int64"
+    for name in ("width", "density", "error", "unpruned_error"):
+        assert frame[name].dtype == "float64"
+    assert frame.index.tolist() == [0, 1, 2, 3]
+
+
+def test_fractional_depth_and_size_stay_fractions() -> None:
+    frame = read(base().assign(depth=[0.5, 0.5, 1, 1], num_examples=0.25)).frame
+    assert frame["depth"].tolist() == [0.5, 0.5, 1, 1]
+    assert frame["num_examples"].tolist() == [0.25] * 4
+
+
+def test_replicate_labels_are_numbered() -> None:
+    both = pd.concat([base().assign(replicate="b"), base().assign(replicate="a")])
+    table = read(both)
+    assert table.frame["replicate"].tolist() == [2] * 4 + [1] * 4
+    assert table.notes == ("The 2 labels of column replicate are numbered from 1.",)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [[True, False], [1 + 0j, 0.5 + 0j], pd.to_datetime(["2020", "2021"]), [[1], [2]], [None, None], [{}, 1]],
+)
+def test_a_frame_with_columns_of_another_kind_is_refused(column: object) -> None:
+    with pytest.raises(TableError, match=r"row 1.*column density"):
+        read(pd.DataFrame({"density": column, "error": [0.1, 0.2]}))
+
+
+def test_frames_without_rows_or_with_doubled_columns_are_refused() -> None:
+    with pytest.raises(TableError, match="no rows"):
+        read(base().iloc[:0])
+    with pytest.raises(TableError, match="no rows"):
+        read(pd.DataFrame())
+    with pytest.raises(TableError, match="two columns are called error"):
+        read(pd.concat([base(), base()[["error"]]], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "chance"),
+    [
+        ("cifar10", 0.9),
+        ("CIFAR-100", 0.99),
+        ("svhn", 0.804),
+        ("Tiny ImageNet", 0.995),
+        ("imagenet", 0.999),
+        ("digits", 0.9),
+        ("birds", None),
+        ("", None),
+    ],
+)
+def test_chance_of_known_datasets(dataset: str, chance: float | None) -> None:
+    assert read(base().assign(dataset=dataset)).chance == chance
+
+
+def test_chance_from_argument_column_and_dataset_in_this_order() -> None:
+    frame = base().assign(dataset="cifar10")
+    assert read(frame.assign(chance_error=0.7), chance=0.5).chance == 0.5
+    assert read(frame.assign(chance_error=0.7)).chance == 0.7
+    assert read(frame).notes == ("The chance error of cifar10 is taken to be 0.9.",)
+    with pytest.raises(TableError, match=r"row 2.*chance_error.*differs from 0.7"):
+        read(frame.assign(chance_error=[0.7, 0.8, 0.7, 0.7]))
+    with pytest.raises(TableError, match="column chance_error"):
+        read(frame.assign(chance_error=90))
+    for wrong in (0.0, 1.5, float("nan")):
+        with pytest.raises(TableError, match="chance error must lie in"):
+            read(frame, chance=wrong)
+
+
+def test_losses_have_no_upper_limit_and_no_chance() -> None:
+    frame = base().rename(columns={"error": "perplexity"}).drop(columns="unpruned_error")
+    frame["perplexity"] *= 100
+    table = read(frame.assign(dataset="cifar10"), metric="loss")
+    assert table.frame["error"].tolist() == [25, 50, 12.5, 25]
+    assert table.frame["unpruned_error"].tolist() == [25, 25, 12.5, 12.5]
+    assert (table.metric, table.chance) == ("loss", None)
+    assert table.notes == ("Column perplexity is read as error.",)
+    with pytest.raises(TableError, match="says nothing about losses"):
+        read(frame, metric="loss", chance=0.9)
+    with pytest.raises(TableError, match=r"row 1.*column perplexity: 0 where error must be a number above 0"):
+        read(frame.assign(perplexity=0), metric="loss")
+    with pytest.raises(TableError, match="no column loss; a table needs density and loss"):
+        read(frame.drop(columns="perplexity"), metric="loss")
+
+
+def test_a_table_of_both_gives_the_metric_asked_for() -> None:
+    both = base().assign(loss=[1.5, 2.5, 1.0, 2.0])
+    assert read(both).frame["error"].tolist() == base()["error"].tolist()
+    table = read(both, metric="loss")
+    assert table.frame["error"].tolist() == [1.5, 2.5, 1.0, 2.0]
+    assert table.frame["unpruned_error"].tolist() == [1.5, 1.5, 1.0, 1.0]
+    assert table.frame["original_error"].tolist() == base()["error"].tolist()
+    assert table.frame["original_unpruned_error"].tolist() == base()["unpruned_error"].tolist()
+    again = read(table.frame, metric="loss")
+    assert again.digest == table.digest
+    assert "Column error is read as the loss." in again.notes

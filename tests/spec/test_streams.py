@@ -4,7 +4,7 @@ import numpy as np
 
 from prunecast.spec.streams import key, rng, seed
 
-PURPOSES = ("initialisation", "order", "augmentation", "subsample", "validation", "score")
+PURPOSES = ("initialisation", "order", "augmentation", "subsample", "validation", "score", "noise")
 
 
 def test_streams_never_share_a_key():

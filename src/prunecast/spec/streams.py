@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-Purpose = Literal["initialisation", "order", "augmentation", "subsample", "validation", "score"]
+Purpose = Literal["initialisation", "order", "augmentation", "subsample", "validation", "score", "noise"]
 
 
 def key(replicate: int, purpose: Purpose, *counters: int) -> int:

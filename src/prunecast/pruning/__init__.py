@@ -1,0 +1,23 @@
+"""Iterative pruning: scores, masks, connectivity, the chain and its store."""
+
+from prunecast.pruning.chain import run_chain
+from prunecast.pruning.level import Chain, Level, Trained, close_level, open_chain, open_level
+from prunecast.pruning.record import Record, StopRules, why_ended, within
+from prunecast.pruning.store import ChainFolder, chain_folder, chain_folders
+
+__all__ = [
+    "Chain",
+    "ChainFolder",
+    "Level",
+    "Record",
+    "StopRules",
+    "Trained",
+    "chain_folder",
+    "chain_folders",
+    "close_level",
+    "open_chain",
+    "open_level",
+    "run_chain",
+    "why_ended",
+    "within",
+]

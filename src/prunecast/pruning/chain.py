@@ -1,0 +1,161 @@
+"""The chain, level by level, alone on one device: the plain way that every faster one is compared with."""
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from prunecast.data import Dataset, Source
+from prunecast.pruning.files import read_tensors, write_tensors
+from prunecast.pruning.level import Chain, Level, Trained, close_level, open_chain, open_level
+from prunecast.pruning.packed import write_packed
+from prunecast.pruning.record import Record, StopRules, why_ended, within
+from prunecast.pruning.store import FORMAT, chain_folder
+from prunecast.spec import ChainSpec
+from prunecast.training import (
+    Bench,
+    Score,
+    State,
+    checkpoint_due,
+    copy_state,
+    evaluate,
+    prepare,
+    set_state,
+    stepper,
+    stretches,
+    train,
+)
+from prunecast.training.precision import settings
+
+
+def run_chain(
+    spec: ChainSpec,
+    store: Path,
+    dataset: Callable[[], Dataset],
+    *,
+    rules: StopRules | None = None,
+    keep_weights: bool = False,
+) -> Iterator[Record]:
+    """Prune a network level by level and yield each level's record, finished ones from the store.
+
+    `dataset` is called only if there is something to train; the device is that of its labels. The chain is
+    locked for other processes as long as the iterator lives.
+    """
+    rules = rules or StopRules()
+    folder = chain_folder(store, spec)
+    records = folder.records()
+    if why_ended(records, rules):
+        yield from within(records, rules)
+        return
+    with folder.locked():
+        records = folder.records()
+        yield from within(records, rules)
+        if why_ended(records, rules):
+            return
+        chain = open_chain(spec, store, dataset())
+        bench = bench_of(chain)
+        advance = stepper(bench)
+        while not why_ended(records, rules):
+            level = open_level(chain, records)
+            with settings(spec.recipe.precision, bench.cursor.device, spec.threads):
+                end = train_level(chain, level, bench, advance)
+            records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
+            yield records[-1]
+
+
+def bench_of(chain: Chain) -> Bench:
+    """A bench with a copy of the chain's network; every level is trained on the same one."""
+    spec = chain.spec
+    model = copy.deepcopy(chain.untrained)
+    return prepare(model, chain.prunable, spec.recipe, spec.replicate, chain.dataset.train, chain.examples)
+
+
+def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], None]) -> Trained:
+    """Train a level from where it was left, with checkpoints on the way."""
+    began = time.perf_counter()
+    first, earlier = take_up(chain, level, bench)
+
+    def seconds() -> float:
+        return earlier + time.perf_counter() - began
+
+    for begin, end in stretches(chain.times, first, level.last):
+        if begin == chain.times.rewind and level.level == 0:
+            save_rewind(chain, level, bench)
+        if not math.isfinite(train(bench, advance, begin, end)):
+            return _diverged(bench, seconds())
+        if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
+            save_checkpoint(chain, level, bench, end, seconds())
+    return examine(chain, bench, seconds)
+
+
+def examine(chain: Chain, bench: Bench, seconds: Callable[[], float]) -> Trained:
+    """Evaluate a trained network on all there is."""
+    network = copy_state(bench).network
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
+        return _diverged(bench, seconds())
+    data = chain.dataset
+    test = _score(bench, data.test, np.arange(len(data.test)))
+    return Trained(
+        network=network,
+        diverged=False,
+        test=test,
+        train=_score(bench, data.train, chain.examples),
+        validation=_score(bench, data.train, chain.validation) if len(chain.validation) else None,
+        seconds=seconds(),
+        device=device_name(bench.cursor.device),
+    )
+
+
+def _score(bench: Bench, source: Source, indices: NDArray[np.int64]) -> Score:
+    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision)
+
+
+def _diverged(bench: Bench, seconds: float) -> Trained:
+    return Trained(
+        network=copy_state(bench).network,
+        diverged=True,
+        test=None,
+        train=None,
+        validation=None,
+        seconds=seconds,
+        device=device_name(bench.cursor.device),
+    )
+
+
+def take_up(chain: Chain, level: Level, bench: Bench) -> tuple[int, float]:
+    """Set the bench to the level's checkpoint or start; return the step and the seconds already spent."""
+    path = chain.folder.checkpoint
+    if path.exists():
+        tensors, notes = read_tensors(path)
+        if notes["level"] == level.level:
+            network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
+            slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
+            set_state(bench, State(network=network, slots=slots), level.masks)
+            return notes["step"], notes["seconds"]
+    set_state(bench, State(network=level.network, slots={}), level.masks)
+    return level.first, 0.0
+
+
+def save_checkpoint(chain: Chain, level: Level, bench: Bench, step: int, seconds: float) -> None:
+    """Store the training in progress in place of the last checkpoint."""
+    state = copy_state(bench)
+    network = {f"network/{name}": tensor for name, tensor in state.network.items()}
+    slots = {f"slots/{name}": tensor for name, tensor in state.slots.items()}
+    notes = {"format": FORMAT, "level": level.level, "step": step, "seconds": seconds}
+    write_tensors(chain.folder.checkpoint, {**network, **slots}, notes)
+
+
+def save_rewind(chain: Chain, level: Level, bench: Bench) -> None:
+    """Store the network at the rewind point, where the method goes back to it."""
+    if chain.spec.method.retraining == "weight-rewinding":
+        write_packed(chain.folder.rewind, copy_state(bench).network, level.masks, 0)
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type

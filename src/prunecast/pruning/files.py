@@ -1,0 +1,157 @@
+"""Files that exist whole or not at all, and tell when they were damaged later.
+
+Tensors are stored in the safetensors format, which is a line of JSON before raw numbers; it is written here
+by hand, so that a machine with nothing but torch can run a chain.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from prunecast.errors import PrunecastError
+
+_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write aside, flush to the disk, rename: a reader sees the old file or the new one, never a part."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        sync_folder(path.parent)
+    except OSError as failure:
+        aside.unlink(missing_ok=True)
+        remedy = "free some space" if failure.errno in _FULL else "make the store writable"
+        raise PrunecastError(
+            f"Cannot write {path}: {failure.strerror}. Nothing finished is lost; "
+            f"{remedy} and run the same command again."
+        ) from failure
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names, so that a rename survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents so that they survive a power cut."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+    except OSError as failure:
+        raise PrunecastError(
+            f"Cannot create {folder}: {failure.strerror}; choose another --store."
+        ) from failure
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed process had not finished writing; only its owner may call this."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)
+
+
+def write_json(path: Path, body: Mapping[str, Any]) -> None:
+    """Write a JSON object with a checksum of its own."""
+    text = json.dumps({**body, "sha256": _digest(_dumped(body))}, indent=1, sort_keys=True)
+    write_whole(path, text.encode() + b"\n")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read what `write_json` wrote, and make sure that nobody changed it."""
+    try:
+        body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        checksum = body.pop("sha256")
+    except (ValueError, KeyError, AttributeError, TypeError, OSError) as failure:
+        raise damaged(path, "it cannot be read") from failure
+    if checksum != _digest(_dumped(body)):
+        raise damaged(path, "its checksum is wrong")
+    return body
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> None:
+    """Write named tensors and a few notes as one safetensors file."""
+    header: dict[str, Any] = {}
+    parts: list[bytes] = []
+    end = 0
+    for name, tensor in tensors.items():
+        data = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        place = {"dtype": _NAMES[tensor.dtype], "shape": list(tensor.shape)}
+        header[name] = {**place, "data_offsets": [end, end + len(data)]}
+        parts.append(data)
+        end += len(data)
+    payload = b"".join(parts)
+    body = {**header, "__metadata__": {"notes": json.dumps(notes, sort_keys=True)}}
+    body["__metadata__"]["sha256"] = _digest(_dumped(body) + payload)
+    text = json.dumps(body).encode()
+    text += b" " * (-len(text) % 8)
+    write_whole(path, len(text).to_bytes(8, "little") + text + payload)
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read the tensors and notes of `write_tensors`, and make sure that nobody changed them."""
+    try:
+        data = path.read_bytes()
+        start = 8 + int.from_bytes(data[:8], "little")
+        body = json.loads(data[8:start])
+        checksum = body["__metadata__"].pop("sha256")
+        notes = json.loads(body["__metadata__"]["notes"])
+    except (ValueError, KeyError, AttributeError, TypeError, OSError) as failure:
+        raise damaged(path, "it cannot be read") from failure
+    if checksum != _digest(_dumped(body) + data[start:]):
+        raise damaged(path, "its checksum is wrong")
+    places = {name: place for name, place in body.items() if name != "__metadata__"}
+    return {name: _tensor(place, data, start) for name, place in places.items()}, notes
+
+
+def damaged(path: Path, how: str) -> PrunecastError:
+    """The message about a file that was whole once and is not any more."""
+    return PrunecastError(
+        f"{path} is damaged: {how}. Restore it from a copy, or delete the folder {path.parent} to train "
+        "that chain anew; other chains are not touched."
+    )
+
+
+def _tensor(place: dict[str, Any], data: bytes, start: int) -> Tensor:
+    first, last = place["data_offsets"]
+    dtype = _DTYPES[place["dtype"]]
+    if first == last:
+        return torch.zeros(place["shape"], dtype=dtype)
+    raw = torch.frombuffer(bytearray(data[start + first : start + last]), dtype=torch.uint8)
+    return raw.view(dtype).reshape(place["shape"])
+
+
+def _dumped(body: Mapping[str, Any]) -> bytes:
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,243 @@
+"""One level of a chain: where it starts, and what is written when it is finished.
+
+The training in between is not here: the lone loop and a packed fleet both take a Level and hand back its end.
+"""
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from prunecast import __version__, families
+from prunecast.data import Dataset, subsample
+from prunecast.errors import PrunecastError
+from prunecast.pruning.connectivity import connectivity
+from prunecast.pruning.files import write_tensors
+from prunecast.pruning.masks import Masks, count_kept, count_total, full_masks, kept_at
+from prunecast.pruning.packed import packed_level, read_packed, write_packed
+from prunecast.pruning.record import Pruned, Record, finite
+from prunecast.pruning.scores import next_masks
+from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, environment
+from prunecast.pruning.synflow import synflow_masks
+from prunecast.spec import ChainSpec
+from prunecast.spec.streams import rng, seed
+from prunecast.training import Score, Timeline, timeline
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chain:
+    """A chain with its data and its untrained network at hand."""
+
+    spec: ChainSpec
+    folder: ChainFolder
+    dataset: Dataset
+    untrained: nn.Module
+    """The network as initialised, on the CPU; nobody trains it."""
+    prunable: tuple[str, ...]
+    examples: NDArray[np.int64]
+    """The subsample."""
+    validation: NDArray[np.int64]
+    """The held-out examples, none as a rule."""
+    times: Timeline
+
+    @property
+    def full(self) -> Masks:
+        """The masks of level 0."""
+        return full_masks({name: self.untrained.get_parameter(name) for name in self.prunable})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A training to be done."""
+
+    level: int
+    masks: Masks
+    counts: Pruned
+    """The masks, counted."""
+    network: dict[str, Tensor]
+    """Parameters and buffers to start from; the optimizer starts from zero."""
+    first: int
+    """The step to start at, which fixes learning rate, data order and augmentation."""
+    last: int
+    """The step before which to end."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained:
+    """The end of a training."""
+
+    network: dict[str, Tensor]
+    diverged: bool
+    test: Score | None
+    """None where the training diverged, as are the others."""
+    train: Score | None
+    validation: Score | None
+    seconds: float
+    device: str
+
+
+def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
+    """Build a chain's network and choose its examples; its spec is written once and compared afterwards."""
+    generator = torch.Generator().manual_seed(seed(spec.replicate, "initialisation"))
+    shape = dataset.train.image_shape
+    untrained = families.build(
+        spec.family,
+        depth=spec.depth,
+        width=spec.width,
+        num_classes=dataset.num_classes,
+        generator=generator,
+        image_shape=shape,
+    )
+    folder = chain_folder(store, spec)
+    about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
+    folder.write_spec(spec, about)
+    if folder.spec()[1]["data"] != dataset.digest:
+        raise PrunecastError(
+            f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
+            "give the data another name in the plan, or use another --store."
+        )
+    examples, validation = choose_examples(spec, len(dataset.train))
+    return Chain(
+        spec=spec,
+        folder=folder,
+        dataset=dataset,
+        untrained=untrained,
+        prunable=families.prunable(untrained),
+        examples=examples,
+        validation=validation,
+        times=timeline(spec.recipe, spec.num_examples),
+    )
+
+
+def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The subsample and the held-out examples, apart from one another and without regard to class."""
+    held = spec.recipe.validation_examples
+    if spec.num_examples + held > total:
+        raise PrunecastError(
+            f"num_examples {spec.num_examples} and validation_examples {held} are more than the {total} "
+            f"examples of {spec.dataset!r}; ask for fewer."
+        )
+    order = rng(spec.replicate, "validation").permutation(total) if held else np.arange(total)
+    chosen = subsample(total - held, spec.num_examples, rng(spec.replicate, "subsample"))
+    return np.sort(order[held:])[chosen], np.sort(order[:held])
+
+
+def open_level(chain: Chain, records: Sequence[Record]) -> Level:
+    """The level after the finished ones: its masks, its first weights, its steps."""
+    level, times = len(records), chain.times
+    retraining = chain.spec.method.retraining
+    full = chain.full
+    masks = chain.folder.masks(level) if level else full
+    counts = records[-1].following if level else count(chain, full)
+    assert counts is not None, "a diverged chain has no next level"
+    if level == 0 or retraining == "from-start":
+        network = {name: tensor.clone() for name, tensor in chain.untrained.state_dict().items()}
+        first, last = 0, times.total
+    else:
+        rewound = retraining == "weight-rewinding"
+        path = chain.folder.rewind if rewound else chain.folder.start(level)
+        network = read_packed(path, chain.folder, full)
+        tuned = retraining == "fine-tuning"
+        first = times.total if tuned else times.rewind
+        last = first + times.total - times.rewind
+    return Level(level=level, masks=masks, counts=counts, network=network, first=first, last=last)
+
+
+def close_level(
+    chain: Chain, records: Sequence[Record], level: Level, end: Trained, *, keep_weights: bool = False
+) -> Record:
+    """Prune for the next level and make this one finished; the record is written last."""
+    folder, method = chain.folder, chain.spec.method
+    following = None
+    if not end.diverged or method.before_training:
+        masks = masks_after(chain, level, end)
+        following = count(chain, masks)
+        folder.write_masks(level.level + 1, masks)
+        if method.retraining in ("rate-rewinding", "fine-tuning"):
+            write_packed(folder.start(level.level + 1), end.network, masks, level.level + 1)
+    if keep_weights:
+        write_tensors(folder.weights(level.level), end.network, {"format": FORMAT, "level": level.level})
+    record = record_of(chain, level, end, following)
+    folder.write_records([*records, record])
+    tidy(chain, level.level, following)
+    return record
+
+
+def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
+    """The masks of the next level."""
+    method, number = chain.spec.method, level.level + 1
+    if not method.before_training:
+        return next_masks(method, level.masks, end.network, chain.spec.replicate, number)
+    kept = kept_at(count_total(level.masks), method.fraction, number)
+    shape = chain.dataset.train.image_shape
+    return synflow_masks(chain.untrained, chain.prunable, shape, kept, method.substeps)
+
+
+def count(chain: Chain, masks: Masks) -> Pruned:
+    """Count kept and living weights."""
+    paths = connectivity(chain.untrained, masks, chain.dataset.train.image_shape)
+    nonzero = count_kept(masks)
+    return Pruned(nonzero=nonzero, alive=paths.alive, connected=paths.connected, note=paths.note)
+
+
+def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None) -> Record:
+    """The row of the table, and what the next level needs to know."""
+    weights = count_total(level.masks)
+    chance = chain.dataset.chance_error
+    return Record(
+        level=level.level,
+        density=level.counts.nonzero / weights,
+        error=end.test.error if end.test else chance,
+        loss=finite(end.test.loss) if end.test else None,
+        train_error=end.train.error if end.train else None,
+        validation_error=end.validation.error if end.validation else None,
+        parameters=sum(parameter.numel() for parameter in chain.untrained.parameters()),
+        weights=weights,
+        nonzero=level.counts.nonzero,
+        effective_density=None if level.counts.alive is None else level.counts.alive / weights,
+        steps=level.last - level.first,
+        seconds=end.seconds,
+        status="diverged" if end.diverged else "ok",
+        chance_error=chance,
+        device=end.device,
+        code=code_version(),
+        note=level.counts.note,
+        following=following,
+    )
+
+
+def tidy(chain: Chain, level: int, following: Pruned | None) -> None:
+    """Remove what a finished level no longer needs, and store the rewound network at fewer positions."""
+    folder = chain.folder
+    folder.checkpoint.unlink(missing_ok=True)
+    folder.start(level).unlink(missing_ok=True)
+    if following is None or not folder.rewind.exists():
+        return
+    full = chain.full
+    stored = packed_level(folder.rewind)
+    kept = count_kept(folder.masks(stored) if stored else full)
+    if following.nonzero <= kept // 2:
+        network = read_packed(folder.rewind, folder, full)
+        write_packed(folder.rewind, network, folder.masks(level + 1), level + 1)
+
+
+@functools.cache
+def code_version() -> str:
+    """The package's version and a digest of its source, so that a change without a new number is seen too."""
+    package = Path(__file__).parent.parent
+    parts = ("spec", "architectures", "families", "data", "training", "pruning")
+    sources = sorted(path for part in parts for path in (package / part).glob("*.py"))
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    return f"{__version__}+{digest[:12]}"
+
+
+def without_times(record: Record) -> Record:
+    """The record with its time, its device and its code left out: what must not depend on interruptions."""
+    return dataclasses.replace(record, seconds=0.0, device="", code="")

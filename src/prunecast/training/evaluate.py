@@ -1,0 +1,41 @@
+"""Error and loss of a network on a set of examples, without augmentation."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from prunecast.data import Source
+from prunecast.spec.recipe import Precision
+from prunecast.training.precision import autocast
+
+BATCH = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What an evaluation found."""
+
+    error: float
+    """The share of examples whose largest logit is not the label's."""
+    loss: float
+    """The mean cross-entropy."""
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, source: Source, indices: Tensor, precision: Precision) -> Score:
+    """Evaluate on the examples of these indices; the counts stay on the device until the end."""
+    device = source.labels.device
+    wrong = torch.zeros((), dtype=torch.int64, device=device)
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    was_training = model.training
+    model.eval()
+    for chosen in torch.split(indices.to(device), BATCH):
+        with autocast(precision, device):
+            logits = model(source.batch(chosen, None)).float()
+        labels = source.labels[chosen]
+        wrong += (logits.argmax(1) != labels).sum()
+        loss += functional.cross_entropy(logits, labels, reduction="sum")
+    model.train(was_training)
+    return Score(error=wrong.item() / len(indices), loss=loss.item() / len(indices))

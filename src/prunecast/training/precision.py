@@ -1,0 +1,40 @@
+"""How arithmetic is done: number formats, determinism, and threads, each restored afterwards."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import torch
+
+from prunecast.spec.recipe import Precision
+
+
+def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
+    """Run convolutions and products in bfloat16 under bf16 (parameters stay float32); else change nothing."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
+
+
+@contextmanager
+def settings(precision: Precision, device: torch.device, threads: int) -> Iterator[None]:
+    """Arithmetic as a chain needs it, and the caller's own settings back at the end.
+
+    On CPU algorithms are deterministic and the threads fixed, which makes a run repeatable bit for bit. On a
+    GPU the fastest algorithm is looked for, fp32 means IEEE float32, and tf32 is used only if asked.
+    """
+    old_threads, old_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    old_benchmark = torch.backends.cudnn.benchmark
+    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
+    old_formats = matmul.fp32_precision, convolution.fp32_precision
+    on_cpu = device.type == "cpu"
+    try:
+        torch.use_deterministic_algorithms(on_cpu or old_deterministic)
+        torch.backends.cudnn.benchmark = not on_cpu
+        matmul.fp32_precision = convolution.fp32_precision = "ieee" if precision == "fp32" else "tf32"
+        if on_cpu:
+            torch.set_num_threads(threads)
+        with torch.random.fork_rng(devices=[] if on_cpu else [device]):
+            yield
+    finally:
+        torch.set_num_threads(old_threads)
+        torch.use_deterministic_algorithms(old_deterministic)
+        torch.backends.cudnn.benchmark = old_benchmark
+        matmul.fp32_precision, convolution.fp32_precision = old_formats

@@ -1,8 +1,10 @@
 """Datasets as bytes on the device, and the augmentation of their batches."""
 
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw
+from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Source, chance_error, subsample
-from prunecast.data.load import DATASETS, load
+from prunecast.data.load import DATASETS, from_arrays, load
+from prunecast.data.stream import batches
 
 __all__ = [
     "AUGMENTATIONS",
@@ -11,8 +13,11 @@ __all__ = [
     "Draws",
     "Source",
     "augment",
+    "batches",
+    "cache_folder",
     "chance_error",
     "draw",
+    "from_arrays",
     "load",
     "subsample",
 ]

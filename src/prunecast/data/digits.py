@@ -1,11 +1,10 @@
 """The embedded digits: 1,797 scanned digits of 8x8 pixels with values 0 to 16."""
 
-import hashlib
 from importlib.resources import files
 
 import numpy as np
 
-from prunecast.data.halves import Half, Halves
+from prunecast.data.halves import Half, Halves, described
 
 TRAIN_EXAMPLES = 600
 
@@ -18,7 +17,6 @@ def digits() -> Halves:
     """
     with files("prunecast.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
         images, labels = arrays["images"][..., None], arrays["labels"].astype(np.int64)
-    digest = hashlib.sha256(images.tobytes() + labels.tobytes()).hexdigest()
     train = Half(images=images[:TRAIN_EXAMPLES], labels=labels[:TRAIN_EXAMPLES])
     test = Half(images=images[TRAIN_EXAMPLES:], labels=labels[TRAIN_EXAMPLES:])
-    return Halves(train=train, test=test, num_classes=10, digest=digest)
+    return described(train, test, num_classes=10)

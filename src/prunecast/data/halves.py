@@ -1,12 +1,19 @@
 """The two halves of a dataset as arrays on the host: what every reader of files returns."""
 
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
+from prunecast.errors import PrunecastError
+
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Labels = np.ndarray[Any, np.dtype[np.int64]]
+PARTS = ("train_images", "train_labels", "test_images", "test_labels")
+BLOCK = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,9 +26,78 @@ class Half:
 
 @dataclass(frozen=True, kw_only=True)
 class Halves:
-    """Training and test half with images of one shape."""
+    """Training and test half with images of one shape, and what is known of them."""
 
     train: Half
     test: Half
     num_classes: int
+    mean: list[float]
+    """Mean of each channel over the training half, in bytes."""
+    std: list[float]
+    """Standard deviation of each channel over the training half, in bytes."""
     digest: str
+    """Digest of all images and labels."""
+
+
+class Found(Protocol):
+    """A dataset found in a folder and not read yet."""
+
+    @property
+    def files(self) -> Sequence[Path]:
+        """Every file its content depends on, in a fixed order."""
+
+    def write(self, folder: Path) -> int:
+        """Write the four parts of a cache entry into a folder and return the number of classes."""
+
+
+def described(train: Half, test: Half, num_classes: int) -> Halves:
+    """Return the halves with their statistics and digest."""
+    mean, std = byte_statistics(train.images)
+    digest = _digest(train.images, train.labels, test.images, test.labels)
+    return Halves(train=train, test=test, num_classes=num_classes, mean=mean, std=std, digest=digest)
+
+
+def byte_statistics(images: Bytes) -> tuple[list[float], list[float]]:
+    """Return mean and standard deviation of each channel in bytes, from exact integer sums.
+
+    A channel that never varies gets a standard deviation of 1.
+    """
+    counts = np.zeros((images.shape[-1], 256), np.int64)
+    for block in _blocks(images):
+        for channel, count in enumerate(counts):
+            count += np.bincount(block[..., channel].reshape(-1), minlength=256)
+    values = np.arange(256)
+    pixels = images.size // images.shape[-1]
+    mean = counts @ values / pixels
+    std = np.sqrt(np.maximum(counts @ values**2 / pixels - mean**2, 0))
+    return mean.tolist(), np.where(std > 0, std, 1).tolist()
+
+
+def _digest(*arrays: np.ndarray[Any, Any]) -> str:
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype.str} {array.shape}\n".encode())
+        for block in _blocks(array):
+            digest.update(np.ascontiguousarray(block).data)
+    return digest.hexdigest()
+
+
+def _blocks(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Give consecutive rows of about 16 MB, so that a mapped array never fills the memory."""
+    rows = max(1, BLOCK // max(1, array[:1].nbytes))
+    return (array[start : start + rows] for start in range(0, len(array), rows))
+
+
+def checked_labels(labels: Any, count: int, num_classes: int, place: Path | str) -> Labels:
+    """Return labels as int64, or raise naming the place where they do not fit the images or the classes."""
+    values = np.asarray(labels)
+    if values.ndim != 1 or len(values) != count:
+        raise PrunecastError(f"{place} has {values.size} labels for {count} images; there must be one each.")
+    if count == 0:
+        raise PrunecastError(f"{place} has no images.")
+    if values.dtype.kind not in "iu":
+        raise PrunecastError(f"{place} has labels of type {values.dtype}; they must be whole numbers.")
+    if values.min() < 0 or values.max() >= num_classes:
+        wrong = int(values.min() if values.min() < 0 else values.max())
+        raise PrunecastError(f"{place} has the label {wrong}; labels must be 0 to {num_classes - 1}.")
+    return values.astype(np.int64)

@@ -1,0 +1,76 @@
+"""Image files to bytes, by a pool of threads."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from prunecast.data.halves import Bytes
+from prunecast.errors import PrunecastError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+CHUNK = 256
+
+
+def workers() -> int:
+    """Return how many threads decode: one for each core this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def opened(file: Path) -> "Image":
+    """Return an image as RGB, or raise naming the file."""
+    try:
+        from PIL import Image
+    except ImportError as missing:
+        raise PrunecastError(f"{file} needs Pillow to be read; install pillow.") from missing
+    try:
+        with Image.open(file) as image:
+            return image.convert("RGB")
+    except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
+        raise PrunecastError(f"{file} is not a readable image ({broken}); mend or remove it.") from broken
+
+
+def centred(image: "Image", scaled_size: int, size: int) -> Bytes:
+    """Return the central size × size pixels after scaling the shorter side to scaled_size."""
+    from PIL.Image import Resampling
+
+    if image.size != (size, size) or scaled_size != size:
+        share = size / scaled_size * min(image.size)
+        left, top = ((side - share) / 2 for side in image.size)
+        image = image.resize((size, size), Resampling.BILINEAR, (left, top, left + share, top + share))
+    return np.asarray(image)
+
+
+def decode(files: Sequence[Path], into: Path, image_size: int | None) -> None:
+    """Write all images as one .npy file of bytes N, H, W, 3, filled in place, so of any size.
+
+    Without an image_size all images must have the size of the first.
+    """
+    first = np.asarray(opened(files[0]))
+    shape = first.shape if image_size is None else (image_size, image_size, 3)
+    images = np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
+
+    def fill(start: int) -> None:
+        for row, file in enumerate(files[start : start + CHUNK], start):
+            images[row] = _fitted(file, shape[:2], image_size, files[0])
+
+    with ThreadPoolExecutor(workers()) as pool:
+        for _ in pool.map(fill, range(0, len(files), CHUNK)):
+            pass
+    images.flush()
+
+
+def _fitted(file: Path, shape: tuple[int, ...], image_size: int | None, first: Path) -> Bytes:
+    image = opened(file)
+    if image_size is not None:
+        return centred(image, image_size, image_size)
+    if image.size != shape[::-1]:
+        sizes = f"{image.width}x{image.height} pixels, but {first} has {shape[1]}x{shape[0]}"
+        raise PrunecastError(f"{file} has {sizes}; set image_size to bring all images to one size.")
+    return np.asarray(image)

@@ -1,0 +1,108 @@
+"""The dense law of Rosenfeld 2020: unpruned errors from network size and dataset size."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from prunecast.laws import formulas
+from prunecast.laws.forms import ComplexStep, Parameter, bounds, natural
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.solver import solve
+
+SPARE = 2
+"""Configurations beyond the number of free parameters without which no dense law is fitted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseLaw:
+    """ε̃ = a·n^−α + b·M^−β + c∞ and ε̂ = ε₀ ε̃/√(ε̃² + η²), M the prunable weights of the unpruned network."""
+
+    parameters: dict[str, float]
+    deviation: float
+    """relative rms of predictions with the configuration itself left out"""
+    configurations: int
+
+    def predict(self, size: Floats, num_examples: Floats) -> Floats:
+        """Unpruned error of a network with this many weights trained on this many examples."""
+        values = {name: np.asarray(value) for name, value in self.parameters.items()}
+        return np.exp(_log_error(values, np.asarray(size, float), np.asarray(num_examples, float)))
+
+
+def _log_error(
+    values: dict[str, formulas.Array], size: formulas.Array, num_examples: formulas.Array
+) -> formulas.Array:
+    normalized = formulas.dense_normalized(
+        num_examples, size, values["a"], values["alpha"], values["b"], values["beta"], values["floor"]
+    )
+    return formulas.envelope(normalized, values["ceiling"], values["eta"])
+
+
+def _formula(
+    columns: list[formulas.Array], points: Points, names: tuple[str, ...], fixed: dict[str, float]
+) -> formulas.Array:
+    values = {name: np.asarray(value) for name, value in fixed.items()} | dict(
+        zip(names, columns, strict=True)
+    )
+    return _log_error(values, points.weights[points.configuration], points.num_examples[points.configuration])
+
+
+def _form(points: Points, ceiling: float | None) -> tuple[ComplexStep, dict[str, float]]:
+    """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where that is known.
+
+    Only ε̃/η enters, so η and the scale of ε̃ would say the same thing twice, and η is held at 1.
+    """
+    several_sizes = np.ptp(points.num_examples) > 0
+    ranges = {"b": (1e-4, 1e6), "beta": (0.05, 3.0), "floor": (1e-6, 10.0)}
+    fixed = {"eta": 1.0}
+    if several_sizes:
+        ranges |= {"a": (1e-4, 1e6), "alpha": (0.05, 3.0)}
+    else:
+        fixed |= {"a": 0.0, "alpha": 1.0}
+    if ceiling is None:
+        top = float(points.error.max())
+        ranges["ceiling"] = (top, 100 * top)
+    else:
+        fixed["ceiling"] = ceiling
+    names = tuple(ranges)
+    parameters = tuple(
+        Parameter(name=n, symbol=n, lower=low, upper=high) for n, (low, high) in ranges.items()
+    )
+    return ComplexStep(
+        name="dense", parameters=parameters, formula=partial(_formula, names=names, fixed=fixed)
+    ), fixed
+
+
+def unpruned_rows(points: Points) -> Points:
+    """One row per configuration: the unpruned network."""
+    count = points.configurations
+    return replace(
+        points,
+        configuration=np.arange(count),
+        level=np.zeros(count, dtype=np.int64),
+        density=np.ones(count),
+        error=points.unpruned,
+        replicates=points.unpruned_replicates,
+        nonzero=points.weights,
+    )
+
+
+def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw | None:
+    """Fit the dense law to the unpruned errors, or None where there are too few configurations or sizes."""
+    rows = unpruned_rows(points)
+    form, fixed = _form(rows, chance)
+    if len(rows) < len(form.parameters) + SPARE or np.ptp(np.log(points.weights)) == 0:
+        return None
+    lower, upper = bounds(form)
+    starts = np.random.default_rng(seed).uniform(lower, upper, (32, len(lower)))
+    found = solve(form, rows, starts)
+    best = found.theta[found.cost.argmin()]
+    without = 1.0 - np.eye(len(rows))
+    refits = solve(form, rows, np.tile(best, (len(rows), 1)), weights=without, damping=1e-4)
+    left_out = np.expm1(np.diag(form.log_error(refits.theta, rows)) - rows.log_error)
+    values = dict(zip((p.name for p in form.parameters), natural(form, best).tolist(), strict=True))
+    return DenseLaw(
+        parameters={**fixed, **values},
+        deviation=float(np.sqrt((left_out**2).mean())),
+        configurations=len(rows),
+    )

@@ -1,0 +1,47 @@
+"""Eq. 2 for the table at hand: which exponents it has, where they are searched, where the search starts."""
+
+import numpy as np
+
+from prunecast.laws.forms import Joint, Parameter, bounds
+from prunecast.laws.points import Floats, Points
+
+HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
+SYMBOLS = {HIGH: "ε↑", GAMMA: "γ", SCALE: "p′", PHI: "φ", PSI: "ψ"}
+EXPONENT_OF = {"depth": PHI, "width": PSI}
+RANDOM_STARTS = 7
+
+
+def eq2(points: Points, metric: str = "error") -> Joint:
+    """Eq. 2 with φ and ψ where depth and width vary; a single configuration makes it Eq. 1.
+
+    ε↑ lies between half the largest error seen and 1 (a loss has no limit: a hundred times the largest seen).
+    """
+    axes = tuple(axis for axis in EXPONENT_OF if np.ptp(getattr(points, axis)) > 0)
+    top = float(points.error.max())
+    shared = (
+        Parameter(
+            name=HIGH, symbol=SYMBOLS[HIGH], lower=top / 2, upper=100 * top if metric == "loss" else 1.0
+        ),
+        Parameter(name=GAMMA, symbol=SYMBOLS[GAMMA], lower=0.05, upper=20.0),
+        Parameter(name=SCALE, symbol=SYMBOLS[SCALE], lower=1e-8, upper=10.0),
+    )
+    exponents = tuple(
+        Parameter(name=name, symbol=SYMBOLS[name], lower=-2.0, upper=6.0, positive=False)
+        for name in (EXPONENT_OF[axis] for axis in axes)
+    )
+    return Joint(
+        name="eq2" if points.configurations > 1 else "eq1", parameters=(*shared, *exponents), axes=axes
+    )
+
+
+def starts(form: Joint, points: Points, seed: int = 0) -> Floats:
+    """One start read off the data and a few spread over the bounds."""
+    lower, upper = bounds(form)
+    guess = np.concatenate(
+        [
+            [np.log(points.error.max()), np.log(0.6), np.log(np.sqrt(points.density.min()) / 10)],
+            np.ones(len(form.axes)),
+        ]
+    )
+    spread = np.random.default_rng(seed).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
+    return np.vstack([np.clip(guess, lower, upper), spread])

@@ -1,0 +1,249 @@
+"""Fit the law to a table: the paper's point estimate, intervals, judgement and notes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prunecast.errors import PrunecastError
+from prunecast.laws import eq2
+from prunecast.laws.dense import fit_dense
+from prunecast.laws.forms import Joint, bounds, natural
+from prunecast.laws.identify import Note, plateau_reached, undetermined
+from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
+from prunecast.laws.measured import Measured, Replicates, measured
+from prunecast.laws.notes import notes
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.result import Configuration, Fit, Origin, Spread
+from prunecast.laws.solver import Mask, Objective, Solution, solve
+from prunecast.laws.uncertainty import Uncertainty, uncertainty
+from prunecast.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """The best of several starts."""
+
+    theta: Floats
+    cost: float
+    at_bound: Mask
+
+
+def best(solution: Solution) -> Best:
+    """The start that ended lowest."""
+    index = int(solution.cost.argmin())
+    return Best(
+        theta=solution.theta[index],
+        cost=float(solution.cost[index]),
+        at_bound=solution.at_lower[index] | solution.at_upper[index],
+    )
+
+
+def fit(
+    table: Table,
+    *,
+    replicates: Replicates = "mean",
+    residual: str = "relative",
+    huber: float | None = None,
+    high_error: str | float = "free",
+    seed: int = 0,
+) -> Fit:
+    """Fit Eq. 2 jointly to all configurations of a table (with a single configuration: Eq. 1).
+
+    The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each level.
+    `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the pull of
+    outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number.
+    """
+    data = measured(table, replicates)
+    points = data.points
+    form = eq2.eq2(points, table.metric)
+    objective = _objective(residual, huber)
+    starts, held = _hold_high_error(eq2.starts(form, points, seed), form, table, high_error)
+    _require_rows(points, held, table)
+    found = best(solve(form, points, starts, held=held, objective=objective))
+    open_range = _open_high_error(form, points, table, held)
+    to_paper = _to_paper(form, points)
+    unsure = uncertainty(form, points, found.theta, held, open_range, to_paper, seed)
+    options = {
+        "replicates": replicates,
+        "residual": residual,
+        "huber": str(huber),
+        "high_error": str(high_error),
+    }
+    return _assemble(table, data, form, found, held, unsure, to_paper, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleFit:
+    """Eq. 1 fitted to one configuration alone."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned_error: float
+    parameters: dict[str, float]
+    deviation: Deviation
+    at_bound: tuple[str, ...]
+
+
+def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) -> list[SingleFit]:
+    """Fit Eq. 1 to each configuration alone, as in section 3 of the paper; those with under four rows are left out."""
+    points = measured(table, replicates).points
+    each = (points.of(np.array([index])) for index in range(points.configurations))
+    return [_fit_one(one, table.metric, seed) for one in each if len(one) > 3]
+
+
+def _fit_one(points: Points, metric: str, seed: int) -> SingleFit:
+    form = eq2.eq2(points, metric)
+    found = best(solve(form, points, eq2.starts(form, points, seed)))
+    names = [parameter.name for parameter in form.parameters]
+    return SingleFit(
+        depth=float(points.depth[0]),
+        width=float(points.width[0]),
+        num_examples=float(points.num_examples[0]),
+        unpruned_error=float(points.unpruned[0]),
+        parameters=dict(zip(names, natural(form, found.theta).tolist(), strict=True)),
+        deviation=deviation(relative(form.log_error(found.theta[None], points)[0], points)),
+        at_bound=tuple(name for name, bound in zip(names, found.at_bound, strict=True) if bound),
+    )
+
+
+def _objective(residual: str, huber: float | None) -> Objective:
+    if residual not in ("relative", "log"):
+        raise PrunecastError(f"no residual is called {residual!r}; there are relative and log")
+    if huber is not None and not huber > 0:
+        raise PrunecastError(f"the Huber threshold must be positive, not {huber:g}")
+    return Objective(residual=residual, huber=huber)
+
+
+def _hold_high_error(
+    starts: Floats, form: Joint, table: Table, high_error: str | float
+) -> tuple[Floats, Mask]:
+    """Starts with ε↑ set where it is to be held, and which parameters are held."""
+    held = np.zeros(starts.shape[1], dtype=bool)
+    if high_error == "free":
+        return starts, held
+    value = table.chance if high_error == "chance" else high_error
+    if value is None:
+        raise PrunecastError(
+            f"{table.source}: the chance error of dataset {table.dataset!r} is not known; give a number"
+        )
+    if isinstance(value, str):
+        raise PrunecastError(f"ε↑ can be free, chance or a number, not {value!r}")
+    low, high = np.exp(form.parameters[0].inner_bounds)
+    if not low <= value <= high:
+        raise PrunecastError(f"ε↑ must lie between {low:.3g} and {high:.3g} for this table, not {value:g}")
+    starts[:, 0] = np.log(value)
+    held[0] = True
+    return starts, held
+
+
+def _require_rows(points: Points, held: Mask, table: Table) -> None:
+    needed = int((~held).sum())
+    if len(points) <= needed:
+        raise PrunecastError(
+            f"{table.source}: {len(points)} usable rows cannot determine {needed} parameters; "
+            "measure more levels or configurations"
+        )
+    if not (points.density < 1).any():
+        raise PrunecastError(
+            f"{table.source}: every row has density 1; a law of pruning needs pruned networks"
+        )
+
+
+def _open_high_error(form: Joint, points: Points, table: Table, held: Mask) -> tuple[float, float] | None:
+    """The range (in log) that ε↑ may have where no curve shows its plateau, else None."""
+    if held[0] or plateau_reached(points, table.chance):
+        return None
+    upper = form.parameters[0].inner_bounds[1] if table.chance is None else float(np.log(table.chance))
+    return float(np.log(points.error.max())), upper
+
+
+def _to_paper(form: Joint, points: Points) -> Floats:
+    """The linear map to the paper's parameters, whose p′ belongs to plain depth: log p′ + φ·log(reference depth)."""
+    change = np.eye(len(form.parameters))
+    if "depth" in form.axes:
+        change[2, 3 + form.axes.index("depth")] = np.log(points.reference_depth)
+    return change
+
+
+def _assemble(
+    table: Table,
+    data: Measured,
+    form: Joint,
+    found: Best,
+    held: Mask,
+    unsure: Uncertainty,
+    to_paper: Floats,
+    options: dict[str, str],
+) -> Fit:
+    points = data.points
+    names = [parameter.name for parameter in form.parameters]
+    values = dict(zip(names, natural(form, to_paper @ found.theta).tolist(), strict=True))
+    ends = zip(natural(form, unsure.lower).tolist(), natural(form, unsure.upper).tolist(), strict=True)
+    intervals = dict(zip(names, ends, strict=True))
+    stack = form.stack(found.theta[None], points)
+    delta = relative(stack[0, -1], points)
+    log_unpruned = points.log_unpruned[points.configuration]
+    regions = by_group(delta, region(stack[0, -1], log_unpruned, float(found.theta[0])), len(REGIONS))
+    per_configuration = by_group(delta, points.configuration, points.configurations)
+    floor = noise_floor(data.noise, form.unpruned_slope(stack)[0], points)
+    free = {name for name, fixed in zip(names, held, strict=True) if not fixed}
+    result = Fit(
+        law=form.name,
+        metric=table.metric,
+        axes=form.axes,
+        parameters=values,
+        intervals=intervals,
+        fixed=tuple(name for name in names if name not in free),
+        deviation=deviation(delta),
+        regions=dict(zip(REGIONS, regions, strict=True)),
+        noise_floor=floor,
+        rows=len(points),
+        at_chance=data.at_chance,
+        configurations=tuple(_configurations(points, per_configuration)),
+        notes=(),
+        spread=Spread(
+            centre=to_paper @ unsure.centre,
+            draws=unsure.draws @ to_paper.T,
+            degrees=unsure.degrees,
+            run=unsure.run,
+            unpruned=unsure.unpruned,
+        ),
+        dense=fit_dense(points, table.chance),
+        origin=_origin(table),
+        options=options,
+    )
+    open_questions: Iterator[Note] = undetermined(values, intervals, points, table.chance, free)
+    return replace(
+        result, notes=(*open_questions, *notes(result, form, points, found.theta, held, found.cost))
+    )
+
+
+def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:
+    for index, own in enumerate(deviations):
+        rows = points.configuration == index
+        yield Configuration(
+            depth=float(points.depth[index]),
+            width=float(points.width[index]),
+            num_examples=float(points.num_examples[index]),
+            unpruned_error=float(points.unpruned[index]),
+            replicates=float(points.unpruned_replicates[index]),
+            weights=float(points.weights[index]),
+            lowest_density=float(points.density[rows].min()),
+            highest_error=float(points.error[rows].max()),
+            lowest_error=float(points.error[rows].min()),
+            deviation=own,
+        )
+
+
+def _origin(table: Table) -> Origin:
+    return Origin(
+        table=table.source,
+        digest=table.digest,
+        family=table.family,
+        dataset=table.dataset,
+        method=table.method,
+        recipe=table.recipe,
+        chance=table.chance,
+    )

@@ -1,0 +1,151 @@
+"""Functional forms as values: named parameters with bounds, and log ε̂ with its derivatives for many parameter sets.
+
+A parameter set lives in the form's inner scale: logarithms where a parameter is positive. `theta` always has shape
+(sets, parameters); results have shape (sets, rows).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from prunecast.laws import formulas
+from prunecast.laws.points import Floats, Points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One free number of a form, with the range it is searched in (in its natural unit)."""
+
+    name: str
+    symbol: str
+    lower: float
+    upper: float
+    positive: bool = True
+
+    @property
+    def inner_bounds(self) -> tuple[float, float]:
+        """The bounds in the inner scale."""
+        return (
+            (float(np.log(self.lower)), float(np.log(self.upper)))
+            if self.positive
+            else (self.lower, self.upper)
+        )
+
+
+class Form(Protocol):
+    """What the solver needs to know of a functional form."""
+
+    @property
+    def name(self) -> str:
+        """The word that selects the form on the command line."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The free parameters in the order of theta's columns."""
+
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """log ε̂ of every parameter set at every row."""
+
+    def stack(self, theta: Floats, points: Points) -> Floats:
+        """The derivatives of log ε̂ by the inner parameters and, last, log ε̂: shape (sets, parameters + 1, rows)."""
+
+
+def bounds(form: Form) -> tuple[Floats, Floats]:
+    """Lower and upper inner bounds of a form's parameters."""
+    pairs = np.array([parameter.inner_bounds for parameter in form.parameters])
+    return pairs[:, 0], pairs[:, 1]
+
+
+def natural(form: Form, theta: Floats) -> Floats:
+    """Inner parameters in their natural units."""
+    positive = np.array([parameter.positive for parameter in form.parameters])
+    return np.where(positive, np.exp(np.where(positive, theta, 0.0)), theta)
+
+
+def inner(form: Form, values: Floats) -> Floats:
+    """Natural parameters in the inner scale."""
+    positive = np.array([parameter.positive for parameter in form.parameters])
+    return np.where(positive, np.log(np.where(positive, values, 1.0)), values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint:
+    """Eq. 2, and with `axes` empty Eq. 1: φ or ψ is left out where depth or width does not vary."""
+
+    parameters: tuple[Parameter, ...]
+    axes: tuple[str, ...]
+    name: str = "eq2"
+
+    def _pruned(
+        self, theta: Floats, points: Points, log_unpruned: Floats
+    ) -> tuple[formulas.PrunedError, Floats]:
+        """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration; log ε_np has one column a configuration."""
+        gamma = np.exp(theta[:, 1:2])
+        height = theta[:, :1] - log_unpruned
+        log_scale = np.zeros((1, points.configurations))
+        for column, axis in enumerate(self.axes, start=3):
+            log_scale = log_scale + theta[:, column : column + 1] * points.log_axes[axis][0]
+        high, low = formulas.transitions(height, gamma, theta[:, 2:3], log_scale)
+        high, low, log_unpruned = (x.take(points.configuration, axis=-1) for x in (high, low, log_unpruned))
+        return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
+
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """log ε̂ of Eq. 2."""
+        return self._pruned(theta, points, points.log_unpruned)[0].log_error
+
+    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
+        """The analytic derivatives of `formulas.pruned_error` and log ε̂."""
+        rows, height = self._pruned(
+            theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
+        )
+        gamma = np.exp(theta[:, 1:2])
+        stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
+        stack[:, 0] = rows.upper
+        np.multiply(rows.log_ratio, gamma / 2, out=stack[:, 1])
+        stack[:, 1] -= rows.upper * height.take(points.configuration, axis=-1)
+        np.subtract(rows.upper, rows.lower, out=stack[:, 2])
+        stack[:, 2] *= gamma
+        for column, axis in enumerate(self.axes, start=3):
+            np.multiply(stack[:, 2], points.log_axes[axis][1], out=stack[:, column])
+            np.negative(stack[:, column], out=stack[:, column])
+        stack[:, -1] = rows.log_error
+        return stack
+
+    @staticmethod
+    def unpruned_slope(stack: Floats) -> Floats:
+        """∂log ε̂/∂log ε_np: ε̂ is homogeneous of degree one in (ε_np, ε↑), so it is one minus ∂log ε̂/∂log ε↑."""
+        return np.asarray(1 - stack[:, 0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComplexStep:
+    """A form given by one formula in natural parameters; its derivatives are taken by complex step, exact to rounding."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    formula: Callable[[list[formulas.Array], Points], formulas.Array]
+    """log ε̂ from one column per parameter, each of shape (sets, 1)"""
+
+    def _evaluate(self, theta: formulas.Array, points: Points) -> formulas.Array:
+        columns = [
+            np.exp(theta[:, i : i + 1]) if parameter.positive else theta[:, i : i + 1]
+            for i, parameter in enumerate(self.parameters)
+        ]
+        return self.formula(columns, points)
+
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """log ε̂ of the form."""
+        return np.broadcast_to(self._evaluate(theta, points), (len(theta), len(points)))
+
+    def stack(self, theta: Floats, points: Points) -> Floats:
+        """Im log ε̂(θ + ih)/h for each parameter, and log ε̂."""
+        step = 1e-30
+        stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
+        for i in range(len(self.parameters)):
+            shifted = theta.astype(complex)
+            shifted[:, i] += 1j * step
+            stack[:, i] = self._evaluate(shifted, points).imag / step
+        stack[:, -1] = self.log_error(theta, points)
+        return stack

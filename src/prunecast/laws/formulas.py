@@ -1,0 +1,114 @@
+"""The formulas of the field, each written once, with the paper's symbols.
+
+Legend: d density (share of prunable weights kept) · l depth · w width · n number of training examples · ε error ·
+ε_np error of the unpruned network · ε↑ error of the high plateau · γ slope of the power-law region ·
+p, p′ where the high plateau ends, in d and in m* · φ, ψ exponents of depth and width in the invariant m*.
+
+All functions work on logarithms, broadcast, and accept complex arguments where a derivative is taken by complex step.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+MAX_EXPONENT = 300.0
+"""Exponents are cut here, so that no intermediate value overflows; the error is on its plateau long before."""
+
+
+def log_invariant(log_density: Array, log_depth: Array, log_width: Array, phi: Array, psi: Array) -> Array:
+    """log m* of the error-preserving invariant m* = l^φ · w^ψ · d."""
+    return log_density + phi * log_depth + psi * log_width
+
+
+class PrunedError(NamedTuple):
+    """log ε̂ of Eq. 2 and what its derivatives are made of (see `pruned_error`)."""
+
+    log_error: Array
+    log_ratio: Array
+    """log of [(m*² + p′²R) / (m*² + p′²)], R = (ε↑/ε_np)^(2/γ)"""
+    upper: Array
+    """σ₁ = p′²R / (m*² + p′²R): 0 on the low plateau, 1 beyond it"""
+    lower: Array
+    """σ₀ = p′² / (m*² + p′²): 0 up to the power-law region, 1 on the high plateau"""
+
+
+def transitions(log_height: Array, gamma: Array, log_p: Array, log_scale: Array) -> tuple[Array, Array]:
+    """The squared densities of the two transitions, p² and p²(ε↑/ε_np)^(2/γ), with p = p′/(l^φ w^ψ).
+
+    The arguments are log(ε↑/ε_np), γ, log p′ and log(l^φ w^ψ): none depends on density, so this is paid once a
+    configuration.
+    """
+    high = 2 * (log_p - log_scale)
+    low = high + 2 * log_height / gamma
+    return np.exp(np.minimum(high, MAX_EXPONENT)), np.exp(np.minimum(low, MAX_EXPONENT))
+
+
+def pruned_error(
+    log_unpruned: Array, inverse_square: Array, high: Array, low: Array, gamma: Array
+) -> PrunedError:
+    """Eq. 1 and Eq. 2: ε̂ = ε_np · [ (m*² + p′²(ε↑/ε_np)^(2/γ)) / (m*² + p′²) ]^(γ/2).
+
+    The arguments are log ε_np, d⁻², the two `transitions` and γ. The derivatives of log ε̂ are
+    ∂/∂log ε↑ = σ₁ · ∂/∂log γ = (γ/2)·log_ratio − σ₁·log(ε↑/ε_np) · ∂/∂log p′ = −∂/∂log m* = γ(σ₁ − σ₀) ·
+    ∂/∂log ε_np = 1 − σ₁.
+    """
+    above, below = low * inverse_square, high * inverse_square
+    upper_sum, lower_sum = 1 + above, 1 + below
+    above /= upper_sum
+    below /= lower_sum
+    upper_sum /= lower_sum
+    log_ratio = np.log(upper_sum, out=upper_sum)
+    return PrunedError(log_unpruned + gamma / 2 * log_ratio, log_ratio, upper=above, lower=below)
+
+
+def lower_transition(
+    log_unpruned: Array, log_m: Array, log_height: Array, gamma: Array, log_p: Array
+) -> Array:
+    """Log of Eq. 2 far from the high plateau, m* ≫ p′: ε̂ = ε_np · [1 + (p′/m*)²(ε↑/ε_np)^(2/γ)]^(γ/2).
+
+    ε↑ and p′ act only through p′·ε↑^(1/γ), so one of the two has to be held.
+    """
+    return log_unpruned + gamma / 2 * np.log(1 + np.exp(2 * (log_p - log_m + log_height / gamma)))
+
+
+def envelope(normalized: Array, ceiling: Array, eta: Array) -> Array:
+    """Log of the envelope of Rosenfeld 2020: ε̂ = ε₀ · |ε̃ / (ε̃ − jη)| = ε₀ ε̃ / √(ε̃² + η²)."""
+    return np.log(ceiling) + np.log(normalized) - np.log(normalized**2 + eta**2) / 2
+
+
+def adapted_rosenfeld(unpruned: Array, m: Array, b: Array, beta: Array) -> Array:
+    """Rosenfeld 2020 adapted to density: ε̃ = b·m*^−β + ε_np − b, equal to ε_np at m* = 1."""
+    return b * m**-beta + unpruned - b
+
+
+def dense_normalized(
+    num_examples: Array, size: Array, a: Array, alpha: Array, b: Array, beta: Array, floor: Array
+) -> Array:
+    """ε̃ of the dense law of Rosenfeld 2020: ε̃ = a·n^−α + b·M^−β + c∞, M the number of parameters."""
+    return a * num_examples**-alpha + b * size**-beta + floor
+
+
+def broken_power_law(
+    x: Array, a: Array, b: Array, c0: Array, break_at: Array, c1: Array, sharpness: Array
+) -> Array:
+    """Broken neural scaling law with one break: a + b·x^−c₀ · (1 + (x/d₁)^(1/f₁))^(−c₁f₁)."""
+    return a + b * x**-c0 * (1 + (x / break_at) ** (1 / sharpness)) ** (-c1 * sharpness)
+
+
+def sparse_scaling(
+    density: Array,
+    nonzero: Array,
+    num_examples: Array,
+    a_s: Array,
+    b_s: Array,
+    c_s: Array,
+    b_n: Array,
+    a_d: Array,
+    b_d: Array,
+    c: Array,
+) -> Array:
+    """Frantar 2023: (a_S·d^b_S + c_S)·N^−b_N + (a_D/n)^b_D + c with N the non-zero parameters."""
+    return (a_s * density**b_s + c_s) * nonzero**-b_n + (a_d / num_examples) ** b_d + c

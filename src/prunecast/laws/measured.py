@@ -1,0 +1,93 @@
+"""From a checked table to the points a law is fitted to, and the noise of its replicates."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.points import Floats, Integers, Points
+from prunecast.table import CONFIGURATION, Table
+
+Replicates = Literal["mean", "each"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A table's points with what was left out of them."""
+
+    points: Points
+    at_chance: int
+    """rows no better than guessing, kept in the table and left out of the fit"""
+    noise: float | None
+    """relative standard deviation of a replicate around its group's mean (ddof 1), where replicates exist"""
+    counted: bool
+    """whether the table itself counts the non-zero weights"""
+
+
+def measured(table: Table, replicates: Replicates = "mean") -> Measured:
+    """The mean over surviving replicates at each level, as in the paper, or every replicate's own row."""
+    frame = table.frame
+    chance = np.inf if table.chance is None else table.chance
+    survives = (frame["error"] < chance) & (frame["unpruned_error"] < chance)
+    kept = frame[survives]
+    if kept.empty:
+        raise PrunecastError(
+            f"{table.source}: no row does better than chance (error {chance:g}), so there is nothing to fit; "
+            "train longer or larger networks"
+        )
+    configuration = kept.groupby(list(CONFIGURATION), sort=True).ngroup().to_numpy()
+    kept = kept.assign(configuration=configuration)
+    groups = ["configuration", "level"] + (["replicate"] if replicates == "each" else [])
+    return Measured(
+        points=_points(kept, groups),
+        at_chance=int((~survives).sum()),
+        noise=_noise(kept),
+        counted="nonzero" in frame,
+    )
+
+
+def _points(kept: pd.DataFrame, groups: list[str]) -> Points:
+    proportional = kept["depth"] * kept["width"] ** 2 * kept["density"]
+    counted = pd.to_numeric(kept["nonzero"], errors="coerce") if "nonzero" in kept else proportional
+    kept = kept.assign(counted=counted.fillna(proportional), survivors=1.0)
+    kept = kept.assign(full=kept["counted"] / kept["density"])
+    columns = {"density": "mean", "error": "mean", "counted": "mean", "survivors": "sum"}
+    rows = kept.groupby(groups, sort=True).agg(columns).reset_index()
+    first = kept.groupby("configuration", sort=True)[[*CONFIGURATION, "unpruned_error", "full"]].first()
+    depth = first["depth"].to_numpy(dtype=float)
+    return Points(
+        configuration=rows["configuration"].to_numpy(dtype=np.int64),
+        level=rows["level"].to_numpy(dtype=np.int64),
+        density=rows["density"].to_numpy(dtype=float),
+        error=rows["error"].to_numpy(dtype=float),
+        replicates=rows["survivors"].to_numpy(dtype=float),
+        nonzero=rows["counted"].to_numpy(dtype=float),
+        weights=first["full"].to_numpy(dtype=float),
+        depth=depth,
+        width=first["width"].to_numpy(dtype=float),
+        num_examples=np.maximum(first["num_examples"].to_numpy(dtype=float), 1.0),
+        unpruned=first["unpruned_error"].to_numpy(dtype=float),
+        unpruned_replicates=_unpruned_replicates(kept),
+        reference_depth=float(np.exp(np.log(depth).mean())),
+    )
+
+
+def _unpruned_replicates(kept: pd.DataFrame) -> Floats:
+    """How many replicates each configuration's ε_np is the mean of; one where a table only states it."""
+    counts = (kept["density"] == 1).groupby(kept["configuration"], sort=True).sum()
+    return np.maximum(counts.to_numpy(dtype=float), 1.0)
+
+
+def _noise(kept: pd.DataFrame) -> float | None:
+    """√(Σ (ε/mean − 1)² / Σ (R − 1)) over groups of at least two replicates."""
+    grouped = kept.groupby(["configuration", "level"])["error"]
+    relative = kept["error"] / grouped.transform("mean") - 1
+    degrees = len(kept) - grouped.ngroups
+    return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else None
+
+
+def size_order(points: Points) -> Integers:
+    """Configurations from the smallest unpruned network to the largest, ties by dataset size."""
+    return np.lexsort((points.num_examples, points.weights))

@@ -1,0 +1,106 @@
+"""The measured points a law is fitted to, as plain arrays sorted by configuration."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Points:
+    """Errors of pruned networks; rows are sorted by configuration, so that a configuration is a slice."""
+
+    configuration: Integers
+    """index of each row's configuration"""
+    level: Integers
+    density: Floats
+    error: Floats
+    """mean over the surviving replicates, or one replicate's error"""
+    replicates: Floats
+    """how many replicates a row's error is the mean of"""
+    nonzero: Floats
+    """non-zero prunable weights, or in proportion to them where a table does not count them"""
+    weights: Floats
+    """prunable weights of the unpruned network, one a configuration, in the same unit"""
+    depth: Floats
+    width: Floats
+    num_examples: Floats
+    unpruned: Floats
+    """ε_np, one a configuration"""
+    unpruned_replicates: Floats
+    reference_depth: float
+    """inside the invariant depth is divided by this, which decorrelates p′ and φ"""
+
+    def __len__(self) -> int:
+        return len(self.error)
+
+    @property
+    def configurations(self) -> int:
+        """How many configurations there are."""
+        return len(self.depth)
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each configuration's rows begin."""
+        return np.searchsorted(self.configuration, np.arange(self.configurations))
+
+    @cached_property
+    def log_error(self) -> Floats:
+        """log ε."""
+        return np.log(self.error)
+
+    @cached_property
+    def log_unpruned(self) -> Floats:
+        """log ε_np, one a configuration."""
+        return np.log(self.unpruned)
+
+    @cached_property
+    def inverse_square_density(self) -> Floats:
+        """d⁻²."""
+        return self.density**-2.0
+
+    @cached_property
+    def log_depth(self) -> Floats:
+        """Log of depth over the reference depth, one a configuration."""
+        return np.log(self.depth / self.reference_depth)
+
+    @cached_property
+    def log_width(self) -> Floats:
+        """Log w, one a configuration."""
+        return np.log(self.width)
+
+    @cached_property
+    def log_axes(self) -> dict[str, tuple[Floats, Floats]]:
+        """Log depth and log width, one a configuration and one a row."""
+        return {
+            axis: (values, values[self.configuration])
+            for axis, values in (("depth", self.log_depth), ("width", self.log_width))
+        }
+
+    def rows(self, keep: NDArray[np.bool_]) -> "Points":
+        """The rows to keep; configurations left without a row go too."""
+        used = np.unique(self.configuration[keep])
+        renumbered = np.searchsorted(used, self.configuration[keep])
+        return replace(
+            self,
+            configuration=renumbered,
+            level=self.level[keep],
+            density=self.density[keep],
+            error=self.error[keep],
+            replicates=self.replicates[keep],
+            nonzero=self.nonzero[keep],
+            weights=self.weights[used],
+            depth=self.depth[used],
+            width=self.width[used],
+            num_examples=self.num_examples[used],
+            unpruned=self.unpruned[used],
+            unpruned_replicates=self.unpruned_replicates[used],
+        )
+
+    def of(self, configurations: Integers) -> "Points":
+        """All rows of some configurations."""
+        return self.rows(np.isin(self.configuration, configurations))

@@ -1,0 +1,183 @@
+"""Predictions of a fitted law, with the interval in which a single new training falls."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy import stats
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.forms import Joint, Parameter
+from prunecast.laws.judge import REGIONS, region
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.result import Fit
+from prunecast.laws.uncertainty import COVERAGE
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Prediction:
+    """Arrays of one shape: what was asked, the estimate, and its 95% interval."""
+
+    density: Floats
+    depth: Floats
+    width: Floats
+    num_examples: Floats
+    unpruned_error: Floats
+    unpruned_source: npt.NDArray[np.str_]
+    """given, measured, or predicted by the dense law"""
+    error: Floats
+    lower: Floats
+    upper: Floats
+    region: npt.NDArray[np.str_]
+    extrapolated: npt.NDArray[np.bool_]
+    """whether depth, width, dataset size or density lies outside what was measured"""
+
+    def frame(self) -> pd.DataFrame:
+        """One row per prediction."""
+        return pd.DataFrame({name: np.ravel(value) for name, value in vars(self).items()})
+
+
+def predict(
+    fit: Fit,
+    density: npt.ArrayLike,
+    *,
+    depth: npt.ArrayLike | None,
+    width: npt.ArrayLike | None,
+    num_examples: npt.ArrayLike | None,
+    unpruned_error: npt.ArrayLike | None,
+) -> Prediction:
+    """Evaluate a law where the arguments, broadcast against each other, say."""
+    asked = {
+        "density": density,
+        "depth": _default(fit, "depth", depth, needed="depth" in fit.axes),
+        "width": _default(fit, "width", width, needed="width" in fit.axes),
+        "num_examples": _default(fit, "num_examples", num_examples, needed=unpruned_error is None),
+        "unpruned_error": np.nan if unpruned_error is None else unpruned_error,
+    }
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in asked.values()))
+    shape = arrays[0].shape
+    flat = dict(zip(asked, (np.ravel(array) for array in arrays), strict=True))
+    _check(fit, flat, given=unpruned_error is not None)
+    unpruned, source, doubt = _unpruned(fit, flat)
+    points = _points(flat, unpruned)
+    estimate, spread = _estimate(fit, points, doubt)
+    reach = float(stats.t.ppf((1 + COVERAGE) / 2, fit.spread.degrees)) * spread
+    top = np.inf if fit.metric == "loss" else 1.0
+    names = np.array(REGIONS)[region(estimate, np.log(unpruned), float(np.log(fit.parameters["high_error"])))]
+    columns = {
+        **flat,
+        "unpruned_error": unpruned,
+        "unpruned_source": source,
+        "error": np.exp(estimate),
+        "lower": np.exp(estimate - reach),
+        "upper": np.minimum(np.exp(estimate + reach), top),
+        "region": names,
+        "extrapolated": _outside(fit, flat),
+    }
+    return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
+
+
+def evaluate(fit: Fit, theta: Floats, points: Points) -> tuple[Floats, Floats]:
+    """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
+    parameters = tuple(Parameter(name=n, symbol=n, lower=1e-300, upper=1e300) for n in fit.parameters)
+    form = Joint(parameters=parameters, axes=fit.axes)
+    stack = form.stack(theta, points)
+    return stack[:, -1], form.unpruned_slope(stack)
+
+
+def _estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
+    """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training."""
+    estimate, slope = evaluate(fit, fit.theta()[None], points)
+    centre, _ = evaluate(fit, fit.spread.centre[None], points)
+    draws = np.concatenate([evaluate(fit, block, points)[0] for block in np.array_split(fit.spread.draws, 8)])
+    variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * doubt) ** 2 + fit.spread.run**2
+    return estimate[0], np.sqrt(variance)
+
+
+def _default(fit: Fit, name: str, value: npt.ArrayLike | None, *, needed: bool) -> npt.ArrayLike:
+    if value is not None:
+        return value
+    known = sorted({getattr(configuration, name) for configuration in fit.configurations})
+    if needed and len(known) > 1:
+        option = "--" + name.replace("_", "-")
+        listed = ", ".join(f"{x:g}" for x in known[:8])
+        raise PrunecastError(
+            f"{name} varies in this law's data ({listed}): say which with {option} or {name}="
+        )
+    return known[0]
+
+
+def _check(fit: Fit, asked: dict[str, Floats], *, given: bool) -> None:
+    limits = {"density": 1.0, "depth": np.inf, "width": np.inf, "num_examples": np.inf}
+    if given:
+        limits["unpruned_error"] = np.inf if fit.metric == "loss" else 1.0
+    for name, top in limits.items():
+        bad = ~((asked[name] > 0) & (asked[name] <= top) & np.isfinite(asked[name]))
+        if name == "num_examples":
+            bad &= asked[name] != 0
+        if bad.any():
+            span = "(0, 1]" if top == 1 else "the positive numbers"
+            raise PrunecastError(f"{name} must lie in {span}, not {asked[name][bad][0]:g}")
+
+
+def _unpruned(fit: Fit, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
+    """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
+    unpruned = asked["unpruned_error"].copy()
+    source = np.full(unpruned.shape, "given", dtype="<U9")
+    doubt = np.full(unpruned.shape, fit.spread.unpruned)
+    for row in np.flatnonzero(np.isnan(unpruned)):
+        place = {name: asked[name][row] for name in ("depth", "width", "num_examples")}
+        found = [c for c in fit.configurations if all(np.isclose(getattr(c, n), v) for n, v in place.items())]
+        if found:
+            unpruned[row], source[row] = found[0].unpruned_error, "measured"
+        else:
+            unpruned[row], source[row] = _from_dense_law(fit, place), "predicted"
+            doubt[row] = np.hypot(doubt[row], fit.dense.deviation if fit.dense else 0.0)
+    return unpruned, source, doubt
+
+
+def _from_dense_law(fit: Fit, place: dict[str, float]) -> float:
+    words = ", ".join(f"{name} {value:g}" for name, value in place.items())
+    if fit.dense is None:
+        raise PrunecastError(
+            f"the unpruned error at {words} was not measured, and there are too few configurations for a law of the "
+            "unpruned error: give it with --unpruned-error or unpruned_error="
+        )
+    size = place["depth"] * place["width"] ** 2
+
+    def distance(index: int) -> float:
+        other = fit.configurations[index]
+        return abs(float(np.log(size / (other.depth * other.width**2))))
+
+    nearest = fit.configurations[min(range(len(fit.configurations)), key=distance)]
+    weights = nearest.weights * size / (nearest.depth * nearest.width**2)
+    return float(fit.dense.predict(np.array(weights), np.array(max(place["num_examples"], 1.0))))
+
+
+def _points(asked: dict[str, Floats], unpruned: Floats) -> Points:
+    """Each row as a configuration of its own, in the paper's units."""
+    count = len(unpruned)
+    return Points(
+        configuration=np.arange(count),
+        level=np.zeros(count, dtype=np.int64),
+        density=asked["density"],
+        error=np.ones(count),
+        replicates=np.ones(count),
+        nonzero=np.ones(count),
+        weights=np.ones(count),
+        depth=asked["depth"],
+        width=asked["width"],
+        num_examples=asked["num_examples"],
+        unpruned=unpruned,
+        unpruned_replicates=np.ones(count),
+        reference_depth=1.0,
+    )
+
+
+def _outside(fit: Fit, asked: dict[str, Floats]) -> npt.NDArray[np.bool_]:
+    outside = asked["density"] < min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
+    for name in ("depth", "width", "num_examples"):
+        known = [getattr(configuration, name) for configuration in fit.configurations]
+        outside |= (asked[name] < min(known) * (1 - 1e-9)) | (asked[name] > max(known) * (1 + 1e-9))
+    return np.asarray(outside)

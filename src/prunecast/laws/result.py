@@ -1,0 +1,136 @@
+"""A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.dense import DenseLaw
+from prunecast.laws.identify import Note
+from prunecast.laws.judge import Deviation, NoiseFloor
+from prunecast.laws.points import Floats
+
+if TYPE_CHECKING:
+    from prunecast.laws.predict import Prediction
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where a law's data came from."""
+
+    table: str
+    digest: str
+    family: str
+    dataset: str
+    method: str
+    recipe: str
+    chance: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One (depth, width, number of examples) and how the law meets it."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned_error: float
+    replicates: float
+    weights: float
+    """prunable weights, or in proportion to them where the table does not count them"""
+    lowest_density: float
+    highest_error: float
+    lowest_error: float
+    deviation: Deviation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What the data leave open about the parameters and about a single training."""
+
+    centre: Floats
+    draws: Floats
+    """normal draws of the inner parameters; quantiles are Student's t with `degrees`"""
+    degrees: float
+    run: float
+    """standard deviation of log ε of a single training around the law"""
+    unpruned: float
+    """standard deviation of a measured log ε_np as the law means it"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """A law with its parameters, how sure they are, how well it fits, and what the data cannot tell."""
+
+    law: str
+    metric: str
+    axes: tuple[str, ...]
+    """which of depth and width the invariant contains"""
+    parameters: dict[str, float]
+    """as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ"""
+    intervals: dict[str, tuple[float, float]]
+    """95% intervals; a parameter that was fixed has an interval of no width"""
+    fixed: tuple[str, ...]
+    deviation: Deviation
+    regions: dict[str, Deviation]
+    noise_floor: NoiseFloor | None
+    rows: int
+    at_chance: int
+    """rows no better than chance, left out of the fit"""
+    configurations: tuple[Configuration, ...]
+    notes: tuple[Note, ...]
+    spread: Spread = field(repr=False)
+    dense: DenseLaw | None
+    origin: Origin
+    options: dict[str, str]
+
+    @property
+    def undetermined(self) -> tuple[str, ...]:
+        """The parameters that the data do not determine."""
+        return tuple(note.parameter for note in self.notes if note.kind == "undetermined" and note.parameter)
+
+    def interval(self, parameter: str) -> tuple[float, float]:
+        """The 95% interval of a parameter."""
+        if parameter not in self.intervals:
+            raise PrunecastError(
+                f"{self.law} has no parameter {parameter!r}; it has {', '.join(self.intervals)}"
+            )
+        return self.intervals[parameter]
+
+    def theta(self) -> Floats:
+        """The parameters in the inner scale of the form."""
+        return np.array(
+            [np.log(v) if name not in ("phi", "psi") else v for name, v in self.parameters.items()],
+            dtype=float,
+        )
+
+    def predict(
+        self,
+        density: npt.ArrayLike,
+        *,
+        depth: npt.ArrayLike | None = None,
+        width: npt.ArrayLike | None = None,
+        num_examples: npt.ArrayLike | None = None,
+        unpruned_error: npt.ArrayLike | None = None,
+    ) -> "Prediction":
+        """The error of networks pruned to these densities, with the interval a single new training falls in.
+
+        The arguments broadcast against each other. What does not vary in the table need not be given; an unpruned
+        error not given is the measured one of that configuration, or comes from the dense law.
+        """
+        from prunecast.laws.predict import predict
+
+        return predict(
+            self, density, depth=depth, width=width, num_examples=num_examples, unpruned_error=unpruned_error
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the law as plain JSON."""
+        from prunecast.laws.saved import save
+
+        save(self, Path(path))

@@ -1,0 +1,242 @@
+"""Least squares for many problems at once: a bounded Levenberg-Marquardt over a batch of parameter sets.
+
+Every set may weigh the rows differently, so a bootstrap or a leave-one-out study is one call.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunecast.laws.forms import Form, bounds
+from prunecast.laws.points import Floats, Points
+
+ROWS_AT_ONCE = 1 << 16
+"""Sets × rows evaluated together: small enough for the processor's cache, large enough to hide Python."""
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Objective:
+    """What is minimised: Σ weight · ρ(residual)."""
+
+    residual: str = "relative"
+    """`relative` is δ = (ε̂ − ε)/ε as in the paper, `log` is log ε̂ − log ε"""
+    huber: float | None = None
+    """beyond this residual the loss grows linearly; None is plain least squares"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solution:
+    """The optimum of every parameter set of a batch."""
+
+    theta: Floats
+    cost: Floats
+    converged: Mask
+    at_lower: Mask
+    at_upper: Mask
+    iterations: int
+
+
+@dataclass(frozen=True)
+class Normal:
+    """Cost, gradient and Gauss-Newton matrix of each set, taken from one Gram matrix of derivatives and residual."""
+
+    gram: Floats
+    excess: Floats
+    """what a robust loss takes off or adds to the weighted sum of squares"""
+
+    @property
+    def cost(self) -> Floats:
+        """Σ weight · ρ(residual)."""
+        return self.gram[:, -1, -1] + self.excess
+
+    @property
+    def gradient(self) -> Floats:
+        """Half the cost's gradient."""
+        return self.gram[:, :-1, -1]
+
+    @property
+    def matrix(self) -> Floats:
+        """JᵀWJ."""
+        return self.gram[:, :-1, :-1]
+
+    def where(self, better: Mask, other: "Normal") -> "Normal":
+        """Take the other's entries where they are better."""
+        return Normal(
+            np.where(better[:, None, None], other.gram, self.gram),
+            np.where(better, other.excess, self.excess),
+        )
+
+    def __getitem__(self, at: NDArray[Any]) -> "Normal":
+        return Normal(self.gram[at], self.excess[at])
+
+
+def residual_stack(form: Form, theta: Floats, points: Points, objective: Objective) -> Floats:
+    """The derivatives of the residual and, last, the residual."""
+    stack = form.stack(theta, points)
+    stack[:, -1] -= points.log_error
+    if objective.residual == "relative":
+        stack[:, -1] = np.exp(np.minimum(stack[:, -1], 50.0))
+        stack[:, :-1] *= stack[:, -1:]
+        stack[:, -1] -= 1
+    return stack
+
+
+def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> Normal:
+    excess = np.zeros(len(stack))
+    if objective.huber is not None:
+        size = np.abs(stack[:, -1])
+        inside = np.minimum(1.0, objective.huber / np.maximum(size, 1e-300))
+        beyond = objective.huber * np.maximum(size - objective.huber, 0.0)
+        excess = (beyond if weights is None else weights * beyond).sum(axis=1)
+        weights = inside if weights is None else weights * inside
+    if weights is None:
+        # A copy, because for a matrix times its own transpose BLAS takes a path that is slow for so few rows.
+        return Normal(np.matmul(stack, stack.copy().transpose(0, 2, 1)), excess)
+    if len(stack) == 1 < len(weights):
+        return Normal(_shared_gram(stack[0], weights), excess)
+    return Normal(np.matmul(stack * weights[:, None, :], stack.transpose(0, 2, 1)), excess)
+
+
+def _shared_gram(stack: Floats, weights: Floats) -> Floats:
+    """The Gram matrices of one parameter set under many weights: all products of rows once, then one matrix product."""
+    first, second = np.triu_indices(len(stack))
+    sums = weights @ (stack[first] * stack[second]).T
+    gram = np.empty((len(weights), len(stack), len(stack)))
+    gram[:, first, second] = gram[:, second, first] = sums
+    return gram
+
+
+def _evaluate(
+    form: Form, theta: Floats, points: Points, weights: Floats | None, objective: Objective
+) -> Normal:
+    size = max(1, ROWS_AT_ONCE // max(1, len(points)))
+    parts = [
+        _normal(
+            residual_stack(form, theta[i : i + size], points, objective),
+            None if weights is None else weights[i : i + size],
+            objective,
+        )
+        for i in range(0, len(theta), size)
+    ]
+    return Normal(
+        np.concatenate([part.gram for part in parts]), np.concatenate([part.excess for part in parts])
+    )
+
+
+def _evaluate_start(
+    form: Form, theta: Floats, points: Points, weights: Floats | None, objective: Objective
+) -> Normal:
+    """The first evaluation; sets that share one start and differ only in weights share the formula's cost."""
+    if weights is not None and objective.huber is None and len(theta) > 1 and (theta == theta[0]).all():
+        return _normal(residual_stack(form, theta[:1], points, objective), weights, objective)
+    return _evaluate(form, theta, points, weights, objective)
+
+
+def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
+    """The damped Gauss-Newton step in the free parameters; the others stand still."""
+    damped, gradient = normal.matrix.copy(), normal.gradient
+    index = np.arange(free.shape[1])
+    diagonal = damped[:, index, index]
+    scale = np.maximum(diagonal, 1e-12 * diagonal.max(axis=1, keepdims=True) + 1e-300)
+    diagonal += damping[:, None] * scale
+    if not free.all():
+        damped *= free[:, :, None] & free[:, None, :]
+        gradient, diagonal = gradient * free, np.where(free, diagonal, 1.0)
+    damped[:, index, index] = diagonal
+    return -np.linalg.solve(damped, gradient[:, :, None])[:, :, 0]
+
+
+def _promise(normal: Normal, move: Floats) -> Floats:
+    """How much the quadratic model says the cost falls."""
+    slope = 2 * normal.gradient + np.matmul(normal.matrix, move[:, :, None])[:, :, 0]
+    return -(move * slope).sum(axis=1)
+
+
+def solve(
+    form: Form,
+    points: Points,
+    starts: Floats,
+    *,
+    weights: Floats | None = None,
+    held: Mask | None = None,
+    objective: Objective | None = None,
+    damping: float = 1e-2,
+    tolerance: float = 1e-7,
+    max_iterations: int = 200,
+) -> Solution:
+    """Minimise the weighted squared residuals from every start, inside the form's bounds.
+
+    `weights` has one row per start, `held` marks parameters that keep their starting value. A set has converged when the next
+    step would move no parameter by more than the tolerance; that step is still taken. `damping` is how far to trust the first step:
+    small for a start near the optimum.
+    """
+    objective = objective or Objective()
+    lower, upper = bounds(form)
+    theta = np.clip(np.atleast_2d(starts).astype(float), lower, upper)
+    movable = np.broadcast_to(True if held is None else ~held, theta.shape)
+
+    def evaluate(active: NDArray[np.int64], candidate: Floats) -> Normal:
+        return _evaluate(form, candidate, points, None if weights is None else weights[active], objective)
+
+    first = _evaluate_start(form, theta, points, weights, objective)
+    return iterate(
+        evaluate,
+        theta,
+        first,
+        movable,
+        (lower, upper),
+        np.full(len(theta), damping),
+        tolerance,
+        max_iterations,
+    )
+
+
+def iterate(
+    evaluate: Callable[[NDArray[np.int64], Floats], Normal],
+    theta: Floats,
+    normal: Normal,
+    movable: Mask,
+    limits: tuple[Floats, Floats],
+    damping: Floats,
+    tolerance: float,
+    max_iterations: int,
+) -> Solution:
+    """Levenberg-Marquardt with projection on the bounds; `evaluate` gives the normal equations of some sets."""
+    lower, upper = limits
+    sets = len(theta)
+    growth = np.full(sets, 2.0)
+    cost, converged = normal.cost, np.zeros(sets, dtype=bool)
+    active, iteration = np.arange(sets), 0
+    for iteration in range(1, max_iterations + 1):
+        here = theta[active]
+        outward = np.where(normal.gradient > 0, here <= lower, here >= upper)
+        step = _step(normal, damping[active], movable[active] & ~outward)
+        candidate = np.minimum(np.maximum(here + step, lower), upper)
+        small = (np.abs(candidate - here) <= tolerance).all(axis=1)
+        if small.any():
+            theta[active[small]], converged[active[small]] = candidate[small], True
+            active, normal, here, candidate = active[~small], normal[~small], here[~small], candidate[~small]
+            if not len(active):
+                break
+        trial = evaluate(active, candidate)
+        gain = (normal.cost - trial.cost) / np.maximum(_promise(normal, candidate - here), 1e-300)
+        better = gain > 0
+        theta[active] = np.where(better[:, None], candidate, here)
+        normal = normal.where(better, trial)
+        cost[active] = normal.cost
+        shrink = np.maximum(0.1, 1 - (2 * np.minimum(np.maximum(gain, 0), 1) - 1) ** 3)
+        damping[active] *= np.where(better, shrink, growth[active])
+        growth[active] = np.where(better, 2.0, growth[active] * 2)
+    return Solution(
+        theta=theta,
+        cost=cost,
+        converged=converged,
+        at_lower=theta <= lower,
+        at_upper=theta >= upper,
+        iterations=iteration,
+    )

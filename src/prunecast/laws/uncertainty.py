@@ -1,0 +1,94 @@
+"""How sure a fit is: intervals and draws of the parameters, as the paper writes them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from prunecast.laws.forms import Joint, bounds
+from prunecast.laws.latent import fit_latent
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.solver import Mask, Objective, solve
+
+DRAWS = 400
+COVERAGE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Uncertainty:
+    """What the data leave open; inner scale, depth divided by the points' reference depth."""
+
+    centre: Floats
+    draws: Floats
+    """normal draws around the centre; quantiles are Student's t with `degrees`"""
+    lower: Floats
+    upper: Floats
+    degrees: float
+    run: float
+    """standard deviation of log ε of a single training around the law"""
+    unpruned: float
+    """standard deviation of a measured log ε_np as the law means it"""
+
+
+def uncertainty(
+    form: Joint,
+    points: Points,
+    theta: Floats,
+    held: Mask,
+    high_range: tuple[float, float] | None,
+    to_paper: Floats,
+    seed: int = 0,
+) -> Uncertainty:
+    """Intervals from the latent fit; where ε↑ is undetermined, it is spread over `high_range` and the others follow.
+
+    `to_paper` is the linear map from the inner parameters to those whose intervals are wanted.
+    """
+    fixed = held.copy()
+    fixed[0] |= high_range is not None
+    latent = fit_latent(form, points, theta, fixed)
+    lower_bound, upper_bound = bounds(form)
+    rng = np.random.default_rng(seed)
+    spread = rng.multivariate_normal(np.zeros(len(theta)), latent.covariance, DRAWS, method="eigh")
+    middle = latent.theta
+    if high_range is not None:
+        middle = _follow(form, points, theta, held, high_range)
+    draws = np.clip(middle + spread, lower_bound, upper_bound)
+    quantile = float(stats.t.ppf((1 + COVERAGE) / 2, latent.degrees))
+    if high_range is None:
+        reach = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_paper, latent.covariance, to_paper))
+        lower, upper = to_paper @ latent.theta - reach, to_paper @ latent.theta + reach
+    else:
+        tails = (1 - COVERAGE) / 2
+        lower, upper = np.quantile(
+            (middle + spread * quantile / 1.96) @ to_paper.T, [tails, 1 - tails], axis=0
+        )
+        lower[0], upper[0] = high_range
+    return Uncertainty(
+        centre=draws.mean(axis=0) if high_range is not None else latent.theta,
+        draws=draws,
+        lower=lower,
+        upper=upper,
+        degrees=latent.degrees,
+        run=latent.run,
+        unpruned=latent.unpruned,
+    )
+
+
+def _follow(
+    form: Joint, points: Points, theta: Floats, held: Mask, high_range: tuple[float, float]
+) -> Floats:
+    """The paper's fit with ε↑ held at values spread evenly over its range."""
+    starts = np.tile(theta, (DRAWS, 1))
+    starts[:, 0] = np.linspace(*high_range, DRAWS)
+    fixed = held.copy()
+    fixed[0] = True
+    return solve(form, points, starts, held=fixed, objective=Objective()).theta
+
+
+def profile(form: Joint, points: Points, theta: Floats, held: Mask, column: int, values: Floats) -> Floats:
+    """The least cost with one parameter held at each value, the others free."""
+    starts = np.tile(theta, (len(values), 1))
+    starts[:, column] = values
+    fixed = held.copy()
+    fixed[column] = True
+    return solve(form, points, starts, held=fixed).cost

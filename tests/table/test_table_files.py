@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from prunecast import tables
 from prunecast.table import TableError, read
 
 GOOD = b"density,error\n1,0.08\n0.8,0.081\n0.64,0.085\n"
@@ -41,7 +44,6 @@ BAD_FILES = {
     "gzip only by name": ("runs.csv.gz", GOOD, ["not gzip-compressed"]),
     "parquet only by name": ("runs.parquet", GOOD, ["no Parquet file"]),
     "truncated parquet": ("runs.parquet", b"PAR1\x15\x04\x15", ["truncated"]),
-    "damaged parquet": ("runs.parquet", b"PAR1" + b"\xff" * 60 + b"PAR1", ["damaged Parquet"]),
 }
 
 
@@ -135,3 +137,50 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     expected = [f"{path} may not be read; ask for permission to read it" for path in (locked, inside)]
     assert done.stdout.splitlines() == expected
+
+
+WHOLE = tables.path("cifar10-resnet20-24ep").read_bytes()[:1500]
+SNIPPETS = [
+    b"",
+    b",",
+    b";",
+    b"\t",
+    b"\n",
+    b"\r",
+    b'"',
+    b"-",
+    b"nan",
+    b"1e999",
+    b"\x00",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"error",
+]
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    cuts=st.lists(st.tuples(st.integers(0, 1500), st.integers(0, 9), st.sampled_from(SNIPPETS)), max_size=4)
+)
+def test_a_damaged_file_is_read_or_refused_but_never_crashes(
+    cuts: list[tuple[int, int, bytes]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    data = WHOLE
+    for place, length, snippet in cuts:
+        data = data[:place] + snippet + data[place + length :]
+    path = tmp_path_factory.getbasetemp() / "damaged.csv"
+    path.write_bytes(data)
+    try:
+        message = f"{path}: {len(read(path))} rows"
+    except TableError as refusal:
+        message = str(refusal)
+    assert str(path) in message
+
+
+@settings(deadline=None, max_examples=200)
+@given(data=st.binary(max_size=60) | st.text(alphabet='density,error;\n"01.\t ', max_size=60).map(str.encode))
+def test_noise_is_refused(data: bytes, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "noise.csv"
+    path.write_bytes(data)
+    with pytest.raises(TableError):
+        read(path)

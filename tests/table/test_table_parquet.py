@@ -51,6 +51,12 @@ def test_a_truncated_parquet_file_is_refused(parquet: Path) -> None:
         read(parquet)
 
 
+def test_a_damaged_parquet_file_is_refused(parquet: Path) -> None:
+    parquet.write_bytes(b"PAR1" + b"\xff" * 60 + b"PAR1")
+    with pytest.raises(TableError, match="damaged Parquet"):
+        read(parquet)
+
+
 def test_a_bad_row_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "runs.parquet"

@@ -69,14 +69,14 @@ def _refuse_binary(data: bytes, label: str) -> None:
 
 
 def _parquet(data: bytes, label: str) -> tuple[pd.DataFrame, Rows]:
+    if not (data.startswith(b"PAR1") and data.endswith(b"PAR1")):
+        raise TableError(f"{label} is truncated, or no Parquet file; write or copy it again")
     try:
         import pyarrow  # noqa: F401
     except ImportError:
         raise TableError(
             f"{label}: reading Parquet needs pyarrow; pip install 'prunecast[parquet]', or save as CSV"
         ) from None
-    if not (data.startswith(b"PAR1") and data.endswith(b"PAR1")):
-        raise TableError(f"{label} is truncated, or no Parquet file; write or copy it again")
     try:
         frame = pd.read_parquet(io.BytesIO(data), engine="pyarrow")
     except Exception as problem:  # pyarrow has many exceptions of its own for a damaged file

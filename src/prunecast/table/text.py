@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
@@ -59,16 +60,19 @@ def _header(text: bytes, label: str) -> tuple[str, list[str]]:
         raise TableError(f"{label} is no table but {kind}; a table is CSV, TSV or Parquet")
     first = text.lstrip(b"\n ").split(b"\n", 1)[0].decode("utf-8")
     separator = max(",;\t", key=first.count)
-    if separator not in first:
+    try:
+        names = next(csv.reader([first], delimiter=separator, skipinitialspace=True))
+    except csv.Error as problem:
+        raise TableError(f"{label} is no table: its first line cannot be split ({problem})") from None
+    if len(names) < 2:
         raise TableError(
             f"{label} is no table: its first line, {first[:60]!r}, is a single column;"
             " separate columns by comma, semicolon or tab"
         )
-    names = [name.strip() for name in next(csv.reader([first], delimiter=separator, skipinitialspace=True))]
-    names = [name or f"unnamed_{i + 1}" for i, name in enumerate(names)]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise TableError(f"{label}: two columns are called {repeated}; rename one")
+    names = [name.strip() or f"unnamed_{i + 1}" for i, name in enumerate(names)]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise TableError(f"{label}: two columns are called {repeated[0]}; rename one")
     return separator, names
 
 
@@ -101,7 +105,7 @@ def _quoted(text: bytes, separator: str, label: str) -> tuple[Integers, Integers
             line = reader.line_num + 1
     except csv.Error:
         raise TableError(f"{label}, line {line}: a quoted field does not end as it should") from None
-    table = np.asarray(found, dtype=np.int64)
+    table = np.asarray(found, dtype=np.int64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 

@@ -64,7 +64,7 @@ def run_chain(
             level = open_level(chain, records)
             with settings(spec.recipe.precision, bench.cursor.device, spec.threads):
                 end = train_level(chain, level, bench, advance)
-            records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
+                records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
             yield records[-1]
 
 

@@ -25,7 +25,10 @@ class Timeline:
 
 
 def timeline(recipe: Recipe, num_examples: int) -> Timeline:
-    """Lay a recipe out in steps: position e of E epochs is step round(total · e / E)."""
+    """Lay a recipe out in steps: position e of E epochs is step round(total · e / E).
+
+    The rewind point lies before the last step, so that there is always something to retrain.
+    """
     batch = min(recipe.batch_size, num_examples)
     epoch = num_examples // batch
     total = recipe.steps or max(1, round(recipe.epochs * epoch))
@@ -37,14 +40,14 @@ def timeline(recipe: Recipe, num_examples: int) -> Timeline:
         batch=batch,
         epoch=epoch,
         total=total,
-        rewind=step(recipe.rewind),
+        rewind=min(step(recipe.rewind), total - 1),
         warmup=step(recipe.warmup),
         drops=tuple(step(drop) for drop in recipe.drops),
     )
 
 
 def learning_rate(recipe: Recipe, times: Timeline, step: int) -> float:
-    """Return peak · min(1, step / warm-up) · factor^(drops passed), which stays at its last value at the end."""
+    """Return peak · min(1, step / warm-up) · factor^(drops passed); past the end it stays as it is."""
     warm = min(1.0, step / times.warmup) if times.warmup else 1.0
     passed = sum(step >= drop for drop in times.drops)
     return recipe.learning_rate * warm * recipe.drop_factor**passed

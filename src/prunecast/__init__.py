@@ -1,3 +1,28 @@
 """Predict what pruning will do to a network before anybody pays for it."""
 
+from typing import TYPE_CHECKING
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from prunecast.errors import PrunecastError
+    from prunecast.laws import Fit, compare, fit, fit_each, load
+    from prunecast.table import Table, read
+
+__all__ = ["Fit", "PrunecastError", "Table", "__version__", "compare", "fit", "fit_each", "load", "read"]
+
+_HOMES = {
+    "PrunecastError": "prunecast.errors",
+    "Table": "prunecast.table",
+    "read": "prunecast.table",
+    **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that the engine needs no pandas and the law no torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prunecast' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -22,11 +22,15 @@ class DenseLaw:
     deviation: float
     """relative rms of predictions with the configuration itself left out"""
     configurations: int
+    free: int
+    """how many of the parameters were fitted"""
 
     def predict(self, size: Floats, num_examples: Floats) -> Floats:
         """Unpruned error of a network with this many weights trained on this many examples."""
         values = {name: np.asarray(value) for name, value in self.parameters.items()}
-        return np.exp(_log_error(values, np.asarray(size, float), np.asarray(num_examples, float)))
+        return np.asarray(
+            np.exp(_log_error(values, np.asarray(size, float), np.asarray(num_examples, float)))
+        )
 
 
 def _log_error(
@@ -48,7 +52,7 @@ def _formula(
 
 
 def _form(points: Points, ceiling: float | None) -> tuple[ComplexStep, dict[str, float]]:
-    """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where that is known.
+    """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where known.
 
     Only ε̃/η enters, so η and the scale of ε̃ would say the same thing twice, and η is held at 1.
     """
@@ -105,4 +109,5 @@ def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw |
         parameters={**fixed, **values},
         deviation=float(np.sqrt((left_out**2).mean())),
         configurations=len(rows),
+        free=len(values),
     )

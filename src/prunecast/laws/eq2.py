@@ -14,13 +14,15 @@ RANDOM_STARTS = 7
 def eq2(points: Points, metric: str = "error") -> Joint:
     """Eq. 2 with φ and ψ where depth and width vary; a single configuration makes it Eq. 1.
 
-    ε↑ lies between half the largest error seen and 1 (a loss has no limit: a hundred times the largest seen).
+    ε↑ lies above every unpruned error and half the largest error seen, and below 1 (for a loss: a hundred times the
+    largest seen).
     """
     axes = tuple(axis for axis in EXPONENT_OF if np.ptp(getattr(points, axis)) > 0)
     top = float(points.error.max())
+    lowest = max(top / 2, float(points.unpruned.max()))
     shared = (
         Parameter(
-            name=HIGH, symbol=SYMBOLS[HIGH], lower=top / 2, upper=100 * top if metric == "loss" else 1.0
+            name=HIGH, symbol=SYMBOLS[HIGH], lower=lowest, upper=100 * top if metric == "loss" else 1.0
         ),
         Parameter(name=GAMMA, symbol=SYMBOLS[GAMMA], lower=0.05, upper=20.0),
         Parameter(name=SCALE, symbol=SYMBOLS[SCALE], lower=1e-8, upper=10.0),

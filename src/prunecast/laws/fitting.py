@@ -8,7 +8,7 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws import eq2
 from prunecast.laws.dense import fit_dense
-from prunecast.laws.forms import Joint, bounds, natural
+from prunecast.laws.forms import Joint, natural
 from prunecast.laws.identify import Note, plateau_reached, undetermined
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
@@ -50,9 +50,9 @@ def fit(
 ) -> Fit:
     """Fit Eq. 2 jointly to all configurations of a table (with a single configuration: Eq. 1).
 
-    The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each level.
-    `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the pull of
-    outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number.
+    The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
+    level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
+    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number.
     """
     data = measured(table, replicates)
     points = data.points
@@ -87,7 +87,7 @@ class SingleFit:
 
 
 def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) -> list[SingleFit]:
-    """Fit Eq. 1 to each configuration alone, as in section 3 of the paper; those with under four rows are left out."""
+    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out."""
     points = measured(table, replicates).points
     each = (points.of(np.array([index])) for index in range(points.configurations))
     return [_fit_one(one, table.metric, seed) for one in each if len(one) > 3]
@@ -160,7 +160,7 @@ def _open_high_error(form: Joint, points: Points, table: Table, held: Mask) -> t
 
 
 def _to_paper(form: Joint, points: Points) -> Floats:
-    """The linear map to the paper's parameters, whose p′ belongs to plain depth: log p′ + φ·log(reference depth)."""
+    """The linear map to the paper's p′, which belongs to plain depth: log p′ + φ·log(reference depth)."""
     change = np.eye(len(form.parameters))
     if "depth" in form.axes:
         change[2, 3 + form.axes.index("depth")] = np.log(points.reference_depth)

@@ -1,7 +1,7 @@
-"""Functional forms as values: named parameters with bounds, and log ε̂ with its derivatives for many parameter sets.
+"""Functional forms as values: named parameters with bounds, and log ε̂ with its derivatives for many sets of them.
 
-A parameter set lives in the form's inner scale: logarithms where a parameter is positive. `theta` always has shape
-(sets, parameters); results have shape (sets, rows).
+A parameter set lives in the form's inner scale: logarithms where a parameter is positive. `theta` always has
+shape (sets, parameters); results have shape (sets, rows).
 """
 
 from collections.abc import Callable
@@ -12,6 +12,8 @@ import numpy as np
 
 from prunecast.laws import formulas
 from prunecast.laws.points import Floats, Points
+
+FAR = 50.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Form(Protocol):
         """log ε̂ of every parameter set at every row."""
 
     def stack(self, theta: Floats, points: Points) -> Floats:
-        """The derivatives of log ε̂ by the inner parameters and, last, log ε̂: shape (sets, parameters + 1, rows)."""
+        """The derivatives of log ε̂ by the inner parameters, then log ε̂: shape (sets, parameters + 1, rows)."""
 
 
 def bounds(form: Form) -> tuple[Floats, Floats]:
@@ -81,7 +83,7 @@ class Joint:
     def _pruned(
         self, theta: Floats, points: Points, log_unpruned: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
-        """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration; log ε_np has one column a configuration."""
+        """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration."""
         gamma = np.exp(theta[:, 1:2])
         height = theta[:, :1] - log_unpruned
         log_scale = np.zeros((1, points.configurations))
@@ -93,7 +95,7 @@ class Joint:
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
         """log ε̂ of Eq. 2."""
-        return self._pruned(theta, points, points.log_unpruned)[0].log_error
+        return np.asarray(self._pruned(theta, points, points.log_unpruned)[0].log_error)
 
     def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
         """The analytic derivatives of `formulas.pruned_error` and log ε̂."""
@@ -115,13 +117,13 @@ class Joint:
 
     @staticmethod
     def unpruned_slope(stack: Floats) -> Floats:
-        """∂log ε̂/∂log ε_np: ε̂ is homogeneous of degree one in (ε_np, ε↑), so it is one minus ∂log ε̂/∂log ε↑."""
+        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
         return np.asarray(1 - stack[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComplexStep:
-    """A form given by one formula in natural parameters; its derivatives are taken by complex step, exact to rounding."""
+    """A form given by one formula in natural parameters; derivatives by complex step are exact to rounding."""
 
     name: str
     parameters: tuple[Parameter, ...]
@@ -133,11 +135,13 @@ class ComplexStep:
             np.exp(theta[:, i : i + 1]) if parameter.positive else theta[:, i : i + 1]
             for i, parameter in enumerate(self.parameters)
         ]
-        return self.formula(columns, points)
+        with np.errstate(all="ignore"):
+            return self.formula(columns, points)
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
-        """log ε̂ of the form."""
-        return np.broadcast_to(self._evaluate(theta, points), (len(theta), len(points)))
+        """Log ε̂ of the form, kept finite far outside the range of sense so that a search can walk back."""
+        value = np.broadcast_to(self._evaluate(theta, points), (len(theta), len(points)))
+        return np.asarray(np.clip(np.nan_to_num(value, nan=FAR), -FAR, FAR))
 
     def stack(self, theta: Floats, points: Points) -> Floats:
         """Im log ε̂(θ + ih)/h for each parameter, and log ε̂."""
@@ -148,4 +152,4 @@ class ComplexStep:
             shifted[:, i] += 1j * step
             stack[:, i] = self._evaluate(shifted, points).imag / step
         stack[:, -1] = self.log_error(theta, points)
-        return stack
+        return np.nan_to_num(stack, nan=0.0, posinf=0.0, neginf=0.0)

@@ -1,21 +1,21 @@
 """The formulas of the field, each written once, with the paper's symbols.
 
-Legend: d density (share of prunable weights kept) · l depth · w width · n number of training examples · ε error ·
-ε_np error of the unpruned network · ε↑ error of the high plateau · γ slope of the power-law region ·
+Legend: d density (share of prunable weights kept) · l depth · w width · n number of training examples · ε error
+· ε_np error of the unpruned network · ε↑ error of the high plateau · γ slope of the power-law region ·
 p, p′ where the high plateau ends, in d and in m* · φ, ψ exponents of depth and width in the invariant m*.
 
-All functions work on logarithms, broadcast, and accept complex arguments where a derivative is taken by complex step.
+All functions broadcast, and accept complex arguments where a derivative is taken by complex step.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Array = Any
+"""An array of floats, or of complex numbers inside a complex step."""
 
 MAX_EXPONENT = 300.0
-"""Exponents are cut here, so that no intermediate value overflows; the error is on its plateau long before."""
+"""Exponents are cut here, so that nothing overflows; the error is on its plateau long before."""
 
 
 def log_invariant(log_density: Array, log_depth: Array, log_width: Array, phi: Array, psi: Array) -> Array:
@@ -38,8 +38,8 @@ class PrunedError(NamedTuple):
 def transitions(log_height: Array, gamma: Array, log_p: Array, log_scale: Array) -> tuple[Array, Array]:
     """The squared densities of the two transitions, p² and p²(ε↑/ε_np)^(2/γ), with p = p′/(l^φ w^ψ).
 
-    The arguments are log(ε↑/ε_np), γ, log p′ and log(l^φ w^ψ): none depends on density, so this is paid once a
-    configuration.
+    The arguments are log(ε↑/ε_np), γ, log p′ and log(l^φ w^ψ): none depends on density, so this is paid once
+    a configuration.
     """
     high = 2 * (log_p - log_scale)
     low = high + 2 * log_height / gamma

@@ -14,7 +14,7 @@ PLATEAU_ROWS, WINDOW = 3, 5
 RISE, POWER_LAW_ROWS = 1.5, 4
 """The power-law region counts as seen with this many rows above this multiple of ε_np."""
 WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
-"""An interval wider than this (ratio of its ends, or their difference for φ and ψ) tells nothing to act on."""
+"""An interval wider than this (ratio of its ends, for φ and ψ their difference) tells nothing to act on."""
 PRUNED_A_LEVEL = 0.8
 
 
@@ -32,8 +32,8 @@ class Note:
 def plateau_reached(points: Points, chance: float | None) -> bool:
     """Whether the measured curves come near their high plateau.
 
-    With a known chance error some rows must come near it. Without one, curves must visibly flatten: a dip can make a
-    truncated curve look as if its fitted plateau were certain, so the fit itself is no witness.
+    With a known chance error some rows must come near it. Without one, curves must visibly flatten: a dip can
+    make a truncated curve look as if its fitted plateau were certain, so the fit itself is no witness.
     """
     if chance is not None:
         return int((points.error >= NEAR_PLATEAU * chance).sum()) >= PLATEAU_ROWS
@@ -83,7 +83,7 @@ def undetermined(
             kind="undetermined",
             parameter=HIGH,
             more_levels=more,
-            text=f"ε↑ is not determined: no curve comes near its high plateau, the error never passes {top:.2g}; "
+            text=f"ε↑ is not determined: no curve nears its high plateau, the error never passes {top:.2g}; "
             f"prune {_levels(more)}{remedy}.",
         )
     if not power_law_seen(points):

@@ -33,7 +33,7 @@ class NoiseFloor:
     replicate: float
     """relative standard deviation of a single training around the mean of its replicates"""
     fit: float
-    """the same for the rows fitted: means of several replicates, with the noise of ε_np added where it counts"""
+    """the same for the rows fitted: means over replicates, with the noise of ε_np added where it counts"""
 
 
 def relative(log_estimate: Floats, points: Points) -> Floats:

@@ -1,8 +1,8 @@
 """The fit behind the intervals: the unpruned error of each configuration is itself unknown.
 
-The paper's fit takes the measured ε_np as exact. It is measured with the same noise as every other error and shared by
-all rows of a configuration, which makes intervals that ignore it too narrow. Here log ε_np of each configuration is a
-latent number ℓ: its measurement and the pruned errors are all observed with noise of the same size,
+The paper's fit takes the measured ε_np as exact. It is measured with the same noise as every other error and
+shared by all rows of a configuration, which makes intervals that ignore it too narrow. Here log ε_np of each
+configuration is a latent number ℓ: its measurement and the pruned errors are observed with noise of one size,
 
     log ε_np(c) = ℓ_c + noise,    log ε(row) = log ε̂(θ, ℓ_c, row) + noise,
 
@@ -107,7 +107,7 @@ def _summary(theta: Floats, reduced: _Reduced, rows: Points, free: Mask) -> Late
     covariance[np.ix_(kept, kept)], degrees = _covariance(matrices, scores, variance, degrees)
     missed = reduced.latent[0] - rows.log_unpruned
     unpruned = max(float((missed**2).mean()), variance / float(rows.unpruned_replicates.mean()))
-    # Log residuals find the median; half the variance of the rows brings the height of the law back to the mean.
+    # Log residuals find the median; half the variance of the rows brings the law's height back to the mean.
     corrected = theta.copy()
     corrected[0] += variance / 2 / float(rows.replicates.mean()) if free[0] else 0.0
     return LatentFit(
@@ -120,7 +120,7 @@ def _summary(theta: Floats, reduced: _Reduced, rows: Points, free: Mask) -> Late
 
 
 def _covariance(matrices: Floats, scores: Floats, variance: float, degrees: float) -> tuple[Floats, float]:
-    """The jackknife's covariance from 30 configurations on; below, widened to what independent noise implies."""
+    """The jackknife's covariance; below 30 configurations widened to what independent noise implies."""
     count = len(matrices)
     independent = variance * np.linalg.pinv(matrices.sum(axis=0), hermitian=True)
     if count < LEAST_JACKKNIFE:

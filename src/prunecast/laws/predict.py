@@ -105,7 +105,7 @@ def _default(fit: Fit, name: str, value: npt.ArrayLike | None, *, needed: bool) 
         raise PrunecastError(
             f"{name} varies in this law's data ({listed}): say which with {option} or {name}="
         )
-    return known[0]
+    return float(known[0])
 
 
 def _check(fit: Fit, asked: dict[str, Floats], *, given: bool) -> None:
@@ -141,8 +141,8 @@ def _from_dense_law(fit: Fit, place: dict[str, float]) -> float:
     words = ", ".join(f"{name} {value:g}" for name, value in place.items())
     if fit.dense is None:
         raise PrunecastError(
-            f"the unpruned error at {words} was not measured, and there are too few configurations for a law of the "
-            "unpruned error: give it with --unpruned-error or unpruned_error="
+            f"the unpruned error at {words} was not measured, and there are too few configurations for a law of "
+            "the unpruned error: give it with --unpruned-error or unpruned_error="
         )
     size = place["depth"] * place["width"] ** 2
 

@@ -120,8 +120,8 @@ class Fit:
     ) -> "Prediction":
         """The error of networks pruned to these densities, with the interval a single new training falls in.
 
-        The arguments broadcast against each other. What does not vary in the table need not be given; an unpruned
-        error not given is the measured one of that configuration, or comes from the dense law.
+        The arguments broadcast against each other. What does not vary in the table need not be given; an
+        unpruned error not given is the measured one of that configuration, or comes from the dense law.
         """
         from prunecast.laws.predict import predict
 

@@ -43,7 +43,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Normal:
-    """Cost, gradient and Gauss-Newton matrix of each set, taken from one Gram matrix of derivatives and residual."""
+    """Cost, gradient and Gauss-Newton matrix of each set, from one Gram matrix of derivatives and residual."""
 
     gram: Floats
     excess: Floats
@@ -103,7 +103,7 @@ def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> Norm
 
 
 def _shared_gram(stack: Floats, weights: Floats) -> Floats:
-    """The Gram matrices of one parameter set under many weights: all products of rows once, then one matrix product."""
+    """The Gram matrices of one parameter set under many weights: products of rows once, then one matmul."""
     first, second = np.triu_indices(len(stack))
     sums = weights @ (stack[first] * stack[second]).T
     gram = np.empty((len(weights), len(stack), len(stack)))
@@ -148,13 +148,13 @@ def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
         damped *= free[:, :, None] & free[:, None, :]
         gradient, diagonal = gradient * free, np.where(free, diagonal, 1.0)
     damped[:, index, index] = diagonal
-    return -np.linalg.solve(damped, gradient[:, :, None])[:, :, 0]
+    return -np.asarray(np.linalg.solve(damped, gradient[:, :, None])[:, :, 0], dtype=float)
 
 
 def _promise(normal: Normal, move: Floats) -> Floats:
     """How much the quadratic model says the cost falls."""
     slope = 2 * normal.gradient + np.matmul(normal.matrix, move[:, :, None])[:, :, 0]
-    return -(move * slope).sum(axis=1)
+    return -np.asarray((move * slope).sum(axis=1))
 
 
 def solve(
@@ -171,9 +171,9 @@ def solve(
 ) -> Solution:
     """Minimise the weighted squared residuals from every start, inside the form's bounds.
 
-    `weights` has one row per start, `held` marks parameters that keep their starting value. A set has converged when the next
-    step would move no parameter by more than the tolerance; that step is still taken. `damping` is how far to trust the first step:
-    small for a start near the optimum.
+    `weights` has one row per start, `held` marks parameters that keep their starting value. A set has converged
+    when the next step would move no parameter by more than the tolerance; that step is still taken. `damping` says
+    how little to trust the first step: small for a start near the optimum.
     """
     objective = objective or Objective()
     lower, upper = bounds(form)
@@ -206,30 +206,32 @@ def iterate(
     tolerance: float,
     max_iterations: int,
 ) -> Solution:
-    """Levenberg-Marquardt with projection on the bounds; `evaluate` gives the normal equations of some sets."""
+    """Levenberg-Marquardt, projected on the bounds; `evaluate` gives the normal equations of some sets."""
     lower, upper = limits
     sets = len(theta)
     growth = np.full(sets, 2.0)
     cost, converged = normal.cost, np.zeros(sets, dtype=bool)
-    active, iteration = np.arange(sets), 0
-    for iteration in range(1, max_iterations + 1):
+    active, iterations = np.arange(sets), 0
+    while len(active) and iterations < max_iterations:
+        iterations += 1
         here = theta[active]
         outward = np.where(normal.gradient > 0, here <= lower, here >= upper)
         step = _step(normal, damping[active], movable[active] & ~outward)
         candidate = np.minimum(np.maximum(here + step, lower), upper)
-        small = (np.abs(candidate - here) <= tolerance).all(axis=1)
+        small: Mask = np.asarray((np.abs(candidate - here) <= tolerance).all(axis=1))
         if small.any():
             theta[active[small]], converged[active[small]] = candidate[small], True
             active, normal, here, candidate = active[~small], normal[~small], here[~small], candidate[~small]
             if not len(active):
                 break
         trial = evaluate(active, candidate)
-        gain = (normal.cost - trial.cost) / np.maximum(_promise(normal, candidate - here), 1e-300)
+        fall, promised = normal.cost - trial.cost, _promise(normal, candidate - here)
+        gain = np.where(fall > 0, fall / np.maximum(promised, fall / 2), 0.0)
         better = gain > 0
         theta[active] = np.where(better[:, None], candidate, here)
         normal = normal.where(better, trial)
         cost[active] = normal.cost
-        shrink = np.maximum(0.1, 1 - (2 * np.minimum(np.maximum(gain, 0), 1) - 1) ** 3)
+        shrink = np.maximum(0.1, 1 - (2 * np.minimum(gain, 1) - 1) ** 3)
         damping[active] *= np.where(better, shrink, growth[active])
         growth[active] = np.where(better, 2.0, growth[active] * 2)
     return Solution(
@@ -238,5 +240,5 @@ def iterate(
         converged=converged,
         at_lower=theta <= lower,
         at_upper=theta >= upper,
-        iterations=iteration,
+        iterations=iterations,
     )

@@ -39,7 +39,7 @@ def uncertainty(
     to_paper: Floats,
     seed: int = 0,
 ) -> Uncertainty:
-    """Intervals from the latent fit; where ε↑ is undetermined, it is spread over `high_range` and the others follow.
+    """Intervals from the latent fit; an undetermined ε↑ is spread over `high_range` and the others follow it.
 
     `to_paper` is the linear map from the inner parameters to those whose intervals are wanted.
     """

@@ -1,0 +1,64 @@
+"""The command line: `prunecast COMMAND`. Heavy parts are imported only by the command that needs them."""
+
+import sys
+from importlib import import_module
+
+import click
+
+from prunecast import __version__
+from prunecast.errors import PrunecastError
+
+COMMANDS = {
+    "fit": ("law:fit", "Fit the law to a table of pruning results."),
+    "predict": ("law:predict", "Predict errors from a fitted law."),
+    "compare": ("law:compare", "Rank the law and its rivals on a table."),
+    "run": ("engine:run", "Train and prune the networks of a plan."),
+    "export": ("engine:export", "Write the table of a plan's finished trainings."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are called; `--help` needs only their names."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order of the journey."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name][0].split(":")
+        command: click.Command = getattr(import_module(f"prunecast.cli.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="prunecast")
+def cli() -> None:
+    """Tell what pruning will do to a network before anybody pays for it."""
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one sentence and exit code 2."""
+    try:
+        cli.main(standalone_mode=False)
+    except PrunecastError as error:
+        click.echo(f"prunecast: {error}", err=True)
+        sys.exit(2)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("prunecast: stopped", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,169 @@
+"""The commands of the law: fit, predict, compare."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from prunecast.errors import PrunecastError
+
+if TYPE_CHECKING:
+    from prunecast.table import Table
+
+Command = Callable[..., None]
+
+
+def _table_options(command: Command) -> Command:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
+        click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
+        click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
+        click.option(
+            "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
+        ),
+        click.argument("table"),
+    ):
+        command = option(command)
+    return command
+
+
+def read_table(table: str, metric: str, chance: float | None, where: tuple[str, ...]) -> "Table":
+    """The table that a command's arguments name."""
+    from prunecast.table import read
+
+    pairs = [condition.partition("=") for condition in where]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise PrunecastError(
+                f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
+            )
+    return read(table, metric=metric, chance=chance, where={name.strip(): value for name, _, value in pairs})
+
+
+class HighError(click.ParamType[str | float]):
+    """`free`, `chance` or a number."""
+
+    name = "free|chance|NUMBER"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
+        """A word as it is, anything else as a number."""
+        if value in ("free", "chance"):
+            return str(value)
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither free, chance nor a number", param, ctx)
+
+
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """One number, or several separated by commas; fractions such as 1/16 are welcome."""
+
+    name = "NUMBERS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """The numbers in their order."""
+        from fractions import Fraction
+
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(
+                float(Fraction(part.strip())) if "/" in part else float(part) for part in value.split(",")
+            )
+        except (ValueError, ZeroDivisionError):
+            self.fail(f"{value!r} is not a list of numbers such as 0.5,0.25 or 1/16", param, ctx)
+
+
+@click.command()
+@_table_options
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the law as JSON.")
+@click.option(
+    "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
+)
+@click.option("--residual", type=click.Choice(["relative", "log"]), default="relative", show_default=True)
+@click.option("--huber", type=float, help="Let deviations beyond this pull only linearly.")
+@click.option(
+    "--each-replicate", is_flag=True, help="Fit every replicate's row instead of means over replicates."
+)
+@click.option("--each-configuration", is_flag=True, help="Fit Eq. 1 to each configuration alone.")
+def fit(
+    table: str,
+    metric: str,
+    chance: float | None,
+    where: tuple[str, ...],
+    as_json: bool,
+    output: Path | None,
+    high_error: str | float,
+    residual: str,
+    huber: float | None,
+    each_replicate: bool,
+    each_configuration: bool,
+) -> None:
+    """Fit the law to TABLE: a CSV or Parquet file, or the name of a table that ships with prunecast."""
+    from prunecast.cli import show
+    from prunecast.laws import as_json as law_as_json
+    from prunecast.laws import dumps, fit_each
+    from prunecast.laws import fit as fit_law
+
+    data = read_table(table, metric, chance, where)
+    replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
+    if each_configuration:
+        singles = fit_each(data, replicates=replicates)
+        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles))
+        return
+    result = fit_law(data, replicates=replicates, residual=residual, huber=huber, high_error=high_error)
+    if output is not None:
+        result.save(output)
+    if as_json:
+        body = {**law_as_json(result), "table_notes": data.notes}
+        del body["spread"]
+        click.echo(dumps(body))
+        return
+    click.echo(show.fit(result, data.notes))
+    if output is not None:
+        click.echo(f"The law is saved in {output}.")
+
+
+@click.command()
+@click.argument("law", type=click.Path(path_type=Path))
+@click.option("--density", type=Numbers(), required=True, help="Share of prunable weights kept.")
+@click.option("--depth", type=Numbers())
+@click.option("--width", type=Numbers())
+@click.option("--num-examples", type=Numbers())
+@click.option(
+    "--unpruned-error", type=Numbers(), help="Error at density 1; by default as measured, else predicted."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None:
+    """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
+    import numpy as np
+
+    from prunecast.cli import show
+    from prunecast.laws import dumps, load
+
+    fitted = load(law)
+    given = {name: values for name, values in asked.items() if values is not None}
+    grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True))
+    prediction = fitted.predict(grid.pop("density"), **grid)
+    frame = prediction.frame()
+    if as_json:
+        click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records")}))
+        return
+    click.echo(show.predictions(frame))
+
+
+@click.command()
+@_table_options
+def compare(table: str, metric: str, chance: float | None, where: tuple[str, ...], as_json: bool) -> None:
+    """Rank Eq. 2 and its rivals on TABLE, in sample and on configurations they have not seen."""
+    from dataclasses import asdict
+
+    from prunecast.cli import show
+    from prunecast.laws import compare as compare_laws
+    from prunecast.laws import dumps
+
+    scores = compare_laws(read_table(table, metric, chance, where))
+    click.echo(dumps({"scores": [asdict(score) for score in scores]}) if as_json else show.scores(scores))

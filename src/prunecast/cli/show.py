@@ -1,0 +1,185 @@
+"""Results as text for people; numbers come in, strings go out."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from prunecast.laws import Deviation, Fit, Score, SingleFit
+
+WIDTH = 110
+MEANING = {
+    "high_error": ("ε↑", "error of the high plateau"),
+    "gamma": ("γ", "slope of the power-law region"),
+    "p": ("p′", "where the high plateau ends, in m*"),
+    "phi": ("φ", "how depth trades against density"),
+    "psi": ("ψ", "how width trades against density"),
+}
+
+
+def _render(parts: Iterable[object]) -> str:
+    stream = StringIO()
+    console = Console(file=stream, width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
+    for part in parts:
+        console.print(part)
+    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for index, name in enumerate(header):
+        table.add_column(Text(name), justify="left" if index < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _bullets(texts: Iterable[str]) -> list[Table]:
+    grid = Table.grid(padding=(0, 1))
+    for text in texts:
+        grid.add_row(Text("-"), Text(text))
+    return [grid] if grid.row_count else []
+
+
+def _percent(value: float, sign: bool = False) -> str:
+    return "–" if not math.isfinite(value) else f"{value:{'+' if sign else ''}.1%}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def _deviation(own: "Deviation") -> list[str]:
+    return [_percent(own.mean, sign=True), _percent(own.std), f"{own.rows:,}"]
+
+
+def equation(axes: Sequence[str]) -> str:
+    """The invariant and the law as one line."""
+    factors = [{"depth": "depth^φ", "width": "width^ψ"}[axis] for axis in axes]
+    law = "error = unpruned · [(m*² + p′²(ε↑/unpruned)^(2/γ)) / (m*² + p′²)]^(γ/2)"
+    return f"{law},  m* = {' · '.join([*factors, 'density'])}"
+
+
+def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
+    """A fitted law on one screen."""
+    origin = result.origin
+    words = [word for word in (origin.family, origin.dataset, origin.method, origin.recipe) if word]
+    about = f" ({', '.join(words)})" if words else ""
+    count = len(result.configurations)
+    counts = f"{result.rows:,} rows of {count:,} configuration{'s' * (count != 1)}"
+    name = {"eq1": "Eq. 1", "eq2": "Eq. 2"}[result.law]
+    return _render(
+        [
+            Text(f"{name} fitted to {origin.table}{about}: {counts}"),
+            Text(equation(result.axes)),
+            "",
+            _parameters(result),
+            "",
+            Text(f"deviation (estimate − measured)/measured; {_noise(result)}"),
+            _table(
+                ["", "mean μ", "std σ", "rows"],
+                [["all", *_deviation(result.deviation)]]
+                + [[name, *_deviation(own)] for name, own in result.regions.items() if own.rows],
+            ),
+            *([""] if result.notes or table_notes else []),
+            *_bullets([*(note.text for note in result.notes), *table_notes]),
+        ]
+    )
+
+
+def _noise(result: "Fit") -> str:
+    floor = result.noise_floor
+    if floor is None:
+        return "no replicates, so the noise floor is unknown"
+    best = _percent(floor.fit)
+    return (
+        f"replicates scatter by {_percent(floor.replicate)}, so {best} is the best a fit to these rows can do"
+    )
+
+
+def _parameters(result: "Fit") -> Table:
+    def row(name: str) -> list[str]:
+        symbol, meaning = MEANING[name]
+        low, high = result.intervals[name]
+        span = "held" if name in result.fixed else f"{_number(low)} to {_number(high)}"
+        remark = ", not determined" if name in result.undetermined else ""
+        return [symbol, meaning + remark, _number(result.parameters[name]), span]
+
+    return _table(
+        ["", "parameter", "estimate", "95% interval"], [row(name) for name in result.parameters], left=2
+    )
+
+
+def singles(fits: Sequence["SingleFit"]) -> str:
+    """Eq. 1 for each configuration."""
+    rows = [
+        [
+            *(f"{value:g}" for value in (one.depth, one.width, one.num_examples)),
+            *(_number(value) for value in (one.unpruned_error, *one.parameters.values())),
+            *_deviation(one.deviation),
+            ", ".join(MEANING[name][0] for name in one.at_bound),
+        ]
+        for one in fits
+    ]
+    header = ["depth", "width", "examples", "unpruned", "ε↑", "γ", "p", "mean μ", "std σ", "rows", "at bound"]
+    return _render(["Eq. 1 fitted to each configuration alone", "", _table(header, rows, left=0)])
+
+
+def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
+    """Eq. 1 for each configuration, for programs."""
+    return {"law": "eq1", "configurations": [asdict(one) for one in fits]}
+
+
+def predictions(frame: "pd.DataFrame") -> str:
+    """Predicted errors, one row each."""
+    rows = [
+        [
+            f"{row.density:.4g}",
+            f"{row.depth:g}",
+            f"{row.width:g}",
+            f"{row.unpruned_error:.4f} {row.unpruned_source}",
+            f"{row.error:.4f}",
+            f"{row.lower:.4f} to {row.upper:.4f}",
+            str(row.region) + (", extrapolated" if row.extrapolated else ""),
+        ]
+        for row in frame.itertuples()
+    ]
+    header = ["density", "depth", "width", "unpruned error", "error", "95% of new runs", "region"]
+    return _render([_table(header, rows, left=0)])
+
+
+def scores(results: Sequence["Score"]) -> str:
+    """The two tracks of a comparison."""
+    parts: list[object] = []
+    for given, title in ((True, "given the unpruned error"), (False, "not given the unpruned error")):
+        rows = [
+            [
+                score.title,
+                str(score.parameters),
+                *(_mean_and_std(own) for own in (score.in_sample, score.configurations_out, score.large_out)),
+            ]
+            for score in results
+            if score.given_unpruned == given
+        ]
+        header = [title, "free", "in sample", "left out", "large left out"]
+        parts += [_table(header, rows), ""]
+    parts.append(
+        Text(
+            "deviation μ ± σ in sample, with configurations left out, and from the smaller half of networks to the "
+            "larger; free: number of fitted parameters; ranked by √(μ² + σ²) with configurations left out"
+        )
+    )
+    return _render(parts)
+
+
+def _mean_and_std(own: "Deviation") -> str:
+    return "too few" if not math.isfinite(own.mean) else f"{own.mean:+.1%} ± {own.std:.1%}"

@@ -1,0 +1,159 @@
+"""One evaluation engine: fit a form to some configurations, predict others, pool the deviations."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.dense import fit_dense
+from prunecast.laws.forms import Form, bounds
+from prunecast.laws.judge import Deviation, deviation, relative
+from prunecast.laws.measured import measured, size_order
+from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.rivals import Rival, rivals
+from prunecast.laws.solver import solve
+from prunecast.table import Table
+
+STARTS, FOLDS = 24, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Configurations to fit and configurations to predict."""
+
+    fitted: Integers
+    predicted: Integers
+
+
+def in_sample(points: Points) -> list[Split]:
+    """Fit and predict everything."""
+    everything = np.arange(points.configurations)
+    return [Split(fitted=everything, predicted=everything)]
+
+
+def configurations_out(points: Points, seed: int = 0) -> list[Split]:
+    """Leave configurations out in turn: one at a time up to ten of them, in ten random groups beyond."""
+    count = points.configurations
+    order = np.random.default_rng(seed).permutation(count)
+    return [_without(count, np.sort(group)) for group in np.array_split(order, min(count, FOLDS))]
+
+
+def large_out(points: Points) -> list[Split]:
+    """Fit the smaller half of the networks, predict the larger half."""
+    order = size_order(points)
+    sizes = points.weights[order]
+    edge = sizes[(len(order) - 1) // 2]
+    return [_without(points.configurations, np.sort(order[sizes > edge]))]
+
+
+def _without(count: int, predicted: Integers) -> Split:
+    return Split(fitted=np.setdiff1d(np.arange(count), predicted), predicted=predicted)
+
+
+def search(form: Form, points: Points, seed: int = 0) -> Floats:
+    """The best parameters from random starts over the bounds."""
+    lower, upper = bounds(form)
+    starts = np.random.default_rng(seed).uniform(lower, upper, (STARTS, len(lower)))
+    found = solve(form, points, starts)
+    return np.asarray(found.theta[int(found.cost.argmin())])
+
+
+def evaluate(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:
+    """δ of every predicted row, pooled over the splits; a split too small to fit counts as missed (NaN)."""
+    return np.concatenate([_held_out(form, points, split, start) for split in splits])
+
+
+def _held_out(form: Form, points: Points, split: Split, start: Floats) -> Floats:
+    predicted = points.of(split.predicted)
+    fitted = points.of(split.fitted) if len(split.fitted) else None
+    if fitted is None or len(fitted) <= len(form.parameters):
+        return np.full(len(predicted), np.nan)
+    theta = solve(form, fitted, start[None]).theta
+    return relative(form.log_error(theta, predicted)[0], predicted)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How one form does on one table."""
+
+    name: str
+    title: str
+    given_unpruned: bool
+    parameters: int
+    in_sample: Deviation
+    configurations_out: Deviation
+    large_out: Deviation
+
+
+def compare(table: Table, seed: int = 0) -> list[Score]:
+    """Rank Eq. 2 and its rivals, in each track by the deviation on left-out configurations.
+
+    Forms given the unpruned error of the configuration they predict come first; in the other track Eq. 2 stands
+    too, with an unpruned error that the dense law predicts from the configurations it was fitted to.
+    """
+    points = measured(table).points
+    if points.configurations < 3:
+        raise PrunecastError(
+            f"{table.source}: {points.configurations} configurations are too few to leave any out; compare needs three"
+        )
+    scores = [_score(rival, points, seed) for rival in rivals(points, table.metric)]
+    without = _with_dense_law(rivals(points, table.metric)[0], points, table.chance, seed)
+    scores += [without] if without is not None else []
+    return sorted(scores, key=lambda score: (not score.given_unpruned, _missed(score)))
+
+
+def _missed(score: Score) -> float:
+    missed = score.configurations_out.rms
+    return missed if np.isfinite(missed) else np.inf
+
+
+def _score(rival: Rival, points: Points, seed: int) -> Score:
+    start = search(rival.form, points, seed)
+    trials = (in_sample(points), configurations_out(points, seed), large_out(points))
+    inside, configurations, large = (evaluate(rival.form, points, splits, start) for splits in trials)
+    return Score(
+        name=rival.form.name,
+        title=rival.title,
+        given_unpruned=rival.given_unpruned,
+        parameters=len(rival.form.parameters),
+        in_sample=deviation(inside),
+        configurations_out=deviation(configurations),
+        large_out=deviation(large),
+    )
+
+
+def _with_dense_law(rival: Rival, points: Points, chance: float | None, seed: int) -> Score | None:
+    """Eq. 2 with ε_np from the dense law; None where there are too few configurations for that law."""
+    whole = fit_dense(points, chance)
+    if whole is None:
+        return None
+    start = search(rival.form, points, seed)
+    trials = (in_sample(points), configurations_out(points, seed), large_out(points))
+    inside, configurations, large = (
+        deviation(np.concatenate(list(_through_dense_law(rival.form, points, splits, start, chance))))
+        for splits in trials
+    )
+    return Score(
+        name="eq2+dense",
+        title="Eq. 2, unpruned error from the dense law",
+        given_unpruned=False,
+        parameters=len(rival.form.parameters) + whole.free,
+        in_sample=inside,
+        configurations_out=configurations,
+        large_out=large,
+    )
+
+
+def _through_dense_law(
+    form: Form, points: Points, splits: Iterable[Split], start: Floats, chance: float | None
+) -> Iterator[Floats]:
+    for split in splits:
+        fitted, predicted = points.of(split.fitted), points.of(split.predicted)
+        dense = fit_dense(fitted, chance)
+        if dense is None:
+            yield np.full(len(predicted), np.nan)
+            continue
+        theta = solve(form, fitted, start[None]).theta
+        guessed = replace(predicted, unpruned=dense.predict(predicted.weights, predicted.num_examples))
+        yield relative(form.log_error(theta, guessed)[0], predicted)

@@ -47,6 +47,19 @@ def test_unpruned_error_is_the_mean_over_replicates() -> None:
     assert read(frame).frame["unpruned_error"].tolist() == pytest.approx([0.2] * 4 + [0.05] * 2, rel=1e-15)
 
 
+def test_a_mean_is_exact_where_all_agree_and_the_same_in_every_order() -> None:
+    agreed = table_of(replicate=range(10), density=0.5, error=0.4, unpruned_error=[0.1] * 10)
+    assert read(agreed).frame["unpruned_error"].tolist() == [0.1] * 10
+    several = table_of(replicate=[1, 2, 3], density=1, error=[0.1, 0.2, 0.3])
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    assert read(several).frame["unpruned_error"][0] == read(several[::-1]).frame["unpruned_error"][0]
+
+
+def test_stated_values_may_vary_where_nobody_needs_them() -> None:
+    frame = table_of(density=[1, 0.8, 0.6], error=[0.25, 0.5, 0.5], unpruned_error=[0.25, 0.3, 0.35])
+    assert read(frame).frame["unpruned_error"].tolist() == [0.25] * 3
+
+
 def test_stated_unpruned_errors_serve_only_where_density_one_is_missing() -> None:
     frame = table_of(
         width=[1, 1, 2, 2, 2],

@@ -135,6 +135,15 @@ def test_where_comes_before_the_checks(tmp_path: Path) -> None:
     assert "line 4" in refusal(path, where={"method": "imp"})
 
 
+@pytest.mark.parametrize("word", ["w", "width", "Width"])
+def test_where_takes_the_files_own_words(word: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("w,density,error\n1,1,0.1\n0.5,1,0.2\n")
+    table = read(path, where={word: "0.5"})
+    assert table.frame["error"].tolist() == [0.2]
+    assert table.notes[1] == f"1 of 2 rows are read: {word} = 0.5."
+
+
 @pytest.mark.parametrize(
     ("where", "fragments"),
     [

@@ -92,13 +92,15 @@ def augment(images: Tensor, draws: Draws) -> Tensor:
 
 def flip_shift(images: Tensor, flip: Tensor, shift: Tensor) -> Tensor:
     """Return result[r, c] = image[r + down, c + across], black outside, mirrored where flip says so."""
-    count, height, width, _ = images.shape
+    count, height, width, channels = images.shape
     padded = functional.pad(images, (0, 0, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT))
     rows = torch.arange(height, device=images.device) + (shift[:, :1] + MOST_SHIFT)
     across = torch.arange(width, device=images.device)
     columns = torch.where(flip[:, None], width - 1 - across, across) + (shift[:, 1:] + MOST_SHIFT)
     which = torch.arange(count, device=images.device)[:, None, None]
-    return padded[which, rows[:, :, None], columns[:, None, :]]
+    pixels = (which * padded.shape[1] + rows[:, :, None]) * padded.shape[2] + columns[:, None, :]
+    taken = padded.view(-1, channels).index_select(0, pixels.view(-1))  # one index is quicker than three
+    return taken.view(images.shape)
 
 
 def boxes(crop: Tensor, height: int, width: int) -> Tensor:

@@ -77,6 +77,7 @@ def _make(entry: Path, write: Callable[[Path], int]) -> None:
         made = described(_half(aside, "train"), _half(aside, "test"), num_classes)
         about = {name: getattr(made, name) for name in ("num_classes", "mean", "std", "digest")}
         (aside / "about.json").write_text(json.dumps(about))
+        aside.chmod(0o755)  # made for this user alone, but a cache may be shared
         for path in (*aside.iterdir(), aside):
             _sync(path)
         aside.rename(entry)

@@ -33,10 +33,11 @@ def build(
     if ":" in family:
         model = _users_own(family, depth, width, num_classes, generator)
     else:
-        members = architecture(
+        member = architecture(
             family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
         )
-        model = Network(members)
+        with torch.random.fork_rng(devices=[]):  # torch's own first draws would move the global generator
+            model = Network(member)
         initialise(model, generator)
     if not prunable(model):
         raise PrunecastError(f"the model of family {family!r} has no convolution or linear weight to prune.")

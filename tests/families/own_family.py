@@ -1,0 +1,59 @@
+"""A user's own families, imported by the tests as `own_family:name`."""
+
+import torch
+from torch import nn
+
+
+def plain(depth, width, num_classes):
+    layers = [nn.Conv2d(1, max(1, round(8 * width)), 3, bias=True), nn.ReLU()]
+    channels = layers[0].out_channels
+    for _ in range(depth - 2):
+        layers += [nn.Conv2d(channels, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels * 36, num_classes)).double()
+
+
+class Tied(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.one = nn.Linear(4, 4)
+        self.two = nn.Linear(4, 4)
+        self.two.weight = self.one.weight
+        self.head = nn.Linear(4, num_classes)
+
+
+def tied(depth, width, num_classes):
+    return Tied(num_classes)
+
+
+def chosen(depth, width, num_classes):
+    model = Tied(num_classes)
+    model.prunable_weights = ("head.weight",)
+    return model
+
+
+def misnamed(depth, width, num_classes):
+    model = Tied(num_classes)
+    model.prunable_weights = ("tail.weight",)
+    return model
+
+
+def own(depth, width, num_classes):
+    model = nn.Linear(3, num_classes)
+    nn.init.normal_(model.weight)
+    nn.init.constant_(model.bias, 7.0)
+    return model
+
+
+own.own_init = True
+
+
+def weightless(depth, width, num_classes):
+    return nn.ReLU()
+
+
+def no_module(depth, width, num_classes):
+    return torch.zeros(3)
+
+
+def wrong_signature(depth):
+    return nn.Linear(1, 1)

@@ -1,0 +1,93 @@
+import math
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from prunecast.errors import PrunecastError
+from prunecast.families import build, prunable
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parent))
+    yield
+    sys.modules.pop("own_family", None)
+
+
+def own(name, seed=0, depth=3):
+    generator = torch.Generator().manual_seed(seed)
+    return build(f"own_family:{name}", depth=depth, width=0.5, num_classes=10, generator=generator)
+
+
+def test_a_users_family_is_built_and_initialised_like_the_others():
+    model = own("plain")
+    assert prunable(model) == ("0.weight", "2.weight", "6.weight")
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+    assert (model[0].bias == 0).all()
+    assert model[0].weight.abs().max() > 1 / math.sqrt(9)  # torch's own bound, below He's √(6/9)
+    assert model[0].weight.abs().max() <= math.sqrt(6 / 9)
+
+
+def test_initialisation_of_own_families_follows_the_generator():
+    for name in ("plain", "own"):
+        torch.manual_seed(0)
+        first = own(name, seed=5).state_dict()
+        torch.manual_seed(1)
+        again, other = own(name, seed=5).state_dict(), own(name, seed=6).state_dict()
+        assert all(torch.equal(first[key], again[key]) for key in first)
+        assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+def test_building_leaves_the_global_generator_alone():
+    torch.manual_seed(0)
+    expected = torch.rand(3)
+    torch.manual_seed(0)
+    own("own")
+    assert torch.equal(torch.rand(3), expected)
+
+
+def test_own_init_is_kept():
+    model = own("own")
+    assert prunable(model) == ("weight",)
+    assert (model.bias == 7).all()
+
+
+def test_tied_weights_are_pruned_once_and_a_model_may_choose():
+    assert prunable(own("tied")) == ("one.weight", "head.weight")
+    assert prunable(own("chosen")) == ("head.weight",)
+
+
+def test_transposed_and_grouped_convolutions_use_their_own_fan_in():
+    from prunecast.families import initialise
+
+    generator = torch.Generator().manual_seed(0)
+    cases = (
+        (nn.Conv2d(64, 64, 3, groups=64), 9),
+        (nn.ConvTranspose2d(8, 256, 3), 72),
+        (nn.Linear(50, 999), 50),
+    )
+    for module, fan_in in cases:
+        initialise(module, generator)
+        assert module.weight.abs().max().item() == pytest.approx(math.sqrt(6 / fan_in), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("own_family:missing", "own_family has no function 'missing'"),
+        ("no_such_module:f", "cannot import family 'no_such_module:f'.*PYTHONPATH"),
+        (":f", "unknown family ':f'; the built-in families are"),
+        ("own_family:weightless", "no convolution or linear weight"),
+        ("own_family:no_module", r"returned Tensor, not a torch\.nn\.Module"),
+        ("own_family:wrong_signature", "must accept depth, width and num_classes"),
+        ("own_family:misnamed", r"prunable_weights names 'tail\.weight'"),
+        ("resnet", "unknown family 'resnet'"),
+    ],
+)
+def test_mistakes_are_one_sentence(family, message):
+    generator = torch.Generator().manual_seed(0)
+    with pytest.raises(PrunecastError, match=message):
+        build(family, depth=3, width=1, num_classes=10, generator=generator)

@@ -196,6 +196,24 @@ def solve(
     )
 
 
+def refit(
+    form: Form,
+    points: Points,
+    start: Floats,
+    weights: Floats,
+    *,
+    held: Mask | None = None,
+    objective: Objective | None = None,
+) -> Solution:
+    """The optimum under each row of weights, as in a bootstrap.
+
+    The unweighted problem is solved once, and all sets start from its optimum: resamples end near it.
+    """
+    centre = solve(form, points, start[None], held=held, objective=objective).theta
+    starts = np.tile(centre, (len(weights), 1))
+    return solve(form, points, starts, weights=weights, held=held, objective=objective, damping=1e-6)
+
+
 def iterate(
     evaluate: Callable[[NDArray[np.int64], Floats], Normal],
     theta: Floats,

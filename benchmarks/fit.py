@@ -1,0 +1,168 @@
+"""How fast the law is fitted, beside scipy and lmfit in the same run: `make bench` or `python benchmarks/fit.py`.
+
+One core, 4,301 planted points of 152 configurations. scipy and lmfit get the residual a careful user would
+write for them, the same bounds, the same starts, and their own default finite differences.
+"""
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+from collections.abc import Callable
+from statistics import median
+from time import perf_counter
+
+import lmfit
+import numpy as np
+from rich.console import Console
+from rich.table import Table as Grid
+from scipy.optimize import least_squares
+
+from prunecast.laws import eq2
+from prunecast.laws.forms import Joint, bounds
+from prunecast.laws.measured import measured
+from prunecast.laws.planted import planted
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.solver import refit, residual_stack, solve
+from prunecast.laws.solver import Objective
+from prunecast.table import read
+
+SEED_OF_4301_ROWS = 88
+RANDOM_STARTS, REFITS, LOOPED = 20, 1000, 100
+TIGHT = 1e-15
+Residual = Callable[[Floats], Floats]
+
+
+def natural_residual(points: Points) -> Residual:
+    """δ = (ε̂ − ε)/ε of Eq. 2 as one writes it in numpy, in log ε↑, log γ, log p′, φ, ψ."""
+    index = points.configuration
+    error, density, unpruned = points.error, points.density, points.unpruned[index]
+    depth, width = (points.depth / points.reference_depth)[index], points.width[index]
+
+    def residual(theta: Floats) -> Floats:
+        high, gamma, p = np.exp(theta[:3])
+        m = depth ** theta[3] * width ** theta[4] * density
+        ratio = (m**2 + p**2 * (high / unpruned) ** (2 / gamma)) / (m**2 + p**2)
+        return np.asarray(unpruned * ratio ** (gamma / 2) / error - 1)
+
+    return residual
+
+
+def by_scipy(residual: Residual, form: Joint, start: Floats) -> Floats:
+    return np.asarray(least_squares(residual, start, bounds=bounds(form)).x)
+
+
+def by_lmfit(residual: Residual, form: Joint, start: Floats) -> Floats:
+    lower, upper = bounds(form)
+    names = [parameter.name for parameter in form.parameters]
+    parameters = lmfit.Parameters()
+    for name, value, low, high in zip(names, start, lower, upper, strict=True):
+        parameters.add(name, value=value, min=low, max=high)
+
+    def of_parameters(current: lmfit.Parameters) -> Floats:
+        return residual(np.array([current[name].value for name in names]))
+
+    found = lmfit.minimize(of_parameters, parameters)
+    return np.array([found.params[name].value for name in names])
+
+
+def seconds(task: Callable[[], object], repeats: int) -> float:
+    """The median time of a task."""
+    times = []
+    for _ in range(repeats):
+        begin = perf_counter()
+        task()
+        times.append(perf_counter() - begin)
+    return median(times)
+
+
+def reference(form: Joint, points: Points, start: Floats) -> Floats:
+    """Scipy converged as far as it goes, with analytic derivatives."""
+
+    def stack(theta: Floats) -> Floats:
+        return residual_stack(form, theta[None], points, Objective())[0]
+
+    found = least_squares(
+        lambda theta: stack(theta)[-1],
+        start,
+        jac=lambda theta: stack(theta)[:-1].T,
+        bounds=bounds(form),
+        xtol=TIGHT,
+        ftol=TIGHT,
+        gtol=TIGHT,
+    )
+    return np.asarray(found.x)
+
+
+def one_fit(form: Joint, points: Points, starts: Floats, best: Floats) -> Grid:
+    """One joint fit: the start read off the data, and the median over random starts that all can use."""
+    residual = natural_residual(points)
+    solvers: dict[str, Callable[[Floats], Floats]] = {
+        "prunecast": lambda start: solve(form, points, start[None]).theta[0],
+        "scipy least_squares": lambda start: by_scipy(residual, form, start),
+        "lmfit": lambda start: by_lmfit(residual, form, start),
+    }
+    grid = Grid("one joint fit", "start", "ms", "of ours", "optimum found", "differs from tight scipy")
+    for label, group in (("data", starts[:1]), ("random", starts[1:])):
+        times = {}
+        for name, solver in solvers.items():
+            times[name] = median(seconds(lambda s=s, run=solver: run(s), 5) for s in group)  # type: ignore[misc]
+            found = np.array([solver(start) for start in group])
+            apart = np.abs(found / best - 1).max(axis=1)
+            reached = apart < 1e-3
+            grid.add_row(
+                name,
+                f"{label} ({len(group)})",
+                f"{1e3 * times[name]:.2f}",
+                f"{times[name] / times['prunecast']:.1f}x",
+                f"{reached.sum()} of {len(group)}",
+                f"{apart[reached].max():.0e}" if reached.any() else "-",
+            )
+    return grid
+
+
+def resamples(points: Points, count: int) -> Floats:
+    """Row weights of resamples of whole configurations."""
+    rng = np.random.default_rng(1)
+    whole = points.configurations
+    drawn = rng.multinomial(whole, np.full(whole, 1 / whole), count).astype(float)
+    return drawn[:, points.configuration]
+
+
+def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid:
+    """Refits of configuration resamples: ours as one batch, scipy in a loop over weighted residuals."""
+    weights = resamples(points, REFITS)
+    residual = natural_residual(points)
+
+    def loop(start: Floats) -> Floats:
+        roots = np.sqrt(weights[:LOOPED])
+        return np.array([by_scipy(lambda t, r=r: r * residual(t), form, start) for r in roots])  # type: ignore[misc]
+
+    grid = Grid(f"{REFITS:,} refits of resamples", "start", "s", "of ours", "largest difference")
+    for label, start in (("cold", cold), ("warm", best)):
+        ours = seconds(lambda s=start: refit(form, points, s, weights), 3)  # type: ignore[misc]
+        theirs = seconds(lambda s=start: loop(s), 1) * REFITS / LOOPED  # type: ignore[misc]
+        found = refit(form, points, start, weights).theta[:LOOPED]
+        apart = np.abs(found / loop(start) - 1).max()
+        grid.add_row("prunecast", label, f"{ours:.2f}", "1.0x", "")
+        grid.add_row("scipy in a loop", label, f"{theirs:.2f}", f"{theirs / ours:.1f}x", f"{apart:.0e}")
+    return grid
+
+
+def main() -> None:
+    points = measured(read(planted(seed=SEED_OF_4301_ROWS))).points
+    form = eq2.eq2(points)
+    lower, upper = bounds(form)
+    spread = np.random.default_rng(0).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
+    starts = np.vstack([eq2.starts(form, points)[:1], spread])
+    best = reference(form, points, solve(form, points, starts[:1]).theta[0])
+    console = Console(width=120)
+    console.print(f"{len(points):,} points of {points.configurations} configurations, one core")
+    console.print(one_fit(form, points, starts, best))
+    console.print(many_refits(form, points, starts[0], best))
+    console.print(f"scipy's loop was timed over {LOOPED} resamples and scaled to {REFITS:,}.")
+
+
+if __name__ == "__main__":
+    main()

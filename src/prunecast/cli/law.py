@@ -80,6 +80,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.command()
 @_table_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the law as JSON.")
+@click.option("--law", type=click.Choice(["eq2", "dip"]), default="eq2", show_default=True, help="Which law.")
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
 )
@@ -96,6 +97,7 @@ def fit(
     where: tuple[str, ...],
     as_json: bool,
     output: Path | None,
+    law: str,
     high_error: str | float,
     residual: str,
     huber: float | None,
@@ -114,7 +116,9 @@ def fit(
         singles = fit_each(data, replicates=replicates)
         click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles))
         return
-    result = fit_law(data, replicates=replicates, residual=residual, huber=huber, high_error=high_error)
+    result = fit_law(
+        data, law=law, replicates=replicates, residual=residual, huber=huber, high_error=high_error
+    )
     if output is not None:
         result.save(output)
     if as_json:

@@ -23,6 +23,9 @@ MEANING = {
     "p": ("p′", "where the high plateau ends, in m*"),
     "phi": ("φ", "how depth trades against density"),
     "psi": ("ψ", "how width trades against density"),
+    "nu": ("ν", "how dataset size trades against density"),
+    "dip": ("A", "deepest dip below the unpruned error"),
+    "dip_examples": ("n₀", "examples that halve the dip"),
 }
 
 
@@ -62,11 +65,16 @@ def _deviation(own: "Deviation") -> list[str]:
     return [_percent(own.mean, sign=True), _percent(own.std), f"{own.rows:,}"]
 
 
-def equation(axes: Sequence[str]) -> str:
+def equation(law: str, axes: Sequence[str]) -> str:
     """The invariant and the law as one line."""
-    factors = [{"depth": "depth^φ", "width": "width^ψ"}[axis] for axis in axes]
-    law = "error = unpruned · [(m*² + p′²(ε↑/unpruned)^(2/γ)) / (m*² + p′²)]^(γ/2)"
-    return f"{law},  m* = {' · '.join([*factors, 'density'])}"
+    powers = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
+    invariant = " · ".join([*(powers[axis] for axis in axes), "density"])
+    low = "unpruned" if law != "dip" else "low"
+    words = f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
+    if law != "dip":
+        return words
+    share = "A/(1 + n/n₀)" if "num_examples" in axes else "A"
+    return f"{words},  low = unpruned · (1 − {share} · (1 − density²))"
 
 
 def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
@@ -76,11 +84,11 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
     about = f" ({', '.join(words)})" if words else ""
     count = len(result.configurations)
     counts = f"{result.rows:,} rows of {count:,} configuration{'s' * (count != 1)}"
-    name = {"eq1": "Eq. 1", "eq2": "Eq. 2"}[result.law]
+    name = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}[result.law]
     return _render(
         [
             Text(f"{name} fitted to {origin.table}{about}: {counts}"),
-            Text(equation(result.axes)),
+            Text(equation(result.law, result.axes)),
             "",
             _parameters(result),
             "",

@@ -1,14 +1,22 @@
-"""Eq. 2 for the table at hand: which exponents it has, where they are searched, where the search starts."""
+"""Eq. 2 for the table at hand: which exponents it has and where its parameters are searched."""
 
 import numpy as np
 
-from prunecast.laws.forms import Joint, Parameter, bounds
-from prunecast.laws.points import Floats, Points
+from prunecast.laws.forms import Joint, Parameter
+from prunecast.laws.points import Points
 
 HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
-SYMBOLS = {HIGH: "ε↑", GAMMA: "γ", SCALE: "p′", PHI: "φ", PSI: "ψ"}
+SYMBOLS = {
+    HIGH: "ε↑",
+    GAMMA: "γ",
+    SCALE: "p′",
+    PHI: "φ",
+    PSI: "ψ",
+    "nu": "ν",
+    "dip": "A",
+    "dip_examples": "n₀",
+}
 EXPONENT_OF = {"depth": PHI, "width": PSI}
-RANDOM_STARTS = 7
 
 
 def eq2(points: Points, metric: str = "error") -> Joint:
@@ -34,16 +42,3 @@ def eq2(points: Points, metric: str = "error") -> Joint:
     return Joint(
         name="eq2" if points.configurations > 1 else "eq1", parameters=(*shared, *exponents), axes=axes
     )
-
-
-def starts(form: Joint, points: Points, seed: int = 0) -> Floats:
-    """One start read off the data and a few spread over the bounds."""
-    lower, upper = bounds(form)
-    guess = np.concatenate(
-        [
-            [np.log(points.error.max()), np.log(0.6), np.log(np.sqrt(points.density.min()) / 10)],
-            np.ones(len(form.axes)),
-        ]
-    )
-    spread = np.random.default_rng(seed).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
-    return np.vstack([np.clip(guess, lower, upper), spread])

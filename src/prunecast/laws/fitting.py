@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import eq2
+from prunecast.laws import catalogue
 from prunecast.laws.dense import fit_dense
-from prunecast.laws.forms import Joint, natural
+from prunecast.laws.forms import PruningForm, natural
 from prunecast.laws.identify import Note, plateau_reached, undetermined
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
@@ -42,23 +42,25 @@ def best(solution: Solution) -> Best:
 def fit(
     table: Table,
     *,
+    law: str = "eq2",
     replicates: Replicates = "mean",
     residual: str = "relative",
     huber: float | None = None,
     high_error: str | float = "free",
     seed: int = 0,
 ) -> Fit:
-    """Fit Eq. 2 jointly to all configurations of a table (with a single configuration: Eq. 1).
+    """Fit a law jointly to all configurations of a table: by default Eq. 2 (with one configuration: Eq. 1).
 
     The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
     level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
-    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number.
+    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number. `law="dip"` lets the
+    low plateau sink, which the paper's law does not.
     """
     data = measured(table, replicates)
     points = data.points
-    form = eq2.eq2(points, table.metric)
+    form = catalogue.build(law, points, table.metric)
     objective = _objective(residual, huber)
-    starts, held = _hold_high_error(eq2.starts(form, points, seed), form, table, high_error)
+    starts, held = _hold_high_error(catalogue.starts(form, points, seed), form, table, high_error)
     _require_rows(points, held, table)
     found = best(solve(form, points, starts, held=held, objective=objective))
     open_range = _open_high_error(form, points, table, held)
@@ -94,8 +96,8 @@ def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) ->
 
 
 def _fit_one(points: Points, metric: str, seed: int) -> SingleFit:
-    form = eq2.eq2(points, metric)
-    found = best(solve(form, points, eq2.starts(form, points, seed)))
+    form = catalogue.build("eq2", points, metric)
+    found = best(solve(form, points, catalogue.starts(form, points, seed)))
     names = [parameter.name for parameter in form.parameters]
     return SingleFit(
         depth=float(points.depth[0]),
@@ -117,7 +119,7 @@ def _objective(residual: str, huber: float | None) -> Objective:
 
 
 def _hold_high_error(
-    starts: Floats, form: Joint, table: Table, high_error: str | float
+    starts: Floats, form: PruningForm, table: Table, high_error: str | float
 ) -> tuple[Floats, Mask]:
     """Starts with ε↑ set where it is to be held, and which parameters are held."""
     held = np.zeros(starts.shape[1], dtype=bool)
@@ -151,7 +153,9 @@ def _require_rows(points: Points, held: Mask, table: Table) -> None:
         )
 
 
-def _open_high_error(form: Joint, points: Points, table: Table, held: Mask) -> tuple[float, float] | None:
+def _open_high_error(
+    form: PruningForm, points: Points, table: Table, held: Mask
+) -> tuple[float, float] | None:
     """The range (in log) that ε↑ may have where no curve shows its plateau, else None."""
     if held[0] or plateau_reached(points, table.chance):
         return None
@@ -159,7 +163,7 @@ def _open_high_error(form: Joint, points: Points, table: Table, held: Mask) -> t
     return float(np.log(points.error.max())), upper
 
 
-def _to_paper(form: Joint, points: Points) -> Floats:
+def _to_paper(form: PruningForm, points: Points) -> Floats:
     """The linear map to the paper's p′, which belongs to plain depth: log p′ + φ·log(reference depth)."""
     change = np.eye(len(form.parameters))
     if "depth" in form.axes:
@@ -170,7 +174,7 @@ def _to_paper(form: Joint, points: Points) -> Floats:
 def _assemble(
     table: Table,
     data: Measured,
-    form: Joint,
+    form: PruningForm,
     found: Best,
     held: Mask,
     unsure: Uncertainty,
@@ -193,6 +197,7 @@ def _assemble(
         law=form.name,
         metric=table.metric,
         axes=form.axes,
+        reference_examples=points.reference_examples,
         parameters=values,
         intervals=intervals,
         fixed=tuple(name for name in names if name not in free),

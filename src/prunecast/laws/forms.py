@@ -72,6 +72,49 @@ def inner(form: Form, values: Floats) -> Floats:
     return np.where(positive, np.log(np.where(positive, values, 1.0)), values)
 
 
+class PruningForm(Form, Protocol):
+    """A form that takes the unpruned error of each configuration and turns it into the error of pruned networks.
+
+    Its first three parameters are log ε↑, log γ, log p′, then come the exponents of `axes` in the invariant.
+    """
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """What the invariant contains beside density: depth, width, num_examples."""
+
+    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
+        """As for any form; log ε_np, one a configuration, may be given in place of the measured one."""
+
+    def unpruned_slope(self, stack: Floats) -> Floats:
+        """∂log ε̂/∂log ε_np of every row."""
+
+
+def log_scale(form: PruningForm, theta: Floats, points: Points) -> Floats:
+    """The logarithm of the invariant's factors beside density, one a configuration."""
+    total = np.zeros((1, points.configurations))
+    for column, axis in enumerate(form.axes, start=3):
+        total = total + theta[:, column : column + 1] * points.log_axes[axis][0]
+    return total
+
+
+def fill(
+    form: PruningForm, theta: Floats, points: Points, rows: formulas.PrunedError, height: Floats
+) -> Floats:
+    """The stack of `formulas.pruned_error`; columns beyond the exponents are left to the caller."""
+    gamma = np.exp(theta[:, 1:2])
+    stack = np.empty((len(theta), len(form.parameters) + 1, len(points)))
+    stack[:, 0] = rows.upper
+    np.multiply(rows.log_ratio, gamma / 2, out=stack[:, 1])
+    stack[:, 1] -= rows.upper * height
+    np.subtract(rows.upper, rows.lower, out=stack[:, 2])
+    stack[:, 2] *= gamma
+    for column, axis in enumerate(form.axes, start=3):
+        np.multiply(stack[:, 2], points.log_axes[axis][1], out=stack[:, column])
+        np.negative(stack[:, column], out=stack[:, column])
+    stack[:, -1] = rows.log_error
+    return stack
+
+
 @dataclass(frozen=True, kw_only=True)
 class Joint:
     """Eq. 2, and with `axes` empty Eq. 1: φ or ψ is left out where depth or width does not vary."""
@@ -80,45 +123,30 @@ class Joint:
     axes: tuple[str, ...]
     name: str = "eq2"
 
-    def _pruned(
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """Log ε̂ of Eq. 2."""
+        return np.asarray(self._rows(theta, points, points.log_unpruned)[0].log_error)
+
+    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
+        """The analytic derivatives of `formulas.pruned_error` and log ε̂."""
+        rows, height = self._rows(
+            theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
+        )
+        return fill(self, theta, points, rows, height.take(points.configuration, axis=-1))
+
+    def unpruned_slope(self, stack: Floats) -> Floats:
+        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
+        return np.asarray(1 - stack[:, 0])
+
+    def _rows(
         self, theta: Floats, points: Points, log_unpruned: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
         """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration."""
         gamma = np.exp(theta[:, 1:2])
         height = theta[:, :1] - log_unpruned
-        log_scale = np.zeros((1, points.configurations))
-        for column, axis in enumerate(self.axes, start=3):
-            log_scale = log_scale + theta[:, column : column + 1] * points.log_axes[axis][0]
-        high, low = formulas.transitions(height, gamma, theta[:, 2:3], log_scale)
+        high, low = formulas.transitions(height, gamma, theta[:, 2:3], log_scale(self, theta, points))
         high, low, log_unpruned = (x.take(points.configuration, axis=-1) for x in (high, low, log_unpruned))
         return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
-
-    def log_error(self, theta: Floats, points: Points) -> Floats:
-        """log ε̂ of Eq. 2."""
-        return np.asarray(self._pruned(theta, points, points.log_unpruned)[0].log_error)
-
-    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
-        """The analytic derivatives of `formulas.pruned_error` and log ε̂."""
-        rows, height = self._pruned(
-            theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
-        )
-        gamma = np.exp(theta[:, 1:2])
-        stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
-        stack[:, 0] = rows.upper
-        np.multiply(rows.log_ratio, gamma / 2, out=stack[:, 1])
-        stack[:, 1] -= rows.upper * height.take(points.configuration, axis=-1)
-        np.subtract(rows.upper, rows.lower, out=stack[:, 2])
-        stack[:, 2] *= gamma
-        for column, axis in enumerate(self.axes, start=3):
-            np.multiply(stack[:, 2], points.log_axes[axis][1], out=stack[:, column])
-            np.negative(stack[:, column], out=stack[:, column])
-        stack[:, -1] = rows.log_error
-        return stack
-
-    @staticmethod
-    def unpruned_slope(stack: Floats) -> Floats:
-        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
-        return np.asarray(1 - stack[:, 0])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prunecast.laws.forms import Joint, bounds
+from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import Mask, Normal, iterate
 
@@ -50,7 +50,7 @@ def _sum(rows: Floats, points: Points) -> Floats:
     return np.add.reduceat(rows, points.starts, axis=-1)
 
 
-def _profile(form: Joint, theta: Floats, points: Points) -> tuple[Floats, Floats, Floats]:
+def _profile(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats, Floats]:
     """The best ℓ for θ, with the stack of derivatives and residuals there and the slope ∂log ε̂/∂ℓ."""
     latent = np.tile(points.log_unpruned, (len(theta), 1))
     for _ in range(INNER_STEPS):
@@ -65,7 +65,7 @@ def _profile(form: Joint, theta: Floats, points: Points) -> tuple[Floats, Floats
     return latent, stack, slope
 
 
-def _reduced(form: Joint, theta: Floats, points: Points) -> _Reduced:
+def _reduced(form: PruningForm, theta: Floats, points: Points) -> _Reduced:
     latent, stack, slope = _profile(form, theta, points)
     weights, size = points.replicates, stack.shape[1]
     missed = latent - points.log_unpruned
@@ -80,7 +80,7 @@ def _reduced(form: Joint, theta: Floats, points: Points) -> _Reduced:
     return _Reduced(gram, latent)
 
 
-def fit_latent(form: Joint, points: Points, start: Floats, held: Mask | None = None) -> LatentFit:
+def fit_latent(form: PruningForm, points: Points, start: Floats, held: Mask | None = None) -> LatentFit:
     """Fit θ by least squares in log error with a latent ε_np per configuration."""
     rows = points.rows(points.density < 1)
     lower, upper = bounds(form)

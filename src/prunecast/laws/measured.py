@@ -71,6 +71,7 @@ def _points(kept: pd.DataFrame, groups: list[str]) -> Points:
         unpruned=first["unpruned_error"].to_numpy(dtype=float),
         unpruned_replicates=_unpruned_replicates(kept),
         reference_depth=float(np.exp(np.log(depth).mean())),
+        reference_examples=max(float(first["num_examples"].max()), 1.0),
     )
 
 

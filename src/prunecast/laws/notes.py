@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prunecast.laws.eq2 import SYMBOLS
-from prunecast.laws.forms import Joint, bounds, natural
+from prunecast.laws.forms import PruningForm, bounds, natural
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.points import Floats, Points
@@ -19,12 +19,15 @@ FLAT_COST = 4.0
 """A profile is flat where halving or doubling a parameter costs less than this many residual variances."""
 
 
-def notes(fit: Fit, form: Joint, points: Points, theta: Floats, held: Mask, cost: float) -> Iterator[Note]:
+def notes(
+    fit: Fit, form: PruningForm, points: Points, theta: Floats, held: Mask, cost: float
+) -> Iterator[Note]:
     """Bounds reached, flat profiles, doubtful estimates, dips, misses, thin data, rows at chance."""
     yield from _at_bounds(form, theta, held)
     yield from _flat(form, points, theta, held, cost)
     yield from _outside(fit)
-    yield from _dips(fit)
+    if fit.law != "dip":
+        yield from _dips(fit)
     yield from _misses(fit)
     yield from _thin(fit)
     if fit.at_chance:
@@ -39,7 +42,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _at_bounds(form: Joint, theta: Floats, held: Mask) -> Iterator[Note]:
+def _at_bounds(form: PruningForm, theta: Floats, held: Mask) -> Iterator[Note]:
     lower, upper = bounds(form)
     for index, parameter in enumerate(form.parameters):
         sides = (
@@ -52,7 +55,7 @@ def _at_bounds(form: Joint, theta: Floats, held: Mask) -> Iterator[Note]:
                 yield Note(kind="bound", parameter=parameter.name, text=text)
 
 
-def _flat(form: Joint, points: Points, theta: Floats, held: Mask, cost: float) -> Iterator[Note]:
+def _flat(form: PruningForm, points: Points, theta: Floats, held: Mask, cost: float) -> Iterator[Note]:
     """Parameters that can be halved or doubled (φ, ψ: moved by a half) at little cost, the others following."""
     variance = cost / max(1, len(points) - int((~held).sum()))
     lower, upper = bounds(form)
@@ -88,7 +91,7 @@ def _dips(fit: Fit) -> Iterator[Note]:
             kind="dip",
             text=f"In {len(dipping)} of {len(fit.configurations)} configurations the error first falls below its "
             f"unpruned value, by up to {dips[worst]:.0%} ({_place(worst)}). The law is flat there, so it "
-            f"overestimates: the mean deviation is {fit.deviation.mean:+.1%}.",
+            f"overestimates: the mean deviation is {fit.deviation.mean:+.1%}. The law `dip` follows it.",
         )
 
 

@@ -34,6 +34,8 @@ class Points:
     unpruned_replicates: Floats
     reference_depth: float
     """inside the invariant depth is divided by this, which decorrelates p′ and φ"""
+    reference_examples: float = 1.0
+    """inside the invariant the number of examples is divided by this"""
 
     def __len__(self) -> int:
         return len(self.error)
@@ -75,11 +77,10 @@ class Points:
 
     @cached_property
     def log_axes(self) -> dict[str, tuple[Floats, Floats]]:
-        """Log depth and log width, one a configuration and one a row."""
-        return {
-            axis: (values, values[self.configuration])
-            for axis, values in (("depth", self.log_depth), ("width", self.log_width))
-        }
+        """Log depth, width and number of examples over their references, one a configuration and one a row."""
+        examples = np.log(self.num_examples / self.reference_examples)
+        values = {"depth": self.log_depth, "width": self.log_width, "num_examples": examples}
+        return {axis: (own, own[self.configuration]) for axis, own in values.items()}
 
     def rows(self, keep: NDArray[np.bool_]) -> "Points":
         """The rows to keep; configurations left without a row go too."""

@@ -8,7 +8,6 @@ import pandas as pd
 from scipy import stats
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.forms import Joint, Parameter
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.result import Fit
@@ -52,7 +51,9 @@ def predict(
         "density": density,
         "depth": _default(fit, "depth", depth, needed="depth" in fit.axes),
         "width": _default(fit, "width", width, needed="width" in fit.axes),
-        "num_examples": _default(fit, "num_examples", num_examples, needed=unpruned_error is None),
+        "num_examples": _default(
+            fit, "num_examples", num_examples, needed=unpruned_error is None or "num_examples" in fit.axes
+        ),
         "unpruned_error": np.nan if unpruned_error is None else unpruned_error,
     }
     arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in asked.values()))
@@ -60,7 +61,7 @@ def predict(
     flat = dict(zip(asked, (np.ravel(array) for array in arrays), strict=True))
     _check(fit, flat, given=unpruned_error is not None)
     unpruned, source, doubt = _unpruned(fit, flat)
-    points = _points(flat, unpruned)
+    points = query(fit, flat, unpruned)
     estimate, spread = _estimate(fit, points, doubt)
     reach = float(stats.t.ppf((1 + COVERAGE) / 2, fit.spread.degrees)) * spread
     top = np.inf if fit.metric == "loss" else 1.0
@@ -80,8 +81,7 @@ def predict(
 
 def evaluate(fit: Fit, theta: Floats, points: Points) -> tuple[Floats, Floats]:
     """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
-    parameters = tuple(Parameter(name=n, symbol=n, lower=1e-300, upper=1e300) for n in fit.parameters)
-    form = Joint(parameters=parameters, axes=fit.axes)
+    form = fit.form()
     stack = form.stack(theta, points)
     return stack[:, -1], form.unpruned_slope(stack)
 
@@ -155,7 +155,7 @@ def _from_dense_law(fit: Fit, place: dict[str, float]) -> float:
     return float(fit.dense.predict(np.array(weights), np.array(max(place["num_examples"], 1.0))))
 
 
-def _points(asked: dict[str, Floats], unpruned: Floats) -> Points:
+def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
     """Each row as a configuration of its own, in the paper's units."""
     count = len(unpruned)
     return Points(
@@ -168,10 +168,11 @@ def _points(asked: dict[str, Floats], unpruned: Floats) -> Points:
         weights=np.ones(count),
         depth=asked["depth"],
         width=asked["width"],
-        num_examples=asked["num_examples"],
+        num_examples=np.maximum(asked["num_examples"], 1.0),
         unpruned=unpruned,
         unpruned_replicates=np.ones(count),
         reference_depth=1.0,
+        reference_examples=fit.reference_examples,
     )
 
 

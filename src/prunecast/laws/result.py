@@ -8,7 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from prunecast.errors import PrunecastError
+from prunecast.laws.catalogue import named
 from prunecast.laws.dense import DenseLaw
+from prunecast.laws.forms import PruningForm, inner
 from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.points import Floats
@@ -70,9 +72,11 @@ class Fit:
     law: str
     metric: str
     axes: tuple[str, ...]
-    """which of depth and width the invariant contains"""
+    """which of depth, width and num_examples the invariant contains"""
+    reference_examples: float
+    """the number of examples that counts as one in the invariant"""
     parameters: dict[str, float]
-    """as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ"""
+    """as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ; for the law `dip` also nu, dip, ..."""
     intervals: dict[str, tuple[float, float]]
     """95% intervals; a parameter that was fixed has an interval of no width"""
     fixed: tuple[str, ...]
@@ -102,12 +106,13 @@ class Fit:
             )
         return self.intervals[parameter]
 
+    def form(self) -> PruningForm:
+        """The law's functional form, for evaluation."""
+        return named(self.law, tuple(self.parameters), self.axes)
+
     def theta(self) -> Floats:
         """The parameters in the inner scale of the form."""
-        return np.array(
-            [np.log(v) if name not in ("phi", "psi") else v for name, v in self.parameters.items()],
-            dtype=float,
-        )
+        return inner(self.form(), np.array(list(self.parameters.values()), dtype=float))
 
     def predict(
         self,

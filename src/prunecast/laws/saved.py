@@ -57,6 +57,7 @@ def _fit(body: dict[str, Any]) -> Fit:
         law=body["law"],
         metric=body["metric"],
         axes=tuple(body["axes"]),
+        reference_examples=float(body["reference_examples"]),
         parameters=dict(body["parameters"]),
         intervals={name: (float(ends[0]), float(ends[1])) for name, ends in body["intervals"].items()},
         fixed=tuple(body["fixed"]),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from prunecast.laws.forms import Joint, bounds
+from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.latent import fit_latent
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import Mask, Objective, solve
@@ -31,7 +31,7 @@ class Uncertainty:
 
 
 def uncertainty(
-    form: Joint,
+    form: PruningForm,
     points: Points,
     theta: Floats,
     held: Mask,
@@ -75,7 +75,7 @@ def uncertainty(
 
 
 def _follow(
-    form: Joint, points: Points, theta: Floats, held: Mask, high_range: tuple[float, float]
+    form: PruningForm, points: Points, theta: Floats, held: Mask, high_range: tuple[float, float]
 ) -> Floats:
     """The paper's fit with ε↑ held at values spread evenly over its range."""
     starts = np.tile(theta, (DRAWS, 1))
@@ -85,7 +85,9 @@ def _follow(
     return solve(form, points, starts, held=fixed, objective=Objective()).theta
 
 
-def profile(form: Joint, points: Points, theta: Floats, held: Mask, column: int, values: Floats) -> Floats:
+def profile(
+    form: PruningForm, points: Points, theta: Floats, held: Mask, column: int, values: Floats
+) -> Floats:
     """The least cost with one parameter held at each value, the others free."""
     starts = np.tile(theta, (len(values), 1))
     starts[:, column] = values

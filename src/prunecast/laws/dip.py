@@ -1,0 +1,76 @@
+"""The law that follows the dip: Eq. 2 over a low plateau that sinks as pruning begins."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.laws import formulas
+from prunecast.laws.eq2 import SYMBOLS, eq2
+from prunecast.laws.forms import Parameter, fill, log_scale
+from prunecast.laws.points import Floats, Points
+
+NU, DIP, DIP_EXAMPLES = "nu", "dip", "dip_examples"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sinking:
+    """Eq. 2 with ε_np replaced by ε_low(d) = ε_np · (1 − a(1 − d²)), a = A/(1 + n/n₀).
+
+    The invariant also feels the data, m* = l^φ w^ψ (n/N)^ν d. Where n does not vary, ν and n₀ are left out and a = A.
+    With A = 0 and ν = 0 this is Eq. 2.
+    """
+
+    parameters: tuple[Parameter, ...]
+    axes: tuple[str, ...]
+    name: str = "dip"
+
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """Log ε̂."""
+        return np.asarray(self.stack(theta, points)[:, -1])
+
+    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
+        """The derivatives of `formulas.pruned_error` through the sinking plateau, and log ε̂."""
+        measured = points.log_unpruned if log_unpruned is None else log_unpruned
+        sunk, share = self._sunk(theta, points)
+        at = points.configuration
+        log_low = measured.take(at, axis=-1) + np.log1p(-sunk)
+        gamma, height = np.exp(theta[:, 1:2]), theta[:, :1] - log_low
+        scale = log_scale(self, theta, points).take(at, axis=-1)
+        high, low = formulas.transitions(height, gamma, theta[:, 2:3], scale)
+        rows = formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma)
+        stack = fill(self, theta, points, rows, height)
+        column = 3 + len(self.axes)
+        stack[:, column] = (rows.upper - 1) * sunk / (1 - sunk)
+        if share is not None:
+            stack[:, column + 1] = stack[:, column] * share.take(at, axis=-1)
+        return stack
+
+    def unpruned_slope(self, stack: Floats) -> Floats:
+        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
+        return np.asarray(1 - stack[:, 0])
+
+    def _sunk(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
+        """a(1 − d²) of every row, and ∂log a/∂log n₀ of every configuration."""
+        column = 3 + len(self.axes)
+        depth = np.exp(theta[:, column : column + 1]) * np.ones((1, points.configurations))
+        share = None
+        if len(self.parameters) > column + 1:
+            ratio = points.num_examples / np.exp(theta[:, column + 1 : column + 2])
+            depth, share = depth / (1 + ratio), ratio / (1 + ratio)
+        return depth.take(points.configuration, axis=-1) * (1 - points.density**2), share
+
+
+def dip(points: Points, metric: str = "error") -> Sinking:
+    """The law with the parameters that the table at hand can tell."""
+    plain = eq2(points, metric)
+    several = bool(np.ptp(points.num_examples) > 0)
+    own = [Parameter(name=DIP, symbol="A", lower=1e-6, upper=0.9)]
+    exponents: list[Parameter] = []
+    if several:
+        smallest, largest = float(points.num_examples.min()), float(points.num_examples.max())
+        exponents = [Parameter(name=NU, symbol=SYMBOLS[NU], lower=-1.0, upper=2.0, positive=False)]
+        own.append(Parameter(name=DIP_EXAMPLES, symbol="n₀", lower=smallest / 1e3, upper=largest * 1e3))
+    return Sinking(
+        parameters=(*plain.parameters, *exponents, *own),
+        axes=(*plain.axes, *(["num_examples"] if several else [])),
+    )

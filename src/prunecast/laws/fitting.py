@@ -14,6 +14,7 @@ from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_
 from prunecast.laws.measured import Measured, Replicates, measured
 from prunecast.laws.notes import notes
 from prunecast.laws.points import Floats, Points
+from prunecast.laws.prefer import held_out_rms, preference
 from prunecast.laws.result import Configuration, Fit, Origin, Spread
 from prunecast.laws.solver import Mask, Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
@@ -204,6 +205,7 @@ def _assemble(
         deviation=deviation(delta),
         regions=dict(zip(REGIONS, regions, strict=True)),
         noise_floor=floor,
+        held_out=held_out_rms(points, table.metric),
         rows=len(points),
         at_chance=data.at_chance,
         configurations=tuple(_configurations(points, per_configuration)),
@@ -220,9 +222,8 @@ def _assemble(
         options=options,
     )
     open_questions: Iterator[Note] = undetermined(values, intervals, points, table.chance, free)
-    return replace(
-        result, notes=(*open_questions, *notes(result, form, points, found.theta, held, found.cost))
-    )
+    remarks = notes(result, form, points, found.theta, held, found.cost)
+    return replace(result, notes=(*open_questions, *remarks, *preference(result.law, result.held_out)))
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:

@@ -83,6 +83,8 @@ class Fit:
     deviation: Deviation
     regions: dict[str, Deviation]
     noise_floor: NoiseFloor | None
+    held_out: dict[str, float]
+    """rms deviation of each law on configurations left out, where there are enough of them"""
     rows: int
     at_chance: int
     """rows no better than chance, left out of the fit"""

@@ -64,6 +64,7 @@ def _fit(body: dict[str, Any]) -> Fit:
         deviation=Deviation(**body["deviation"]),
         regions={name: Deviation(**one) for name, one in body["regions"].items()},
         noise_floor=None if body["noise_floor"] is None else NoiseFloor(**body["noise_floor"]),
+        held_out=dict(body["held_out"]),
         rows=body["rows"],
         at_chance=body["at_chance"],
         configurations=tuple(configurations),

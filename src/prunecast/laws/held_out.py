@@ -1,0 +1,81 @@
+"""One evaluation engine: fit a form to some configurations, predict others, pool the deviations."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.laws.forms import Form, bounds
+from prunecast.laws.judge import relative
+from prunecast.laws.measured import size_order
+from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.solver import solve
+
+STARTS, FOLDS = 24, 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Configurations to fit and configurations to predict."""
+
+    fitted: Integers
+    predicted: Integers
+
+
+def in_sample(points: Points) -> list[Split]:
+    """Fit and predict everything."""
+    everything = np.arange(points.configurations)
+    return [Split(fitted=everything, predicted=everything)]
+
+
+def configurations_out(points: Points, seed: int = 0, folds: int = FOLDS) -> list[Split]:
+    """Leave configurations out in turn: one at a time up to `folds` of them, in that many random groups beyond."""
+    count = points.configurations
+    order = np.random.default_rng(seed).permutation(count)
+    return [_without(count, np.sort(group)) for group in np.array_split(order, min(count, folds))]
+
+
+def large_out(points: Points) -> list[Split]:
+    """Fit the smaller half of the networks, predict the larger half."""
+    order = size_order(points)
+    sizes = points.weights[order]
+    edge = sizes[(len(order) - 1) // 2]
+    return [_without(points.configurations, np.sort(order[sizes > edge]))]
+
+
+def sizes_out(points: Points) -> list[Split]:
+    """Leave each dataset size out in turn."""
+    sizes = np.unique(points.num_examples)
+    count = points.configurations
+    return [_without(count, np.flatnonzero(points.num_examples == size)) for size in sizes]
+
+
+def largest_size_out(points: Points) -> list[Split]:
+    """Fit the smaller datasets, predict the largest."""
+    return sizes_out(points)[-1:]
+
+
+def _without(count: int, predicted: Integers) -> Split:
+    return Split(fitted=np.setdiff1d(np.arange(count), predicted), predicted=predicted)
+
+
+def search(form: Form, points: Points, seed: int = 0) -> Floats:
+    """The best parameters from random starts over the bounds."""
+    lower, upper = bounds(form)
+    starts = np.random.default_rng(seed).uniform(lower, upper, (STARTS, len(lower)))
+    found = solve(form, points, starts)
+    return np.asarray(found.theta[int(found.cost.argmin())])
+
+
+def evaluate(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:
+    """δ of every predicted row, pooled over the splits; a split too small to fit counts as missed (NaN)."""
+    return np.concatenate([_held_out(form, points, split, start) for split in splits])
+
+
+def _held_out(form: Form, points: Points, split: Split, start: Floats) -> Floats:
+    predicted = points.of(split.predicted)
+    fitted = points.of(split.fitted) if len(split.fitted) else None
+    if fitted is None or len(fitted) <= len(form.parameters):
+        return np.full(len(predicted), np.nan)
+    theta = solve(form, fitted, start[None]).theta
+    return relative(form.log_error(theta, predicted)[0], predicted)

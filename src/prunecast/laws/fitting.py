@@ -240,7 +240,13 @@ def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Con
             highest_error=float(points.error[rows].max()),
             lowest_error=float(points.error[rows].min()),
             deviation=own,
+            curve=_curve(points.rows(rows)),
         )
+
+
+def _curve(points: Points) -> tuple[tuple[float, float, float], ...]:
+    columns = (points.density, points.error, points.replicates)
+    return tuple((float(d), float(e), float(r)) for d, e, r in zip(*columns, strict=True))
 
 
 def _origin(table: Table) -> Origin:

@@ -64,6 +64,17 @@ def pruned_error(
     return PrunedError(log_unpruned + gamma / 2 * log_ratio, log_ratio, upper=above, lower=below)
 
 
+def density_of(log_unpruned: Array, log_error: Array, high: Array, low: Array, gamma: Array) -> Array:
+    """Eq. 2 solved for density: d² = (p²R − p²q) / (q − 1), q = (ε/ε_np)^(2/γ).
+
+    `high` and `low` are the two `transitions` p² and p²R. Infinite where ε ≤ ε_np, which Eq. 2 never reaches; zero
+    where ε ≥ ε↑, which every density keeps.
+    """
+    log_q = np.minimum(2 / gamma * (log_error - log_unpruned), MAX_EXPONENT)
+    square = np.maximum(low - high * np.exp(log_q), 0.0) / np.maximum(np.expm1(log_q), 1e-300)
+    return np.where(log_q > 0, np.sqrt(square), np.inf)
+
+
 def lower_transition(
     log_unpruned: Array, log_m: Array, log_height: Array, gamma: Array, log_p: Array
 ) -> Array:

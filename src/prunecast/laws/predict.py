@@ -62,17 +62,19 @@ def predict(
     _check(fit, flat, given=unpruned_error is not None)
     unpruned, source, doubt = _unpruned(fit, flat)
     points = query(fit, flat, unpruned)
-    estimate, spread = _estimate(fit, points, doubt)
+    log_error, spread = estimate(fit, points, doubt)
     reach = float(stats.t.ppf((1 + COVERAGE) / 2, fit.spread.degrees)) * spread
     top = np.inf if fit.metric == "loss" else 1.0
-    names = np.array(REGIONS)[region(estimate, np.log(unpruned), float(np.log(fit.parameters["high_error"])))]
+    names = np.array(REGIONS)[
+        region(log_error, np.log(unpruned), float(np.log(fit.parameters["high_error"])))
+    ]
     columns = {
         **flat,
         "unpruned_error": unpruned,
         "unpruned_source": source,
-        "error": np.exp(estimate),
-        "lower": np.exp(estimate - reach),
-        "upper": np.minimum(np.exp(estimate + reach), top),
+        "error": np.exp(log_error),
+        "lower": np.exp(log_error - reach),
+        "upper": np.minimum(np.exp(log_error + reach), top),
         "region": names,
         "extrapolated": _outside(fit, flat),
     }
@@ -86,13 +88,13 @@ def evaluate(fit: Fit, theta: Floats, points: Points) -> tuple[Floats, Floats]:
     return stack[:, -1], form.unpruned_slope(stack)
 
 
-def _estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
+def estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
     """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training."""
-    estimate, slope = evaluate(fit, fit.theta()[None], points)
+    log_error, slope = evaluate(fit, fit.theta()[None], points)
     centre, _ = evaluate(fit, fit.spread.centre[None], points)
     draws = np.concatenate([evaluate(fit, block, points)[0] for block in np.array_split(fit.spread.draws, 8)])
     variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * doubt) ** 2 + fit.spread.run**2
-    return estimate[0], np.sqrt(variance)
+    return log_error[0], np.sqrt(variance)
 
 
 def _default(fit: Fit, name: str, value: npt.ArrayLike | None, *, needed: bool) -> npt.ArrayLike:

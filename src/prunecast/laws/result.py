@@ -49,6 +49,8 @@ class Configuration:
     highest_error: float
     lowest_error: float
     deviation: Deviation
+    curve: tuple[tuple[float, float, float], ...] = ()
+    """density, error and replicates of each measured row, for answers that a law alone cannot give"""
 
 
 @dataclass(frozen=True, kw_only=True)

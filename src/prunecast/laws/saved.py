@@ -50,9 +50,7 @@ def _fit(body: dict[str, Any]) -> Fit:
     names = list(body["parameters"])
     spread = {**body["spread"], "centre": np.array(body["spread"]["centre"], dtype=float)}
     spread["draws"] = np.array(spread["draws"], dtype=float).reshape(-1, len(names))
-    configurations = (
-        Configuration(**{**one, "deviation": Deviation(**one["deviation"])}) for one in body["configurations"]
-    )
+    configurations = (_configuration(one) for one in body["configurations"])
     return Fit(
         law=body["law"],
         metric=body["metric"],
@@ -74,6 +72,11 @@ def _fit(body: dict[str, Any]) -> Fit:
         origin=Origin(**body["origin"]),
         options=dict(body["options"]),
     )
+
+
+def _configuration(body: dict[str, Any]) -> Configuration:
+    curve = tuple((float(d), float(e), float(r)) for d, e, r in body.get("curve", ()))
+    return Configuration(**{**body, "deviation": Deviation(**body["deviation"]), "curve": curve})
 
 
 def save(fit: Fit, path: Path) -> None:

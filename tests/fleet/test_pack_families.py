@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from alone import batches, prune_randomly, train_alone, train_packed
-from nets import Concatenated
+from fleet_training import batches, prune_randomly, train_alone, train_packed
+from fleet_nets import Concatenated
 
 from prunecast.families import build
 from prunecast.fleet import pack
@@ -24,7 +24,7 @@ def users_family(depth: int, width: float, num_classes: int) -> torch.nn.Module:
 CASES = [
     ("cifar_resnet", 20, (0.25, 0.125, 0.5, 0.0625), 8),
     ("vgg", 16, (0.03125, 0.0625), 32),
-    ("densenet", 121, (0.125, 0.0625), 16),
+    pytest.param("densenet", 121, (0.125, 0.0625), 16, marks=pytest.mark.slow),
     ("digits_cnn", 5, (0.5, 0.25), 8),
     ("test_pack_families:users_family", 3, (1.0, 0.5, 0.25), 8),
 ]
@@ -50,7 +50,7 @@ def side_by_side(own):
     ]
 
 
-@pytest.mark.parametrize(("family", "depth", "widths", "size"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(("family", "depth", "widths", "size"), CASES)
 def test_fifty_steps_of_a_mixed_pack_equal_training_alone(family, depth, widths, size, monkeypatch):
     monkeypatch.syspath_prepend(str(HERE))
     members = [member(family, depth, width, size, seed) for seed, width in enumerate(widths)]

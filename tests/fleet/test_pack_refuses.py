@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from nets import Residual, Stacked
+from fleet_nets import Residual, Stacked
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 

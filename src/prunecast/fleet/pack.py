@@ -10,7 +10,7 @@ from prunecast.errors import PrunecastError
 from prunecast.fleet.blocks import Blocks
 from prunecast.fleet.follow import Plan, follow
 from prunecast.fleet.layout import Layout, Unpackable
-from prunecast.fleet.trace import Traced, trace
+from prunecast.fleet.trace import trace
 
 Tensors = Mapping[str, torch.Tensor]
 COUNTER = "num_batches_tracked"
@@ -119,9 +119,10 @@ def pack(
     into groups of at least so many channels where no member crosses them; None keeps them dense. Raises
     `Unpackable` with the name of the first module or operation that is not known to keep members apart.
     """
-    traced: dict[int, Traced] = {id(model): trace(model, image_shape) for model in members}
+    different = {id(model): model for model in members}
+    traced = {key: trace(model, image_shape) for key, model in different.items()}
     plan = follow([traced[id(model)] for model in members], multiple=multiple, smallest_group=smallest_group)
-    for model in members:
+    for model in different.values():
         _refuse_unpacked(model, plan)
     module = fx.GraphModule(plan.modules, _with_member_axis(plan), class_name="Packed")
     module = module.to_empty(device=device).to(dtype=dtype)

@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pictures import class_folders, picture
 
 from prunecast.data import cache_folder, load
-from prunecast.data.archives import unpack
+from prunecast.data.trees import read_archive
 from prunecast.errors import PrunecastError
 
 OUTSIDE = ["/tmp/evil", "../evil", "a/../../evil", "..\\evil", "C:\\evil", "a/..\\..\\evil"]
@@ -23,8 +23,7 @@ OUTSIDE = ["/tmp/evil", "../evil", "a/../../evil", "..\\evil", "C:\\evil", "a/..
 @pytest.mark.parametrize("name", OUTSIDE)
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_names_that_point_outside_are_refused(tmp_path, name, kind):
-    archive, folder = tmp_path / f"bad.{kind}", tmp_path / "deep" / "inside"
-    folder.mkdir(parents=True)
+    archive = tmp_path / f"bad.{kind}"
     if kind == "tar":
         with tarfile.open(archive, "w") as tar:
             member = tarfile.TarInfo(name)
@@ -34,14 +33,12 @@ def test_names_that_point_outside_are_refused(tmp_path, name, kind):
         with zipfile.ZipFile(archive, "w") as zipped:
             zipped.writestr(name, "evil")
     with pytest.raises(PrunecastError, match=r"bad\.\w+ is refused: its member .* points outside"):
-        unpack(archive, folder)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == sorted([archive.name, "deep", "inside"])
+        read_archive(archive)
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
 def test_links_and_devices_in_tars_are_refused(tmp_path, kind):
-    archive, folder = tmp_path / "bad.tar", tmp_path / "inside"
-    folder.mkdir()
+    archive = tmp_path / "bad.tar"
     with tarfile.open(archive, "w") as tar:
         member = tarfile.TarInfo("link")
         member.type, member.linkname = kind, "/etc"
@@ -50,8 +47,7 @@ def test_links_and_devices_in_tars_are_refused(tmp_path, kind):
         below.size = 4
         tar.addfile(below, io.BytesIO(b"evil"))
     with pytest.raises(PrunecastError, match="'link' is a link or a device"):
-        unpack(archive, folder)
-    assert not list(folder.iterdir())
+        read_archive(archive)
 
 
 def test_links_in_zips_are_refused(tmp_path):
@@ -60,7 +56,35 @@ def test_links_in_zips_are_refused(tmp_path):
         member.external_attr = (stat.S_IFLNK | 0o777) << 16
         zipped.writestr(member, "/etc")
     with pytest.raises(PrunecastError, match="'link' is a link or a device"):
-        unpack(tmp_path / "bad.zip", tmp_path)
+        read_archive(tmp_path / "bad.zip")
+
+
+def test_reading_an_archive_writes_nothing_beside_the_cache_entry(place, tmp_path, cache):
+    class_folders(place)
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as zipped:
+        for file in place.rglob("*.png"):
+            zipped.write(file, file.relative_to(place))
+    before = {path for path in tmp_path.rglob("*") if cache not in path.parents}
+    load("folder", root=tmp_path / "set.zip")
+    assert {path for path in tmp_path.rglob("*") if cache not in path.parents} == before | {cache}
+    entries = [path for path in cache.iterdir() if path.is_dir()]
+    assert sorted(path.name for path in entries[0].iterdir()) == [
+        "about.json",
+        "test_images.npy",
+        "test_labels.npy",
+        "train_images.npy",
+        "train_labels.npy",
+    ]
+    assert len(entries) == 1
+
+
+def test_an_archive_too_large_for_memory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("prunecast.data.trees.MOST_BYTES", 10)
+    with zipfile.ZipFile(tmp_path / "large.zip", "w") as zipped:
+        zipped.writestr("a", b"123456")
+        zipped.writestr("b", b"123456")
+    with pytest.raises(PrunecastError, match=r"large\.zip holds more than .* unpack it first"):
+        read_archive(tmp_path / "large.zip")
 
 
 @pytest.mark.parametrize("name", ["cut.tar.xz", "cut.tar.gz", "cut.zip"])
@@ -75,7 +99,7 @@ def test_cut_archives_are_named(tmp_path, place, name):
         with tarfile.open(archive, f"w:{name[-2:]}") as tar:
             tar.add(place, ".")
     archive.write_bytes(archive.read_bytes()[: archive.stat().st_size // 2])
-    with pytest.raises(PrunecastError, match=f"{name} cannot be unpacked"):
+    with pytest.raises(PrunecastError, match=f"{name} cannot be read"):
         load("folder", root=archive)
 
 
@@ -104,7 +128,7 @@ def test_nothing_of_a_failed_reading_is_left(place, cache):
 
 
 def test_what_killed_runs_left_behind_is_swept_after_a_day(place, cache):
-    old, young = cache / ".partial-old", cache / ".unpacked-young"
+    old, young = cache / ".partial-old", cache / ".partial-young"
     for left in (old, young):
         left.mkdir(parents=True)
         (left / "train_images.npy").write_bytes(b"half")

@@ -13,6 +13,7 @@ from pictures import class_folders, picture, pixels, tiny_imagenet
 
 from prunecast.data import draw, load
 from prunecast.data.stream import cropped
+from prunecast.data.trees import Folder
 from prunecast.errors import PrunecastError
 
 
@@ -51,7 +52,7 @@ def test_archives_of_class_folders_read_like_the_folders(place, tmp_path, cache,
     from_archive, from_folder = load("folder", root=archive), load("folder", root=place)
     assert from_archive.digest == from_folder.digest
     assert np.array_equal(bytes_of(from_archive.test), bytes_of(from_folder.test))
-    assert not [left for left in cache.iterdir() if left.name.startswith((".unpacked", ".partial"))]
+    assert not [left for left in cache.iterdir() if left.name.startswith(".partial")]
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "beside zip"])
@@ -67,6 +68,14 @@ def test_tiny_imagenet_with_its_own_val_layout(place, form):
     assert data.train.image_shape == (3, 64, 64)
     assert data.train.labels.tolist() == [0, 0, 1, 1]
     assert data.test.labels.tolist() == [0, 1, 0, 1]
+
+
+def test_changed_annotations_are_read_anew(place):
+    tiny_imagenet(place / "tiny")
+    load("tinyimagenet", root=place)
+    notes = place / "tiny" / "val" / "val_annotations.txt"
+    notes.write_text(notes.read_text().replace("n02", "n01"))
+    assert load("tinyimagenet", root=place).test.labels.tolist() == [0, 0, 0, 0]
 
 
 def test_a_test_class_keeps_its_number_when_others_are_absent(place):
@@ -118,6 +127,7 @@ def unknown_class(place):
 
 def empty_class(place):
     (place / "train" / "ant").mkdir()
+    (place / "train" / "ant" / "note.txt").write_text("no image")
 
 
 def dangling(place):
@@ -171,7 +181,7 @@ def test_harm_inside_an_archive_is_named_by_the_archive(place, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text + "val_9.JPEG\tn01\t0\n", r"val_9\.JPEG has no file"),
+        (lambda text: text + "val_9.JPEG\tn01\t0\n", r"val_9\.JPEG is missing"),
         (lambda text: text.split("\n", 1)[1], r"val_0\.JPEG has no label in .*val_annotations\.txt"),
         (lambda text: text.replace("n02", "n77", 1), r"val_annotations\.txt line 2 names no image and class"),
         (
@@ -213,9 +223,10 @@ def test_streamed_crops_take_the_box_the_draws_say(tmp_path):
     file = tmp_path / "steps.png"
     Image.fromarray(steps).save(file)
     corner = torch.tensor([400 / 5400, 1.0, 0.0, 0.0])  # 20 × 20 pixels at the top left
-    assert (cropped(file, corner, False, 10) == [200, 100, 0]).all()
+    tree = Folder(base=tmp_path)
+    assert (cropped(tree, file.name, corner, False, 10) == [200, 100, 0]).all()
     whole = torch.tensor([1.0, 1.5, 0.0, 0.0])
-    plain, mirrored = cropped(file, whole, False, 10), cropped(file, whole, True, 10)
+    plain, mirrored = (cropped(tree, file.name, whole, flip, 10) for flip in (False, True))
     assert plain[1, 1].tolist() == [200, 100, 0]
     assert plain[8, 8].tolist() == [0, 0, 0]
     assert np.array_equal(mirrored, plain[:, ::-1])

@@ -131,8 +131,8 @@ def test_the_unpickler_admits_no_other_function(tmp_path, module):
 
     file = tmp_path / "batch"
     file.write_bytes(b"c" + module.encode() + b"\nload\n.")
-    with pytest.raises(PrunecastError, match="load is not admitted"):
-        unpickle(file)
+    with file.open("rb") as opened, pytest.raises(PrunecastError, match="load is not admitted"):
+        unpickle(opened, file)
 
 
 def test_the_unpickler_reads_bytes_of_old_protocols_and_no_other_encoding(tmp_path):
@@ -140,10 +140,11 @@ def test_the_unpickler_reads_bytes_of_old_protocols_and_no_other_encoding(tmp_pa
 
     file = tmp_path / "batch"
     file.write_bytes(pickle.dumps({"a": b"\xff\x00", "b": (1, 2.5, None)}, protocol=2))
-    assert unpickle(file) == {"a": b"\xff\x00", "b": (1, 2.5, None)}
+    with file.open("rb") as opened:
+        assert unpickle(opened, file) == {"a": b"\xff\x00", "b": (1, 2.5, None)}
     file.write_bytes(b"c_codecs\nencode\n(X\x01\x00\x00\x00aX\x05\x00\x00\x00rot13tR.")
-    with pytest.raises(PrunecastError, match="encoding 'rot13' is not admitted"):
-        unpickle(file)
+    with file.open("rb") as opened, pytest.raises(PrunecastError, match="encoding 'rot13' is not admitted"):
+        unpickle(opened, file)
 
 
 def test_missing_and_cut_cifar_files_are_named(place):

@@ -9,6 +9,7 @@ import numpy as np
 
 from prunecast.data.cache import save
 from prunecast.data.halves import PARTS, Half, checked_labels
+from prunecast.data.trees import Tree
 from prunecast.errors import PrunecastError
 
 
@@ -16,38 +17,45 @@ from prunecast.errors import PrunecastError
 class FoundArrays:
     """An .npz file, or four .npy files in the order of PARTS."""
 
-    files: Sequence[Path]
+    tree: Tree
+    files: Sequence[str]
 
     def write(self, folder: Path) -> int:
         """Check the arrays and write both halves."""
-        try:
-            arrays = self._read()
-        except (OSError, ValueError, EOFError) as broken:
-            names = ", ".join(map(str, self.files))
-            raise PrunecastError(f"{names} cannot be read as plain arrays ({broken}).") from broken
-        train, test, num_classes = checked(arrays, self.files[0])
+        arrays = self._bundled() if len(self.files) == 1 else self._separate()
+        train, test, num_classes = checked(arrays, self.tree.base / self.files[0])
         save(folder, "train", train)
         save(folder, "test", test)
         return num_classes
 
-    def _read(self) -> dict[str, Any]:
-        if len(self.files) > 1:
-            return {part: np.load(file, mmap_mode="r") for part, file in zip(PARTS, self.files, strict=True)}
-        with np.load(self.files[0]) as bundle:
-            return {part: bundle[part] for part in PARTS if part in bundle}
+    def _bundled(self) -> dict[str, Any]:
+        try:
+            with self.tree.open(self.files[0]) as file, np.load(file) as bundle:
+                return {part: bundle[part] for part in PARTS if part in bundle}
+        except Exception as broken:  # damaged zip files raise nearly anything
+            raise PrunecastError(_unreadable(self.tree.base / self.files[0], broken)) from broken
+
+    def _separate(self) -> dict[str, Any]:
+        arrays = {}
+        for part, name in zip(PARTS, self.files, strict=True):
+            try:
+                with self.tree.open(name) as file:
+                    arrays[part] = np.load(file)
+            except (OSError, ValueError, EOFError) as broken:
+                raise PrunecastError(_unreadable(self.tree.base / name, broken)) from broken
+        return arrays
 
 
-def find_arrays(place: Path) -> FoundArrays:
-    """Find the arrays in an .npz file or in a folder."""
-    if place.is_file():
-        return FoundArrays(files=(place,))
-    files = tuple(place / f"{part}.npy" for part in PARTS)
+def find_arrays(tree: Tree, bundle: str | None = None) -> FoundArrays:
+    """Return the .npz file of that name, or find the four .npy files."""
+    if bundle is not None:
+        return FoundArrays(tree=tree, files=(bundle,))
+    files = tuple(f"{part}.npy" for part in PARTS)
     for file in files:
-        if not file.is_file():
-            raise PrunecastError(
-                f"{file} is missing; give a folder with {', '.join(PARTS)} as .npy, or an .npz."
-            )
-    return FoundArrays(files=files)
+        if not tree.has(file):
+            remedy = f"give a folder with {', '.join(PARTS)} as .npy files, or one .npz file"
+            raise PrunecastError(f"{tree.base / file} is missing; {remedy}.")
+    return FoundArrays(tree=tree, files=files)
 
 
 def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, int]:
@@ -74,3 +82,7 @@ def _half(arrays: Mapping[str, Any], half: str, num_classes: int, place: Path | 
         raise PrunecastError(f"{half}_images in {place} is {found}; it must be {wanted}.")
     labels = checked_labels(arrays[f"{half}_labels"], len(images), num_classes, f"{half}_labels in {place}")
     return Half(images=images, labels=labels)
+
+
+def _unreadable(place: Path, broken: Exception) -> str:
+    return f"{place} cannot be read as plain arrays ({broken}); save it with numpy.save or numpy.savez."

@@ -32,17 +32,17 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(base) / "prunecast"
 
 
-def key(reader: str, base: Path, files: Iterable[Path]) -> str:
+def key(reader: str, base: Path, files: Iterable[str]) -> str:
     """Return a digest of how files are read and of their names below `base`, sizes and modification times."""
     digest = hashlib.sha256(f"{FORMAT} {reader}\n".encode())
-    for file in files:
+    for name in files:
+        place = base / name
         try:
-            known = file.stat()
+            known = place.stat()
         except OSError as missing:
             raise PrunecastError(
-                f"{file} cannot be read ({missing.strerror}); mend or remove it."
+                f"{place} cannot be read ({missing.strerror}); mend or remove it."
             ) from missing
-        name = file.relative_to(base).as_posix()
         digest.update(f"{name}\0{known.st_size} {known.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:24]
 
@@ -107,7 +107,7 @@ def _sync(path: Path) -> None:
 
 def _sweep(folder: Path) -> None:
     """Remove what killed runs left behind, a day after they last wrote there."""
-    for left in (*folder.glob(".partial-*"), *folder.glob(".unpacked-*")):
+    for left in folder.glob(".partial-*"):
         if left.stat().st_mtime < time.time() - STALE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
 

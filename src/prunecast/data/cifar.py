@@ -3,12 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
 from prunecast.data.cache import save
 from prunecast.data.halves import Bytes, Half, checked_labels
 from prunecast.data.pickles import unpickle
+from prunecast.data.trees import Tree
 from prunecast.errors import PrunecastError
 
 PIXELS = 3 * 32 * 32
@@ -22,20 +24,21 @@ class Form:
     folder: str
     train: tuple[str, ...]
     test: tuple[str, ...]
-    read: Callable[[Path], Batch]
+    read: Callable[[IO[bytes], Path], Batch]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundCifar:
-    """The files of one form in a folder."""
+    """The files of one form."""
 
-    train: tuple[Path, ...]
-    test: tuple[Path, ...]
-    read: Callable[[Path], Batch]
+    tree: Tree
+    train: tuple[str, ...]
+    test: tuple[str, ...]
+    read: Callable[[IO[bytes], Path], Batch]
     num_classes: int
 
     @property
-    def files(self) -> Sequence[Path]:
+    def files(self) -> Sequence[str]:
         """Training files, then test files."""
         return (*self.train, *self.test)
 
@@ -48,41 +51,41 @@ class FoundCifar:
             save(folder, part, Half(images=images, labels=labels))
         return self.num_classes
 
-    def _half(self, file: Path) -> Half:
-        planes, labels = self.read(file)
-        whole = checked_labels(labels, len(planes), self.num_classes, file)
+    def _half(self, name: str) -> Half:
+        place = self.tree.base / name
+        with self.tree.open(name) as file:
+            planes, labels = self.read(file, place)
+        whole = checked_labels(labels, len(planes), self.num_classes, place)
         return Half(images=planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels=whole)
 
 
-def _pickled(label_key: bytes) -> Callable[[Path], Batch]:
+def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
     """Return a reader of pickled dictionaries with `data` of 3,072 bytes an image and a list of labels."""
 
-    def read(file: Path) -> Batch:
-        batch = unpickle(file)
-        parts = {(key.encode() if isinstance(key, str) else key): batch[key] for key in _keys(batch, file)}
+    def read(file: IO[bytes], place: Path) -> Batch:
+        batch = unpickle(file, place)
+        if not isinstance(batch, dict):
+            raise PrunecastError(f"{place} holds no dictionary of data and labels; fetch it again.")
+        parts = {(key.encode() if isinstance(key, str) else key): value for key, value in batch.items()}
         data, labels = parts.get(b"data"), parts.get(label_key)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (PIXELS,):
-            raise PrunecastError(f"{file} has no `data` of {PIXELS} bytes an image; fetch it again.")
+            raise PrunecastError(f"{place} has no `data` of {PIXELS} bytes an image; fetch it again.")
         if labels is None:
-            raise PrunecastError(f"{file} has no `{label_key.decode()}`; fetch it again.")
+            raise PrunecastError(f"{place} has no `{label_key.decode()}`; fetch it again.")
         return data, labels
 
     return read
 
 
-def _keys(batch: object, file: Path) -> list[bytes | str]:
-    if not isinstance(batch, dict):
-        raise PrunecastError(f"{file} holds no dictionary of data and labels; fetch it again.")
-    return list(batch)
-
-
-def _binary(label_bytes: int) -> Callable[[Path], Batch]:
+def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
     """Return a reader of records of label bytes, the last of which counts, and 3,072 bytes of pixels."""
 
-    def read(file: Path) -> Batch:
-        raw, record = np.fromfile(file, np.uint8), label_bytes + PIXELS
+    def read(file: IO[bytes], place: Path) -> Batch:
+        raw, record = np.frombuffer(file.read(), np.uint8), label_bytes + PIXELS
         if len(raw) == 0 or len(raw) % record:
-            raise PrunecastError(f"{file} is cut short: its size is no multiple of {record}; fetch it again.")
+            raise PrunecastError(
+                f"{place} is cut short: its size is no multiple of {record}; fetch it again."
+            )
         records = raw.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1]  # type: ignore[return-value]
 
@@ -107,23 +110,23 @@ FORMS = {
 }
 
 
-def find_cifar(num_classes: int) -> Callable[[Path], FoundCifar]:
-    """Return a function that finds CIFAR-10 or CIFAR-100 in a folder or in its official subfolder."""
+def find_cifar(num_classes: int) -> Callable[[Tree], FoundCifar]:
+    """Return a function that finds CIFAR-10 or CIFAR-100 at the top or in its official subfolder."""
 
-    def find(folder: Path) -> FoundCifar:
+    def find(tree: Tree) -> FoundCifar:
         for form in FORMS[num_classes]:
-            for place in (folder, folder / form.folder):
-                if (place / form.train[0]).is_file():
-                    return _complete(place, form, num_classes)
+            for prefix in ("", f"{form.folder}/"):
+                if tree.has(prefix + form.train[0]):
+                    return _complete(tree, prefix, form, num_classes)
         wanted = " or ".join(form.train[0] for form in FORMS[num_classes])
-        raise PrunecastError(f"{folder} holds no CIFAR-{num_classes}: it has no file {wanted}.")
+        raise PrunecastError(f"{tree.base} holds no CIFAR-{num_classes}: it has no file {wanted}.")
 
     return find
 
 
-def _complete(place: Path, form: Form, num_classes: int) -> FoundCifar:
-    for name in (*form.train, *form.test):
-        if not (place / name).is_file():
-            raise PrunecastError(f"{place / name} is missing; unpack the whole archive.")
-    train, test = (tuple(place / name for name in part) for part in (form.train, form.test))
-    return FoundCifar(train=train, test=test, read=form.read, num_classes=num_classes)
+def _complete(tree: Tree, prefix: str, form: Form, num_classes: int) -> FoundCifar:
+    train, test = (tuple(prefix + name for name in part) for part in (form.train, form.test))
+    for name in (*train, *test):
+        if not tree.has(name):
+            raise PrunecastError(f"{tree.base / name} is missing; unpack the whole archive.")
+    return FoundCifar(tree=tree, train=train, test=test, read=form.read, num_classes=num_classes)

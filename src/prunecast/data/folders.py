@@ -1,7 +1,6 @@
 """Class folders of images: train/<class>/ and test|val/<class>/, and TinyImageNet's own val layout."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,16 +8,18 @@ import numpy as np
 
 from prunecast.data.halves import Labels
 from prunecast.data.images import SUFFIXES, decode
+from prunecast.data.trees import Tree
 from prunecast.errors import PrunecastError
 
-ANNOTATIONS = "val_annotations.txt"
+ANNOTATIONS = "val/val_annotations.txt"
+ANNOTATED = "val/images/"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
     """Image files of one half in a fixed order, and their labels."""
 
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
     labels: Labels
 
 
@@ -26,125 +27,119 @@ class Listing:
 class FoundFolders:
     """The image files of both halves; classes are numbered in the order of their names."""
 
+    tree: Tree
     train: Listing
     test: Listing
+    notes: tuple[str, ...]
+    """The file of annotations, where the test half has one."""
     classes: tuple[str, ...]
     image_size: int | None
 
     @property
-    def files(self) -> Sequence[Path]:
-        """Training files, then test files."""
-        return (*self.train.files, *self.test.files)
+    def files(self) -> Sequence[str]:
+        """Training files, test files, annotations."""
+        return (*self.train.files, *self.test.files, *self.notes)
 
     def write(self, folder: Path) -> int:
-        """Decode both halves."""
+        """Decode both halves; without an image_size all images must be as large as the first."""
+        first = self.train.files[0]
         for part, listing in (("train", self.train), ("test", self.test)):
-            decode(listing.files, folder / f"{part}_images.npy", self.image_size)
+            decode(self.tree, listing.files, folder / f"{part}_images.npy", self.image_size, first)
             np.save(folder / f"{part}_labels.npy", listing.labels)
-        _same_shape(folder, self.test.files[0], self.train.files[0])
         return len(self.classes)
 
 
-def find_folders(tests: tuple[str, ...], image_size: int | None) -> Callable[[Path], FoundFolders]:
+def find_folders(tests: tuple[str, ...], image_size: int | None) -> Callable[[Tree], FoundFolders]:
     """Return a function that finds class folders; `tests` are the names the test half may have."""
 
-    def find(folder: Path) -> FoundFolders:
-        top = _top(folder)
-        classes = _folders(top / "train")
-        if not classes:
-            raise PrunecastError(f"{top / 'train'} has no class folders; images belong in train/<class>/.")
-        train = _classified(top / "train", classes)
+    def find(tree: Tree) -> FoundFolders:
+        names = [name for name in tree.names() if not any(part.startswith(".") for part in name.split("/"))]
+        top = _top(tree, names)
+        train = _by_class(tree, names, f"{top}train/")
+        classes = tuple(train)
+        numbers = {name: number for number, name in enumerate(classes)}
+        notes = tuple(name for name in (f"{top}{ANNOTATIONS}",) if tree.has(name))
+        if notes:
+            test = _annotated(tree, names, top, numbers)
+        else:
+            test = _listing(_test(tree, names, top, tests, numbers), numbers)
         return FoundFolders(
-            train=train, test=_test(top, tests, classes), classes=tuple(classes), image_size=image_size
+            tree=tree,
+            train=_listing(train, numbers),
+            test=test,
+            notes=notes,
+            classes=classes,
+            image_size=image_size,
         )
 
     return find
 
 
-def _top(folder: Path) -> Path:
-    inner = [folder / name for name in _folders(folder)]
-    for place in (folder, *inner[:1] * (len(inner) == 1)):
-        if (place / "train").is_dir():
-            return place
+def _top(tree: Tree, names: Sequence[str]) -> str:
+    """Return the prefix of everything: none, or the one folder all files lie in."""
+    outer = {name.split("/")[0] for name in names}
+    for top in ("", *(f"{name}/" for name in outer if len(outer) == 1)):
+        if any(name.startswith(f"{top}train/") for name in names):
+            return top
     raise PrunecastError(
-        f"{folder} has no folder `train`; images belong in train/<class>/ and test/<class>/."
+        f"{tree.base} has no folder `train`; images belong in train/<class>/ and test/<class>/."
     )
 
 
-def _test(top: Path, tests: tuple[str, ...], classes: list[str]) -> Listing:
-    if (top / "val" / ANNOTATIONS).is_file():
-        return _annotated(top / "val", classes)
-    for name in tests:
-        if not (top / name).is_dir():
-            continue
-        present = _folders(top / name)
-        if not present:
-            raise PrunecastError(f"{top / name} has no class folders; sort its images as train has them.")
-        for found in present:
-            if found not in classes:
-                raise PrunecastError(f"{top / name / found} is a class that {top / 'train'} does not have.")
-        return _classified(top / name, present, classes)
-    raise PrunecastError(f"{top} has no folder {' or '.join(f'`{name}`' for name in tests)} to test on.")
+def _by_class(tree: Tree, names: Sequence[str], half: str) -> dict[str, list[str]]:
+    """Return the images of each class folder of a half, at any depth below it, both in the order of names."""
+    files = [name for name in names if name.startswith(half) and "/" in name[len(half) :]]
+    classes: dict[str, list[str]] = {name[len(half) :].split("/")[0]: [] for name in files}
+    for name in _images(files):
+        classes[name[len(half) :].split("/")[0]].append(name)
+    for name, images in classes.items():
+        if not images:
+            raise PrunecastError(f"{tree.base / half / name} has no images; add some or remove the folder.")
+    if not classes:
+        raise PrunecastError(f"{tree.base / half} has no class folders; sort its images into <class>/.")
+    return dict(sorted(classes.items()))
 
 
-def _classified(half: Path, present: list[str], classes: list[str] | None = None) -> Listing:
-    """List the images below each class folder that is present."""
-    number = {name: label for label, name in enumerate(classes or present)}
-    files: list[Path] = []
-    labels: list[int] = []
-    for name in present:
-        found = _images(half / name)
-        if not found:
-            raise PrunecastError(f"{half / name} has no images; add some or remove the folder.")
-        files += found
-        labels += [number[name]] * len(found)
-    return Listing(files=tuple(files), labels=np.array(labels, np.int64))
+def _test(
+    tree: Tree, names: Sequence[str], top: str, tests: Iterable[str], numbers: dict[str, int]
+) -> dict[str, list[str]]:
+    for half in (f"{top}{test}/" for test in tests):
+        if any(name.startswith(half) for name in names):
+            classes = _by_class(tree, names, half)
+            for name in classes.keys() - numbers.keys():
+                train = tree.base / top / "train"
+                raise PrunecastError(f"{tree.base / half / name} is a class that {train} does not have.")
+            return classes
+    wanted = " or ".join(f"`{test}`" for test in tests)
+    raise PrunecastError(f"{tree.base / top} has no folder {wanted} to test on.")
 
 
-def _annotated(val: Path, classes: list[str]) -> Listing:
+def _listing(classes: dict[str, list[str]], numbers: dict[str, int]) -> Listing:
+    labels = [numbers[name] for name, images in classes.items() for _ in images]
+    files = tuple(file for images in classes.values() for file in images)
+    return Listing(files=files, labels=np.array(labels, np.int64))
+
+
+def _annotated(tree: Tree, names: Sequence[str], top: str, numbers: dict[str, int]) -> Listing:
     """List val/images by the lines `file <tab> class <tab> ...` of val_annotations.txt."""
-    number = {name: label for label, name in enumerate(classes)}
-    notes = val / ANNOTATIONS
+    notes, prefix = f"{top}{ANNOTATIONS}", f"{top}{ANNOTATED}"
+    with tree.open(notes) as file:
+        lines = file.read().decode(errors="replace").splitlines()
     labels: dict[str, int] = {}
-    for line, text in enumerate(notes.read_text().splitlines(), start=1):
-        name, _, rest = text.partition("\t")
-        label = number.get(rest.partition("\t")[0])
-        if label is None or Path(name).name != name:
-            raise PrunecastError(f"{notes} line {line} names no image and class of train: {text!r}.")
-        labels[name] = label
-    present = {file.name for file in _images(val / "images")}
-    for name in sorted(present ^ set(labels)):
-        missing = "has no file" if name in labels else f"has no label in {notes} though it has a file"
-        raise PrunecastError(f"{val / 'images' / name} {missing}; unpack the whole archive.")
+    for number, line in enumerate(lines, start=1):
+        name, label = [*line.split("\t"), ""][:2]
+        if label not in numbers or "/" in name:
+            raise PrunecastError(f"{tree.base / notes} line {number} names no image and class: {line!r}.")
+        labels[prefix + name] = numbers[label]
+    present = set(_images(name for name in names if name.startswith(prefix)))
+    for name in sorted(present ^ labels.keys()):
+        what = "is missing" if name in labels else f"has no label in {tree.base / notes}"
+        raise PrunecastError(f"{tree.base / name} {what}; unpack the whole archive.")
     if not labels:
-        raise PrunecastError(f"{notes} names no images.")
-    names = sorted(labels)
-    files = tuple(val / "images" / name for name in names)
-    return Listing(files=files, labels=np.array([labels[name] for name in names], np.int64))
+        raise PrunecastError(f"{tree.base / notes} names no images.")
+    files = tuple(sorted(labels))
+    return Listing(files=files, labels=np.array([labels[name] for name in files], np.int64))
 
 
-def _folders(place: Path) -> list[str]:
-    """Return the names of the visible subfolders, sorted."""
-    with os.scandir(place) as entries:
-        return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
-
-
-def _images(folder: Path) -> list[Path]:
-    """Return the visible image files at any depth below a folder, sorted by their path."""
-    found = [
-        Path(place, name)
-        for place, _, names in os.walk(folder)
-        for name in names
-        if name.lower().endswith(SUFFIXES) and not name.startswith(".")
-    ]
-    return sorted(found, key=lambda file: file.relative_to(folder).as_posix())
-
-
-def _same_shape(folder: Path, test: Path, train: Path) -> None:
-    shapes = [
-        np.load(folder / f"{part}_images.npy", mmap_mode="r").shape[1:3][::-1] for part in ("train", "test")
-    ]
-    if shapes[0] != shapes[1]:
-        (w, h), (other_w, other_h) = shapes
-        sizes = f"{other_w}x{other_h} pixels, but {train} has {w}x{h}"
-        raise PrunecastError(f"{test} has {sizes}; set image_size to bring all images to one size.")
+def _images(names: Iterable[str]) -> list[str]:
+    return [name for name in names if name.lower().endswith(SUFFIXES)]

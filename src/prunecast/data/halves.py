@@ -40,11 +40,11 @@ class Halves:
 
 
 class Found(Protocol):
-    """A dataset found in a folder and not read yet."""
+    """A dataset found among files and not read yet."""
 
     @property
-    def files(self) -> Sequence[Path]:
-        """Every file its content depends on, in a fixed order."""
+    def files(self) -> Sequence[str]:
+        """The names of all files its content depends on, in a fixed order."""
 
     def write(self, folder: Path) -> int:
         """Write the four parts of a cache entry into a folder and return the number of classes."""

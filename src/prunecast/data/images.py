@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prunecast.data.halves import Bytes
+from prunecast.data.trees import Tree
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
@@ -23,17 +24,18 @@ def workers() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def opened(file: Path) -> "Image":
+def opened(tree: Tree, name: str) -> "Image":
     """Return an image as RGB, or raise naming the file."""
+    place = tree.base / name
     try:
         from PIL import Image
     except ImportError as missing:
-        raise PrunecastError(f"{file} needs Pillow to be read; install pillow.") from missing
+        raise PrunecastError(f"{place} needs Pillow to be read; install pillow.") from missing
     try:
-        with Image.open(file) as image:
+        with tree.open(name) as file, Image.open(file) as image:
             return image.convert("RGB")
     except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
-        raise PrunecastError(f"{file} is not a readable image ({broken}); mend or remove it.") from broken
+        raise PrunecastError(f"{place} is not a readable image ({broken}); mend or remove it.") from broken
 
 
 def centred(image: "Image", scaled_size: int, size: int) -> Bytes:
@@ -47,30 +49,25 @@ def centred(image: "Image", scaled_size: int, size: int) -> Bytes:
     return np.asarray(image)
 
 
-def decode(files: Sequence[Path], into: Path, image_size: int | None) -> None:
+def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None, model: str) -> None:
     """Write all images as one .npy file of bytes N, H, W, 3, filled in place, so of any size.
 
-    Without an image_size all images must have the size of the first.
+    Without an image_size all images must have the size of the model.
     """
-    first = np.asarray(opened(files[0]))
-    shape = first.shape if image_size is None else (image_size, image_size, 3)
-    images = np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=(len(files), *shape))
+    width, height = (image_size, image_size) if image_size is not None else opened(tree, model).size
+    shape = (len(names), height, width, 3)
+    images = np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=shape)
 
     def fill(start: int) -> None:
-        for row, file in enumerate(files[start : start + CHUNK], start):
-            images[row] = _fitted(file, shape[:2], image_size, files[0])
+        for row, name in enumerate(names[start : start + CHUNK], start):
+            image = opened(tree, name)
+            if image_size is None and image.size != (width, height):
+                sizes = f"{image.width}x{image.height} pixels, but {tree.base / model} has {width}x{height}"
+                remedy = "set image_size to bring all images to one size"
+                raise PrunecastError(f"{tree.base / name} has {sizes}; {remedy}.")
+            images[row] = np.asarray(image) if image_size is None else centred(image, image_size, image_size)
 
     with ThreadPoolExecutor(workers()) as pool:
-        for _ in pool.map(fill, range(0, len(files), CHUNK)):
+        for _ in pool.map(fill, range(0, len(names), CHUNK)):
             pass
     images.flush()
-
-
-def _fitted(file: Path, shape: tuple[int, ...], image_size: int | None, first: Path) -> Bytes:
-    image = opened(file)
-    if image_size is not None:
-        return centred(image, image_size, image_size)
-    if image.size != shape[::-1]:
-        sizes = f"{image.width}x{image.height} pixels, but {first} has {shape[1]}x{shape[0]}"
-        raise PrunecastError(f"{file} has {sizes}; set image_size to bring all images to one size.")
-    return np.asarray(image)

@@ -15,6 +15,7 @@ from prunecast.data.halves import Bytes, Half, Halves, described
 from prunecast.data.memory import MemorySource
 from prunecast.data.readers import READERS, read
 from prunecast.data.stream import StreamSource
+from prunecast.data.trees import Folder
 from prunecast.errors import PrunecastError
 
 DATASETS = ("digits", *READERS, "imagenet")
@@ -85,12 +86,13 @@ def _placed(images: Bytes, device: torch.device) -> torch.Tensor:
 def _streamed(root: Path, device: torch.device, image_size: int) -> Dataset:
     if not root.is_dir():
         raise PrunecastError(f"{root} is no folder; imagenet is read from train/<class>/ and val/<class>/.")
-    found = find_folders(("val",), image_size)(root)
+    found = find_folders(("val",), image_size)(Folder(base=root))
 
     def source(listing: Listing) -> StreamSource:
-        return StreamSource(listing.files, torch.from_numpy(listing.labels).to(device), image_size)
+        labels = torch.from_numpy(listing.labels).to(device)
+        return StreamSource(found.tree, listing.files, labels, image_size)
 
-    names = "\n".join(file.relative_to(root).as_posix() for file in found.files)
+    names = "\n".join(found.files)
     return Dataset(
         name="imagenet",
         train=source(found.train),

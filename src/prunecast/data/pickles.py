@@ -2,7 +2,7 @@
 
 import pickle
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,12 +33,11 @@ class _PlainUnpickler(pickle.Unpickler):
         return ADMITTED[module, name]
 
 
-def unpickle(path: Path) -> Any:
+def unpickle(file: IO[bytes], place: Path) -> Any:
     """Return what a pickle of arrays and plain containers holds; old byte strings stay bytes."""
     try:
-        with path.open("rb") as file:
-            return _PlainUnpickler(file, encoding="bytes").load()
+        return _PlainUnpickler(file, encoding="bytes").load()
     except Exception as broken:  # a damaged pickle can raise nearly anything
         raise PrunecastError(
-            f"{path} is not a readable dataset pickle ({broken}); fetch it again."
+            f"{place} is not a readable dataset pickle ({broken}); fetch it again."
         ) from broken

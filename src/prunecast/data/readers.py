@@ -4,21 +4,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.data.archives import SUFFIXES, is_archive, unpacked
 from prunecast.data.arrays import find_arrays
-from prunecast.data.cache import cache_folder, cached, key
+from prunecast.data.cache import cached, key
 from prunecast.data.cifar import find_cifar
 from prunecast.data.folders import find_folders
 from prunecast.data.halves import Found, Halves
 from prunecast.data.svhn import find_svhn
+from prunecast.data.trees import SUFFIXES, Folder, Tree, is_archive, read_archive
 from prunecast.errors import PrunecastError
 
-Find = Callable[[Path], Found]
+Find = Callable[[Tree], Found]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """How a set is found in a folder, and the official archives a folder may hold instead."""
+    """How a set is found among files, and the official archives a folder may hold instead."""
 
     find: Callable[[int | None], Find]
     """From an image size, which only image files heed, to the function that finds the set."""
@@ -43,31 +43,24 @@ READERS = {
 
 def read(name: str, root: Path, image_size: int | None) -> Halves:
     """Return the arrays of a set, decoded the first time and from the cache ever after."""
-    how = f"{name} {image_size}"
-    find = READERS[name].find(image_size)
-    place = _archive_or_folder(name, root)
-    if place is None:
-        found = find(root)
-        return cached(name, key(how, root if root.is_dir() else root.parent, found.files), found.write)
-    archive = place
-    return cached(name, key(how, archive.parent, (archive,)), lambda into: _from_archive(archive, find, into))
-
-
-def _archive_or_folder(name: str, root: Path) -> Path | None:
-    """Return the archive to unpack, or None where the root is read as it stands."""
-    if root.is_file() and is_archive(root):
-        return root
-    if root.is_file() and name != "arrays":
-        raise PrunecastError(f"{root} is neither a folder nor an archive ({', '.join(SUFFIXES)}).")
+    how, find = f"{name} {image_size}", READERS[name].find(image_size)
+    archive = _archive(root, READERS[name])
+    if archive is not None:
+        files = (archive.name,)
+        return cached(
+            name, key(how, archive.parent, files), lambda into: find(read_archive(archive)).write(into)
+        )
+    base = root if root.is_dir() else root.parent
     if root.is_dir():
-        held = (root / archive for archive in READERS[name].archives)
-        return next((archive for archive in held if archive.is_file()), None)
-    return None
+        found = find(Folder(base=root))
+    elif name == "arrays":
+        found = find_arrays(Folder(base=base), root.name)
+    else:
+        raise PrunecastError(f"{root} is neither a folder nor an archive ({', '.join(SUFFIXES)}).")
+    return cached(name, key(how, base, found.files), found.write)
 
 
-def _from_archive(archive: Path, find: Find, into: Path) -> int:
-    with unpacked(archive, cache_folder()) as folder:
-        try:
-            return find(folder).write(into)
-        except PrunecastError as wrong:  # the user knows the archive, not the folder it was unpacked to
-            raise PrunecastError(str(wrong).replace(str(folder), str(archive))) from wrong
+def _archive(root: Path, reader: Reader) -> Path | None:
+    """Return the archive that the root is or, as the official download, holds."""
+    held = (root, *(root / name for name in reader.archives))
+    return next((place for place in held if is_archive(place)), None)

@@ -5,13 +5,11 @@ write for them, the same bounds, the same starts, and their own default finite d
 """
 
 import os
-
-for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(_variable, "1")
-
+import sys
 from collections.abc import Callable
+from functools import partial
 from statistics import median
-from time import perf_counter
+from time import process_time
 
 import lmfit
 import numpy as np
@@ -19,13 +17,13 @@ from rich.console import Console
 from rich.table import Table as Grid
 from scipy.optimize import least_squares
 
-from prunecast.laws import eq2
+from prunecast.laws.catalogue import starts as read_off
+from prunecast.laws.eq2 import eq2
 from prunecast.laws.forms import Joint, bounds
 from prunecast.laws.measured import measured
 from prunecast.laws.planted import planted
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import refit, residual_stack, solve
-from prunecast.laws.solver import Objective
+from prunecast.laws.solver import Objective, refit, residual_stack, solve
 from prunecast.table import read
 
 SEED_OF_4301_ROWS = 88
@@ -68,25 +66,28 @@ def by_lmfit(residual: Residual, form: Joint, start: Floats) -> Floats:
 
 
 def seconds(task: Callable[[], object], repeats: int) -> float:
-    """The median time of a task."""
+    """The median processor time of a task, which other work on the machine disturbs least."""
     times = []
     for _ in range(repeats):
-        begin = perf_counter()
+        begin = process_time()
         task()
-        times.append(perf_counter() - begin)
+        times.append(process_time() - begin)
     return median(times)
 
 
 def reference(form: Joint, points: Points, start: Floats) -> Floats:
     """Scipy converged as far as it goes, with analytic derivatives."""
 
-    def stack(theta: Floats) -> Floats:
-        return residual_stack(form, theta[None], points, Objective())[0]
+    def residual(theta: Floats) -> Floats:
+        return np.asarray(residual_stack(form, theta[None], points, Objective())[0, -1])
+
+    def slopes(theta: Floats) -> Floats:
+        return np.asarray(residual_stack(form, theta[None], points, Objective())[0, :-1].T)
 
     found = least_squares(
-        lambda theta: stack(theta)[-1],
+        residual,
         start,
-        jac=lambda theta: stack(theta)[:-1].T,
+        jac=slopes,
         bounds=bounds(form),
         xtol=TIGHT,
         ftol=TIGHT,
@@ -107,7 +108,7 @@ def one_fit(form: Joint, points: Points, starts: Floats, best: Floats) -> Grid:
     for label, group in (("data", starts[:1]), ("random", starts[1:])):
         times = {}
         for name, solver in solvers.items():
-            times[name] = median(seconds(lambda s=s, run=solver: run(s), 5) for s in group)  # type: ignore[misc]
+            times[name] = median(seconds(partial(solver, start), 5) for start in group)
             found = np.array([solver(start) for start in group])
             apart = np.abs(found / best - 1).max(axis=1)
             reached = apart < 1e-3
@@ -135,14 +136,17 @@ def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid
     weights = resamples(points, REFITS)
     residual = natural_residual(points)
 
+    def weighted(root: Floats, theta: Floats) -> Floats:
+        return root * residual(theta)
+
     def loop(start: Floats) -> Floats:
         roots = np.sqrt(weights[:LOOPED])
-        return np.array([by_scipy(lambda t, r=r: r * residual(t), form, start) for r in roots])  # type: ignore[misc]
+        return np.array([by_scipy(partial(weighted, root), form, start) for root in roots])
 
     grid = Grid(f"{REFITS:,} refits of resamples", "start", "s", "of ours", "largest difference")
     for label, start in (("cold", cold), ("warm", best)):
-        ours = seconds(lambda s=start: refit(form, points, s, weights), 3)  # type: ignore[misc]
-        theirs = seconds(lambda s=start: loop(s), 1) * REFITS / LOOPED  # type: ignore[misc]
+        ours = seconds(partial(refit, form, points, start, weights), 3)
+        theirs = seconds(partial(loop, start), 1) * REFITS / LOOPED
         found = refit(form, points, start, weights).theta[:LOOPED]
         apart = np.abs(found / loop(start) - 1).max()
         grid.add_row("prunecast", label, f"{ours:.2f}", "1.0x", "")
@@ -152,10 +156,10 @@ def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid
 
 def main() -> None:
     points = measured(read(planted(seed=SEED_OF_4301_ROWS))).points
-    form = eq2.eq2(points)
+    form = eq2(points)
     lower, upper = bounds(form)
     spread = np.random.default_rng(0).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
-    starts = np.vstack([eq2.starts(form, points)[:1], spread])
+    starts = np.vstack([read_off(form, points)[:1], spread])
     best = reference(form, points, solve(form, points, starts[:1]).theta[0])
     console = Console(width=120)
     console.print(f"{len(points):,} points of {points.configurations} configurations, one core")
@@ -165,4 +169,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if os.environ.get("OMP_NUM_THREADS") != "1":  # numpy reads it once, when it is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "OMP_NUM_THREADS": "1"})
     main()

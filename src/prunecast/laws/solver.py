@@ -66,6 +66,8 @@ class Normal:
 
     def where(self, better: Mask, other: "Normal") -> "Normal":
         """Take the other's entries where they are better."""
+        if better.all():
+            return other
         return Normal(
             np.where(better[:, None, None], other.gram, self.gram),
             np.where(better, other.excess, self.excess),
@@ -165,7 +167,7 @@ def solve(
     weights: Floats | None = None,
     held: Mask | None = None,
     objective: Objective | None = None,
-    damping: float = 1e-2,
+    damping: float = 1e-1,
     tolerance: float = 1e-7,
     max_iterations: int = 200,
 ) -> Solution:
@@ -190,7 +192,7 @@ def solve(
         first,
         movable,
         (lower, upper),
-        np.full(len(theta), damping),
+        np.full(len(theta), float(damping)),
         tolerance,
         max_iterations,
     )
@@ -211,7 +213,16 @@ def refit(
     """
     centre = solve(form, points, start[None], held=held, objective=objective).theta
     starts = np.tile(centre, (len(weights), 1))
-    return solve(form, points, starts, weights=weights, held=held, objective=objective, damping=1e-6)
+    return solve(
+        form,
+        points,
+        starts,
+        weights=weights,
+        held=held,
+        objective=objective,
+        damping=1e-6,
+        tolerance=1e-6,
+    )
 
 
 def iterate(
@@ -227,31 +238,29 @@ def iterate(
     """Levenberg-Marquardt, projected on the bounds; `evaluate` gives the normal equations of some sets."""
     lower, upper = limits
     sets = len(theta)
-    growth = np.full(sets, 2.0)
     cost, converged = normal.cost, np.zeros(sets, dtype=bool)
-    active, iterations = np.arange(sets), 0
-    while len(active) and iterations < max_iterations:
+    active, here, growth, iterations = np.arange(sets), theta.copy(), np.full(sets, 2.0), 0
+    while iterations < max_iterations:
         iterations += 1
-        here = theta[active]
         outward = np.where(normal.gradient > 0, here <= lower, here >= upper)
-        step = _step(normal, damping[active], movable[active] & ~outward)
+        step = _step(normal, damping, movable & ~outward)
         candidate = np.minimum(np.maximum(here + step, lower), upper)
         small: Mask = np.asarray((np.abs(candidate - here) <= tolerance).all(axis=1))
         if small.any():
-            theta[active[small]], converged[active[small]] = candidate[small], True
-            active, normal, here, candidate = active[~small], normal[~small], here[~small], candidate[~small]
-            if not len(active):
-                break
+            done, go_on = active[small], ~small
+            theta[done], cost[done], converged[done] = candidate[small], normal.cost[small], True
+            active, here, candidate, normal = active[go_on], here[go_on], candidate[go_on], normal[go_on]
+            damping, growth, movable = damping[go_on], growth[go_on], movable[go_on]
+        if not len(active):
+            break
         trial = evaluate(active, candidate)
         fall, promised = normal.cost - trial.cost, _promise(normal, candidate - here)
-        gain = np.where(fall > 0, fall / np.maximum(promised, fall / 2), 0.0)
-        better = gain > 0
-        theta[active] = np.where(better[:, None], candidate, here)
-        normal = normal.where(better, trial)
-        cost[active] = normal.cost
-        shrink = np.maximum(0.1, 1 - (2 * np.minimum(gain, 1) - 1) ** 3)
-        damping[active] *= np.where(better, shrink, growth[active])
-        growth[active] = np.where(better, 2.0, growth[active] * 2)
+        gain = np.minimum(fall / np.maximum(promised, np.abs(fall) / 2 + 1e-300), 1.0)
+        better = fall > 0
+        here, normal = np.where(better[:, None], candidate, here), normal.where(better, trial)
+        damping = damping * np.where(better, np.maximum(0.1, 1 - (2 * gain - 1) ** 3), growth)
+        growth = np.where(better, 2.0, 2 * growth)
+    theta[active], cost[active] = here, normal.cost
     return Solution(
         theta=theta,
         cost=cost,

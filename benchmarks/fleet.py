@@ -284,17 +284,13 @@ def values_moved(layer: Layer) -> int:
 def arithmetic_speed(device: torch.device) -> float:
     size, dtype = (8192, torch.bfloat16) if device.type == "cuda" else (1024, torch.float32)
     matrix = torch.randn(size, size, device=device, dtype=dtype)
-    return 2 * size**3 / best_of(lambda: matrix @ matrix)
+    return 2 * size**3 / min(timed(lambda: matrix @ matrix) for _ in range(5))
 
 
 def copy_speed(device: torch.device) -> float:
     values = torch.zeros(2**28 if device.type == "cuda" else 2**25, device=device)
     other = torch.empty_like(values)
-    return 2 * values.nbytes / best_of(lambda: other.copy_(values))
-
-
-def best_of(function: Callable[[], object]) -> float:
-    return min(timed(function) for _ in range(5))
+    return 2 * values.nbytes / min(timed(lambda: other.copy_(values)) for _ in range(5))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from fleet_training import randomised
 from fleet_nets import Concatenated, Residual
+from fleet_training import randomised
 from torch._dynamo.testing import CompileCounter
 
 from prunecast.fleet import pack

@@ -4,8 +4,8 @@ import copy
 
 import pytest
 import torch
-from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
 from fleet_nets import Concatenated, Grouped, Residual, Stacked
+from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
 
 from prunecast.fleet import pack
 

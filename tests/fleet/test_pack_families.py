@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from fleet_training import batches, prune_randomly, train_alone, train_packed
 from fleet_nets import Concatenated
+from fleet_training import batches, prune_randomly, train_alone, train_packed
 
 from prunecast.families import build
 from prunecast.fleet import pack

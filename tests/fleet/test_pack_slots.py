@@ -5,8 +5,8 @@ import itertools
 
 import pytest
 import torch
-from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
 from fleet_nets import Concatenated, Grouped, Residual, Stacked
+from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
 from torch import nn
 
 from prunecast.errors import PrunecastError

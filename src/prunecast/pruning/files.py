@@ -43,7 +43,7 @@ def write_whole(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
     except OSError as failure:
         aside.unlink(missing_ok=True)
-        remedy = "free some space" if failure.errno in _FULL else "make the store writable"
+        remedy = "free some space" if failure.errno in _FULL else f"make {path.parent} a writable folder"
         raise PrunecastError(
             f"Cannot write {path}: {failure.strerror}. Nothing finished is lost; "
             f"{remedy} and run the same command again."

@@ -127,6 +127,7 @@ class ChainFolder:
         """Write the spec once; a chain that is continued elsewhere keeps the first."""
         path = self.path / "spec.json"
         if not path.exists():
+            make_folder(self.path)
             write_json(path, {"format": FORMAT, "spec": as_dict(spec), **about})
 
 

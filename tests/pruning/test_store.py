@@ -1,0 +1,176 @@
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from safetensors import safe_open
+from tiny import CHAIN, chain, digits, numbers, run
+
+from prunecast import data
+from prunecast.errors import PrunecastError
+from prunecast.pruning import StopRules, chain_folder, chain_folders, run_chain
+from prunecast.pruning.files import read_json, read_tensors, write_json, write_tensors, write_whole
+
+TENSORS = {
+    "a": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
+    "b": torch.tensor(7),
+    "c": torch.zeros(0, 3),
+    "d": torch.tensor([True, False, True]),
+    "e": torch.arange(5, dtype=torch.uint8),
+    "f": torch.ones(2, dtype=torch.bfloat16),
+    "g": torch.ones(2, 2, dtype=torch.float64).t(),
+}
+
+
+def test_tensors_survive_and_the_safetensors_library_reads_them(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, {"level": 3})
+    found, notes = read_tensors(path)
+    assert notes == {"level": 3}
+    with safe_open(path, framework="pt") as other:
+        assert set(other.keys()) == set(TENSORS)
+        for name, tensor in TENSORS.items():
+            assert torch.equal(found[name], tensor)
+            assert found[name].dtype == tensor.dtype
+            assert torch.equal(other.get_tensor(name), tensor)
+
+
+@pytest.mark.parametrize("place", [0, 9, 60, -1])
+def test_every_damaged_byte_is_noticed(tmp_path, place):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, {"level": 3})
+    data = bytearray(path.read_bytes())
+    data[place] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(PrunecastError, match=r"x\.safetensors is damaged"):
+        read_tensors(path)
+
+
+@pytest.mark.parametrize("keep", [0, 5, 100, -1])
+def test_a_cut_file_is_noticed(tmp_path, keep):
+    path = tmp_path / "x.safetensors"
+    write_tensors(path, TENSORS, {"level": 3})
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(PrunecastError, match=r"x\.safetensors is damaged"):
+        read_tensors(path)
+
+
+def test_json_notices_a_changed_digit(tmp_path):
+    path = tmp_path / "records.json"
+    write_json(path, {"error": 0.125})
+    assert read_json(path) == {"error": 0.125}
+    path.write_text(path.read_text().replace("0.125", "0.124"))
+    with pytest.raises(PrunecastError, match=r"records\.json is damaged: its checksum is wrong"):
+        read_json(path)
+
+
+def fill_the_disk_for(path):
+    """Let the kernel answer the next write of this file with 'no space left on device'."""
+    path.with_name(f".{path.name}.{os.getpid()}.tmp").symlink_to("/dev/full")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    path = tmp_path / "x"
+    write_whole(path, b"old")
+    fill_the_disk_for(path)
+    with pytest.raises(
+        PrunecastError, match=r"No space left on device\. Nothing finished is lost; free some space"
+    ):
+        write_whole(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+    assert os.strerror(errno.ENOSPC) == "No space left on device"
+
+
+@pytest.mark.parametrize("name", ["records.json", "mask-002.safetensors", "checkpoint.safetensors"])
+def test_a_chain_goes_on_after_a_full_disk(tmp_path, name):
+    unbroken = run(tmp_path / "unbroken")
+    running = run_chain(CHAIN, tmp_path, digits, rules=StopRules(level_cap=3))
+    next(running)
+    fill_the_disk_for(chain_folder(tmp_path, CHAIN).path / name)
+    with pytest.raises(PrunecastError, match=f"{name}: No space left"):
+        list(running)
+    assert len(chain_folder(tmp_path, CHAIN).records()) == 1
+    assert numbers(run(tmp_path)) == numbers(unbroken)
+
+
+def test_half_written_files_are_ignored_and_removed(tmp_path):
+    unbroken = run(tmp_path / "unbroken")
+    run(tmp_path, cap=1)
+    folder = chain_folder(tmp_path, CHAIN).path
+    for name in (".records.json.99999.tmp", ".mask-002.safetensors.99999.tmp"):
+        (folder / name).write_bytes(b"{")
+    assert numbers(run(tmp_path)) == numbers(unbroken)
+    assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["records.json", "spec.json", "mask-002.safetensors", "rewind.safetensors"])
+def test_a_damaged_file_is_named(tmp_path, name):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / name
+    path.write_bytes(path.read_bytes()[:-2] + b"!}")
+    with pytest.raises(
+        PrunecastError, match=f"{name} is damaged.*Restore it from a copy, or delete the folder"
+    ):
+        run(tmp_path, cap=2)
+
+
+@pytest.mark.parametrize("name", ["records.json", "spec.json"])
+def test_a_newer_format_is_refused_by_its_number(tmp_path, name):
+    run(tmp_path, cap=0)
+    path = chain_folder(tmp_path, CHAIN).path / name
+    write_json(path, {**read_json(path), "format": 2})
+    with pytest.raises(
+        PrunecastError, match=f"{name} has format 2; this prunecast reads up to 1: upgrade it"
+    ):
+        run(tmp_path, cap=1)
+
+
+def test_a_second_process_is_turned_away_and_a_killed_one_leaves_no_lock(tmp_path):
+    folder = chain_folder(tmp_path, CHAIN)
+    code = (
+        "import sys, time, pathlib; from prunecast.pruning import ChainFolder\n"
+        "with ChainFolder(path=pathlib.Path(sys.argv[1])).locked():\n"
+        "    print('held', flush=True); time.sleep(600)\n"
+    )
+    arguments = [sys.executable, "-c", code, str(folder.path)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(PrunecastError, match=f"Another process is working on the chain in {folder.path}"):
+            run(tmp_path)
+        other.kill()
+    assert len(run(tmp_path, cap=0)) == 1
+
+
+def test_other_data_under_the_same_name_are_refused(tmp_path):
+    import dataclasses
+
+    run(tmp_path, cap=0)
+    other = dataclasses.replace(data.load("digits"), digest="other")
+    with pytest.raises(PrunecastError, match="was trained on other data than 'digits' holds now"):
+        list(run_chain(CHAIN, tmp_path, lambda: other, rules=StopRules(level_cap=1)))
+
+
+def test_the_store_says_what_made_it(tmp_path):
+    run(tmp_path, cap=1)
+    run(tmp_path, chain(replicate=1), cap=0)
+    folders = chain_folders(tmp_path)
+    assert {folder.spec()[0] for folder in folders} == {CHAIN, chain(replicate=1)}
+    body = json.loads((chain_folder(tmp_path, CHAIN).path / "spec.json").read_text())
+    assert body["format"] == 1
+    assert body["environment"]["torch"] == torch.__version__
+    assert body["code"].startswith("0.")
+    names = sorted(path.name for path in chain_folder(tmp_path, CHAIN).path.iterdir())
+    masks = ["mask-001.safetensors", "mask-002.safetensors"]
+    assert names == ["lock", *masks, "records.json", "rewind.safetensors", "spec.json"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_read_only_store_is_refused_with_its_name(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(PrunecastError, match="Cannot create"):
+        run(tmp_path / "store")
+    tmp_path.chmod(0o700)

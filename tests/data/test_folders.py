@@ -170,6 +170,24 @@ def test_harm_is_named(place, cache, harm, message):
     assert not [left for left in cache.glob("*") if not left.name.endswith(".lock")]
 
 
+def test_files_that_vanish_while_reading_are_named(place):
+    class_folders(place, test="val")
+    source = load("imagenet", root=place, image_size=8).train
+    (place / "train" / "cat" / "1.png").unlink()
+    with pytest.raises(PrunecastError, match=r"cat/1\.png cannot be read \(No such file"):
+        source.batch(torch.arange(9), None)
+
+
+def test_linked_class_folders_are_followed(place, tmp_path):
+    class_folders(tmp_path / "elsewhere")
+    for half in ("train", "test"):
+        (place / half).mkdir()
+        for name in ("bird", "cat", "dog"):
+            (place / half / name).symlink_to(tmp_path / "elsewhere" / half / name)
+    linked, plain = load("folder", root=place), load("folder", root=tmp_path / "elsewhere")
+    assert linked.digest == plain.digest
+
+
 def test_harm_inside_an_archive_is_named_by_the_archive(place, tmp_path):
     class_folders(place)
     corrupt(place)

@@ -34,6 +34,8 @@ def opened(tree: Tree, name: str) -> "Image":
     try:
         with tree.open(name) as file, Image.open(file) as image:
             return image.convert("RGB")
+    except PrunecastError:
+        raise
     except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
         raise PrunecastError(f"{place} is not a readable image ({broken}); mend or remove it.") from broken
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Protocol
+from typing import IO, NoReturn, Protocol
 
 from prunecast.errors import PrunecastError
 
@@ -45,7 +45,8 @@ class Folder:
 
     def names(self) -> Sequence[str]:
         """Return the names of all files at any depth, sorted."""
-        places = ((Path(place).relative_to(self.base), files) for place, _, files in os.walk(self.base))
+        walk = os.walk(self.base, onerror=_raise, followlinks=True)
+        places = ((Path(place).relative_to(self.base), files) for place, _, files in walk)
         return sorted((place / file).as_posix() for place, files in places for file in files)
 
     def has(self, name: str) -> bool:
@@ -54,7 +55,10 @@ class Folder:
 
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
-        return (self.base / name).open("rb")
+        try:
+            return (self.base / name).open("rb")
+        except OSError as refused:
+            _raise(refused)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +79,10 @@ class Archive:
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
         return BytesIO(self.contents[name])
+
+
+def _raise(refused: OSError) -> NoReturn:
+    raise PrunecastError(f"{refused.filename} cannot be read ({refused.strerror}).") from refused
 
 
 def is_archive(path: Path) -> bool:

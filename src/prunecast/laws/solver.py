@@ -89,7 +89,7 @@ def residual_stack(form: Form, theta: Floats, points: Points, objective: Objecti
 
 
 def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> Normal:
-    excess = np.zeros(len(stack))
+    excess = np.zeros(len(stack) if weights is None else len(weights))
     if objective.huber is not None:
         size = np.abs(stack[:, -1])
         inside = np.minimum(1.0, objective.huber / np.maximum(size, 1e-300))

@@ -20,13 +20,14 @@ def settings(precision: Precision, device: torch.device, threads: int) -> Iterat
     On CPU algorithms are deterministic and the threads fixed, which makes a run repeatable bit for bit. On a
     GPU the fastest algorithm is looked for, fp32 means IEEE float32, and tf32 is used only if asked.
     """
-    old_threads, old_deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    # The other switch of torch for the same thing imports its whole compiler, which takes seconds.
+    old_threads, old_deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     old_benchmark = torch.backends.cudnn.benchmark
     matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
     old_formats = matmul.fp32_precision, convolution.fp32_precision
     on_cpu = device.type == "cpu"
     try:
-        torch.use_deterministic_algorithms(on_cpu or old_deterministic)
+        torch.set_deterministic_debug_mode("error" if on_cpu else old_deterministic)
         torch.backends.cudnn.benchmark = not on_cpu
         matmul.fp32_precision = convolution.fp32_precision = "ieee" if precision == "fp32" else "tf32"
         if on_cpu:
@@ -35,6 +36,6 @@ def settings(precision: Precision, device: torch.device, threads: int) -> Iterat
             yield
     finally:
         torch.set_num_threads(old_threads)
-        torch.use_deterministic_algorithms(old_deterministic)
+        torch.set_deterministic_debug_mode(old_deterministic)
         torch.backends.cudnn.benchmark = old_benchmark
         matmul.fp32_precision, convolution.fp32_precision = old_formats

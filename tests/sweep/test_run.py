@@ -1,0 +1,156 @@
+import csv
+import os
+import subprocess
+import sys
+
+import pytest
+from click.testing import CliRunner
+
+from prunecast.cli.engine import export as export_command
+from prunecast.cli.engine import run as run_command
+from prunecast.errors import PrunecastError
+from prunecast.sweep import COLUMNS, as_csv, export, line, parse_plan, rows, run_plan
+
+PLAN = """
+family = "digits_cnn"
+dataset = "digits"
+depth = 3
+width = 0.5
+num_examples = [100, 200]
+replicates = 2
+level_cap = 2
+[recipe]
+preset = "digits"
+epochs = 2
+name = "brief"
+[stop]
+at_chance = 0
+"""
+TIMES = ("seconds",)
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    path = tmp_path / "brief.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def parsed(text, beside):
+    return parse_plan(text, name="brief", place="brief.toml", beside=beside)
+
+
+def without_times(table):
+    return [{key: value for key, value in row.items() if key not in TIMES} for row in table]
+
+
+def test_a_sweep_from_plan_to_table(tmp_path):
+    plan = parsed(PLAN, tmp_path)
+    store = tmp_path / "store"
+    seen = list(run_plan(plan, store))
+    assert len(seen) == 4 * 3
+    assert [progress.ended for progress in seen] == ["", "", "level cap"] * 4
+    assert "chain 2/4 depth 3 width 0.5 n 100 replicate 1 · level  0 density 1.0000" in line(plan, seen[3])
+    assert export(plan, store, tmp_path / "t.csv") == 12
+    with (tmp_path / "t.csv").open(newline="") as file:
+        table = list(csv.DictReader(file))
+    assert tuple(table[0]) == COLUMNS
+    assert {(row["family"], row["dataset"], row["method"], row["recipe"]) for row in table} == {
+        ("digits_cnn", "digits", "imp", "brief")
+    }
+    for row in table:
+        assert float(row["density"]) == int(row["nonzero"]) / int(row["weights"])
+        assert 0 < float(row["error"]) < 1
+        assert row["validation_error"] == ""
+        assert row["status"] == "ok"
+
+
+def test_a_stopped_sweep_goes_on_and_shares_its_chains(tmp_path):
+    plan = parsed(PLAN, tmp_path)
+    unbroken, store = tmp_path / "unbroken", tmp_path / "store"
+    list(run_plan(plan, unbroken))
+    running = run_plan(plan, store)
+    for _ in range(5):
+        next(running)
+    running.close()
+    assert len(rows(plan, store)) == 5
+    small = parsed(PLAN.replace("[100, 200]", "200").replace('name = "brief"', 'name = "other"'), tmp_path)
+    list(run_plan(small, store))
+    assert len(rows(small, store)) == 6
+    assert {row["recipe"] for row in rows(small, store)} == {"other"}
+    list(run_plan(plan, store))
+    assert without_times(rows(plan, store)) == without_times(rows(plan, unbroken))
+
+
+def test_the_table_reads_back(tmp_path):
+    from prunecast.table import read
+
+    plan = parsed(PLAN, tmp_path)
+    list(run_plan(plan, tmp_path))
+    export(plan, tmp_path, tmp_path / "t.csv")
+    table = read(tmp_path / "t.csv")
+    assert table is not None
+
+
+def test_device_mistakes_are_named(tmp_path):
+    plan = parsed(PLAN, tmp_path)
+    with pytest.raises(PrunecastError, match="no device 'gpu'; give cpu or cuda"):
+        next(run_plan(plan, tmp_path, device="gpu"))
+
+
+def test_an_unfinished_plan_has_a_table_too(tmp_path):
+    assert as_csv(rows(parsed(PLAN, tmp_path), tmp_path)) == ",".join(COLUMNS) + "\n"
+
+
+def test_commands(tmp_path, plan_file):
+    out, store = tmp_path / "t.csv", tmp_path / "store"
+    arguments = [str(plan_file), "--store", str(store), "-o", str(out)]
+    result = CliRunner().invoke(run_command, arguments)
+    assert result.exit_code == 0, result.output
+    assert "level cap" in result.output
+    assert f"12 rows in {out}" in result.output
+    first = out.read_text()
+    result = CliRunner().invoke(export_command, arguments)
+    assert result.exit_code == 0
+    assert out.read_text() == first
+
+
+BARE = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("scipy", "pandas", "matplotlib", "click", "rich", "safetensors", "PIL"):
+            raise ImportError(name + " is not on a bare machine")
+sys.meta_path.insert(0, Refuse())
+from prunecast.sweep.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_bare_machine_needs_torch_and_numpy_alone(tmp_path, plan_file):
+    out = tmp_path / "t.csv"
+    arguments = [str(plan_file), "--store", str(tmp_path / "store"), "-o", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", BARE, *arguments], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(out.read_text().splitlines()) == 13
+
+
+def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "prunecast.sweep", "missing.toml"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("Error: There is no plan missing.toml")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_importing_the_commands_imports_nothing_heavy():
+    code = "import sys, prunecast.cli.engine; sys.exit(any(m in sys.modules for m in ('torch', 'numpy')))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

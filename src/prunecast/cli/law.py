@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 Command = Callable[..., None]
 
 
-def _table_options(command: Command) -> Command:
+def table_options(command: Command) -> Command:
+    """The arguments of every command that reads a table."""
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
         click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
@@ -78,7 +79,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 
 
 @click.command()
-@_table_options
+@table_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the law as JSON.")
 @click.option("--law", type=click.Choice(["eq2", "dip"]), default="eq2", show_default=True, help="Which law.")
 @click.option(
@@ -160,7 +161,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
 
 
 @click.command()
-@_table_options
+@table_options
 def compare(table: str, metric: str, chance: float | None, where: tuple[str, ...], as_json: bool) -> None:
     """Rank Eq. 2 and its rivals on TABLE, in sample and on configurations they have not seen."""
     from dataclasses import asdict

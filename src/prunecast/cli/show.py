@@ -29,7 +29,8 @@ MEANING = {
 }
 
 
-def _render(parts: Iterable[object]) -> str:
+def render(parts: Iterable[object]) -> str:
+    """Lines of a fixed width, without colour, so that text is the same everywhere."""
     stream = StringIO()
     console = Console(file=stream, width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
     for part in parts:
@@ -37,7 +38,8 @@ def _render(parts: Iterable[object]) -> str:
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+def grid(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
+    """A table; the first `left` columns are words, the others numbers."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, name in enumerate(header):
         table.add_column(Text(name), justify="left" if index < left else "right", no_wrap=True)
@@ -46,23 +48,26 @@ def _table(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) 
     return table
 
 
-def _bullets(texts: Iterable[str]) -> list[Table]:
-    grid = Table.grid(padding=(0, 1))
+def bullets(texts: Iterable[str]) -> list[Table]:
+    """Sentences as a list; nothing where there are none."""
+    listed = Table.grid(padding=(0, 1))
     for text in texts:
-        grid.add_row(Text("-"), Text(text))
-    return [grid] if grid.row_count else []
+        listed.add_row(Text("-"), Text(text))
+    return [listed] if listed.row_count else []
 
 
-def _percent(value: float, sign: bool = False) -> str:
+def percent(value: float, sign: bool = False) -> str:
+    """One digit after the point, a dash where there is no number."""
     return "–" if not math.isfinite(value) else f"{value:{'+' if sign else ''}.1%}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Three significant digits."""
     return f"{value:.3g}"
 
 
 def _deviation(own: "Deviation") -> list[str]:
-    return [_percent(own.mean, sign=True), _percent(own.std), f"{own.rows:,}"]
+    return [percent(own.mean, sign=True), percent(own.std), f"{own.rows:,}"]
 
 
 def equation(law: str, axes: Sequence[str]) -> str:
@@ -85,7 +90,7 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
     count = len(result.configurations)
     counts = f"{result.rows:,} rows of {count:,} configuration{'s' * (count != 1)}"
     name = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}[result.law]
-    return _render(
+    return render(
         [
             Text(f"{name} fitted to {origin.table}{about}: {counts}"),
             Text(equation(result.law, result.axes)),
@@ -93,13 +98,13 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
             _parameters(result),
             "",
             Text(f"deviation (estimate − measured)/measured; {_noise(result)}"),
-            _table(
+            grid(
                 ["", "mean μ", "std σ", "rows"],
                 [["all", *_deviation(result.deviation)]]
                 + [[name, *_deviation(own)] for name, own in result.regions.items() if own.rows],
             ),
             *([""] if result.notes or table_notes else []),
-            *_bullets([*(note.text for note in result.notes), *table_notes]),
+            *bullets([*(note.text for note in result.notes), *table_notes]),
         ]
     )
 
@@ -108,9 +113,9 @@ def _noise(result: "Fit") -> str:
     floor = result.noise_floor
     if floor is None:
         return "no replicates, so the noise floor is unknown"
-    best = _percent(floor.fit)
+    best = percent(floor.fit)
     return (
-        f"replicates scatter by {_percent(floor.replicate)}, so {best} is the best a fit to these rows can do"
+        f"replicates scatter by {percent(floor.replicate)}, so {best} is the best a fit to these rows can do"
     )
 
 
@@ -118,11 +123,11 @@ def _parameters(result: "Fit") -> Table:
     def row(name: str) -> list[str]:
         symbol, meaning = MEANING[name]
         low, high = result.intervals[name]
-        span = "held" if name in result.fixed else f"{_number(low)} to {_number(high)}"
+        span = "held" if name in result.fixed else f"{number(low)} to {number(high)}"
         remark = ", not determined" if name in result.undetermined else ""
-        return [symbol, meaning + remark, _number(result.parameters[name]), span]
+        return [symbol, meaning + remark, number(result.parameters[name]), span]
 
-    return _table(
+    return grid(
         ["", "parameter", "estimate", "95% interval"], [row(name) for name in result.parameters], left=2
     )
 
@@ -132,14 +137,14 @@ def singles(fits: Sequence["SingleFit"]) -> str:
     rows = [
         [
             *(f"{value:g}" for value in (one.depth, one.width, one.num_examples)),
-            *(_number(value) for value in (one.unpruned_error, *one.parameters.values())),
+            *(number(value) for value in (one.unpruned_error, *one.parameters.values())),
             *_deviation(one.deviation),
             ", ".join(MEANING[name][0] for name in one.at_bound),
         ]
         for one in fits
     ]
     header = ["depth", "width", "examples", "unpruned", "ε↑", "γ", "p", "mean μ", "std σ", "rows", "at bound"]
-    return _render(["Eq. 1 fitted to each configuration alone", "", _table(header, rows, left=0)])
+    return render(["Eq. 1 fitted to each configuration alone", "", grid(header, rows, left=0)])
 
 
 def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
@@ -162,7 +167,7 @@ def predictions(frame: "pd.DataFrame") -> str:
         for row in frame.itertuples()
     ]
     header = ["density", "depth", "width", "unpruned error", "error", "95% of new runs", "region"]
-    return _render([_table(header, rows, left=0)])
+    return render([grid(header, rows, left=0)])
 
 
 def scores(results: Sequence["Score"]) -> str:
@@ -173,21 +178,22 @@ def scores(results: Sequence["Score"]) -> str:
             [
                 score.title,
                 str(score.parameters),
-                *(_mean_and_std(own) for own in (score.in_sample, score.configurations_out, score.large_out)),
+                *(mean_and_std(own) for own in (score.in_sample, score.configurations_out, score.large_out)),
             ]
             for score in results
             if score.given_unpruned == given
         ]
         header = [title, "free", "in sample", "left out", "large left out"]
-        parts += [_table(header, rows), ""]
+        parts += [grid(header, rows), ""]
     parts.append(
         Text(
             "deviation μ ± σ in sample, with configurations left out, and from the smaller half of networks to the "
             "larger; free: number of fitted parameters; ranked by √(μ² + σ²) with configurations left out"
         )
     )
-    return _render(parts)
+    return render(parts)
 
 
-def _mean_and_std(own: "Deviation") -> str:
+def mean_and_std(own: "Deviation") -> str:
+    """μ ± σ in percent."""
     return "too few" if not math.isfinite(own.mean) else f"{own.mean:+.1%} ± {own.std:.1%}"

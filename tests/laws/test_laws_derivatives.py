@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+
+from prunecast.laws import eq2
+from prunecast.laws.forms import bounds, inner, natural
+from prunecast.laws.rivals import rivals
+from prunecast.laws.solver import Objective, residual_stack
+
+STEP = 1e-5
+FIVE_POINTS = ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12))
+
+
+def numerical(function, theta):
+    """Five-point differences, exact to about 1e-10: shape (parameters, rows)."""
+    slopes = []
+    for column in range(theta.shape[1]):
+        total = 0.0
+        for offset, weight in FIVE_POINTS:
+            moved = theta.copy()
+            moved[:, column] += offset * STEP
+            total = total + weight * function(moved)[0]
+        slopes.append(total / STEP)
+    return np.array(slopes)
+
+
+def inside(form, seed, margin=0.2):
+    """A parameter set well inside the bounds."""
+    lower, upper = bounds(form)
+    share = np.random.default_rng(seed).uniform(margin, 1 - margin, len(lower))
+    return (lower + share * (upper - lower))[None]
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("kind", ["both", "depth", "width", "eq1"])
+def test_eq2(by_kind, kind, seed):
+    points = by_kind[kind]
+    form = eq2.eq2(points)
+    theta = inside(form, seed)
+    stack = form.stack(theta, points)[0]
+    assert stack[-1] == pytest.approx(form.log_error(theta, points)[0], rel=1e-12)
+    expected = numerical(lambda t: form.log_error(t, points), theta)
+    np.testing.assert_allclose(stack[:-1], expected, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_slope_by_the_unpruned_error(small, seed):
+    form = eq2.eq2(small)
+    theta = inside(form, seed)
+    slope = form.unpruned_slope(form.stack(theta, small))[0]
+    expected = sum(
+        weight * form.stack(theta, small, small.log_unpruned + offset * STEP)[0, -1]
+        for offset, weight in FIVE_POINTS
+    )
+    np.testing.assert_allclose(slope, expected / STEP, rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("seed", range(3))
+def test_rivals(small, index, seed):
+    form = rivals(small)[index].form
+    theta = inside(form, seed, margin=0.4)
+    stack = form.stack(theta, small)[0]
+    expected = numerical(lambda t: form.log_error(t, small), theta)
+    np.testing.assert_allclose(stack[:-1], expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("residual", ["relative", "log"])
+def test_residuals(small, residual):
+    form = eq2.eq2(small)
+    theta = inside(form, 1)
+    estimate = np.exp(form.log_error(theta, small)[0])
+    expected = {"relative": estimate / small.error - 1, "log": np.log(estimate / small.error)}[residual]
+    objective = Objective(residual=residual)
+    stack = residual_stack(form, theta, small, objective)[0]
+    np.testing.assert_allclose(stack[-1], expected, rtol=1e-10, atol=1e-13)
+    slopes = numerical(lambda t: residual_stack(form, t, small, objective)[:, -1], theta)
+    np.testing.assert_allclose(stack[:-1], slopes, rtol=1e-6, atol=1e-7)
+
+
+def test_inner_scale_and_back(small):
+    form = eq2.eq2(small)
+    values = np.array([0.8, 0.5, 0.01, 1.2, -0.3])
+    np.testing.assert_allclose(natural(form, inner(form, values)), values, rtol=1e-14)
+    np.testing.assert_allclose(inner(form, values)[:3], np.log(values[:3]))

@@ -1,0 +1,109 @@
+import numpy as np
+import pytest
+
+from prunecast.laws import fit, fit_each
+from prunecast.laws.measured import measured
+from prunecast.table import read
+
+
+@pytest.fixture(scope="module")
+def whole(shipped):
+    return fit(shipped)
+
+
+@pytest.fixture(scope="module")
+def cut(shipped):
+    """The same table without the rows above error 0.6, so that no curve shows its high plateau."""
+    return fit(read(shipped.frame[shipped.frame["error"] < 0.6]))
+
+
+def test_agrees_with_an_independent_fit(whole):
+    assert whole.rows == 119
+    assert whole.at_chance == 2
+    assert whole.deviation.mean == pytest.approx(0.0207, abs=5e-5)
+    assert whole.deviation.std == pytest.approx(0.0424, abs=5e-5)
+    assert list(whole.parameters) == ["high_error", "gamma", "p", "psi"]
+    assert whole.parameters["high_error"] == pytest.approx(0.843, abs=5e-4)
+    assert whole.parameters["gamma"] == pytest.approx(0.545, abs=5e-4)
+    assert whole.parameters["psi"] == pytest.approx(1.475, abs=5e-4)
+    assert whole.undetermined == ()
+    assert whole.noise_floor is None
+
+
+def test_all_sizes_fit_worse_and_the_report_says_why(shipped_all):
+    result = fit(shipped_all)
+    assert result.deviation.mean == pytest.approx(0.083, abs=5e-4)
+    assert result.deviation.std == pytest.approx(0.122, abs=5e-4)
+    dips = [note.text for note in result.notes if note.kind == "dip"]
+    assert len(dips) == 1
+    assert "falls below its unpruned value" in dips[0]
+    assert "+8.3%" in dips[0]
+
+
+def test_regions_and_configurations_add_up(whole):
+    for parts in (whole.regions.values(), [c.deviation for c in whole.configurations]):
+        parts = [part for part in parts if part.rows]
+        rows = np.array([part.rows for part in parts])
+        means, stds = (np.array([getattr(part, name) for part in parts]) for name in ("mean", "std"))
+        assert rows.sum() == whole.rows
+        assert (rows * means).sum() / rows.sum() == pytest.approx(whole.deviation.mean)
+        square = (rows * (means**2 + stds**2)).sum() / rows.sum()
+        assert square == pytest.approx(whole.deviation.rms**2)
+
+
+def test_cut_below_the_plateau_high_error_is_open(cut, whole):
+    assert "high_error" in cut.undetermined
+    assert "p" in cut.undetermined
+    low, high = cut.interval("high_error")
+    assert low < 0.6 < 0.84 < high
+    note = next(note for note in cut.notes if note.parameter == "high_error")
+    assert note.kind == "undetermined"
+    assert "ε↑ is not determined" in note.text
+    assert "--high-error chance" in note.text
+    assert note.more_levels >= 1
+    for name in ("gamma", "p", "psi"):
+        low, high = cut.interval(name)
+        assert low < whole.parameters[name] < high, name
+
+
+def test_cut_below_the_plateau_predictions_still_hold_the_rows_cut_off(cut, shipped):
+    points = measured(shipped).points
+    off = points.error >= 0.6
+    at = points.configuration[off]
+    prediction = cut.predict(
+        points.density[off], width=points.width[at], unpruned_error=points.unpruned[at]
+    )
+    inside = (prediction.lower <= points.error[off]) & (points.error[off] <= prediction.upper)
+    assert off.sum() > 20
+    assert inside.mean() > 0.9
+
+
+def test_cut_below_the_plateau_high_error_can_be_held_at_chance(shipped):
+    table = read(shipped.frame[shipped.frame["error"] < 0.6])
+    result = fit(table, high_error="chance")
+    assert result.parameters["high_error"] == pytest.approx(0.9, rel=1e-12)
+    assert result.interval("high_error") == pytest.approx((0.9, 0.9))
+    assert result.fixed == ("high_error",)
+    assert "high_error" not in result.undetermined
+    assert fit(table, high_error=0.85).parameters["high_error"] == pytest.approx(0.85, rel=1e-12)
+
+
+def test_options_change_what_they_should(shipped, whole):
+    log = fit(shipped, residual="log")
+    huber = fit(shipped, huber=0.02)
+    for other in (log, huber):
+        assert other.parameters != whole.parameters
+        assert other.parameters == pytest.approx(whole.parameters, rel=0.25)
+    assert log.options["residual"] == "log"
+    assert huber.options["huber"] == "0.02"
+    # The paper's objective is what `relative` minimises, so no other fit has a smaller rms deviation.
+    assert whole.deviation.rms < min(log.deviation.rms, huber.deviation.rms)
+
+
+def test_each_configuration_alone(shipped, whole):
+    singles = fit_each(shipped)
+    assert [one.width for one in singles] == [0.0625, 0.125, 0.25, 0.5, 1.0]
+    assert sum(one.deviation.rows for one in singles) == whole.rows
+    # Three parameters a configuration follow the rows at least as well as four in all.
+    alone = sum(one.deviation.rows * one.deviation.rms**2 for one in singles)
+    assert alone <= whole.rows * whole.deviation.rms**2

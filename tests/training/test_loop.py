@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -111,6 +113,27 @@ def test_mean_loss_falls_and_the_network_learns():
     assert last < first
     assert score.error < 0.3
     assert bench.model.training
+
+
+class FromFiles:
+    """The same examples, as if every batch were read from files."""
+
+    streams = True
+
+    def __init__(self, source):
+        self.source, self.labels, self.image_shape = source, source.labels, source.image_shape
+
+    def __len__(self):
+        return len(self.source)
+
+    def batch(self, indices, draws):
+        return self.source.batch(indices, draws)
+
+
+def test_batches_fetched_ahead_are_the_same_batches():
+    bench = bench_of()
+    ahead = dataclasses.replace(bench_of(), source=FromFiles(bench.source))
+    assert same(trained(bench), trained(ahead))
 
 
 def test_evaluation_is_the_error_of_the_largest_logit():

@@ -1,7 +1,7 @@
 """The plain training loop: the reference that every faster way of training is tested against."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
+from prunecast.data.stream import batches
 from prunecast.spec import Recipe
 from prunecast.spec.streams import rng, seed
 from prunecast.training.optimizer import Slots, optimizer_step, zero_slots
@@ -50,7 +51,7 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
     """Train from step `first` to before step `last` and return the mean loss.
 
     `advance` does one step: `lambda: step(bench)`, or the same captured as a CUDA graph. Between the ends of
-    an epoch nothing waits for the device.
+    an epoch nothing waits for the device. Images that come from files are fetched one batch ahead.
     """
     bench.model.train()
     bench.loss.zero_()
@@ -58,20 +59,28 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
         load_epoch(bench, begin // bench.times.epoch)
         torch.manual_seed(seed(bench.replicate, "noise", begin))
         bench.cursor.fill_(begin % bench.times.epoch)
-        for _ in range(begin, end):
-            advance()
+        if bench.source.streams:
+            for images, labels in fetched_ahead(bench, begin, end):
+                learn(bench, images, labels)
+        else:
+            for _ in range(begin, end):
+                advance()
     return bench.loss.item() / (last - first)
 
 
 def step(bench: Bench) -> None:
-    """One step at the cursor: forward, backward, optimizer; all it needs is already on the device."""
-    batch = bench.times.batch
-    positions = bench.cursor * batch + torch.arange(batch, device=bench.cursor.device)
+    """One step at the cursor: the batch, then `learn`; all it needs is already on the device."""
+    positions = bench.cursor * bench.times.batch + torch.arange(bench.times.batch, device=bench.cursor.device)
     indices = bench.order[positions]
     images = bench.source.batch(indices, None if bench.draws is None else bench.draws[positions])
+    learn(bench, images, bench.source.labels[indices])
+
+
+def learn(bench: Bench, images: Tensor, labels: Tensor) -> None:
+    """Forward, backward, optimizer; the cursor moves on."""
     with autocast(bench.recipe.precision, images.device):
-        logits = bench.model(images.contiguous(memory_format=layout(images.device)))
-    loss = functional.cross_entropy(logits.float(), bench.source.labels[indices])
+        logits = bench.model(images)
+    loss = functional.cross_entropy(logits.float(), labels)
     gradients = torch.autograd.grad(loss, bench.parameters, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
         rate = bench.rates.index_select(0, bench.cursor).squeeze()
@@ -80,9 +89,19 @@ def step(bench: Bench) -> None:
         bench.cursor.add_(1)
 
 
-def layout(device: torch.device) -> torch.memory_format:
-    """Channels last is what the tensor cores of a GPU want; on CPU it is slower for narrow networks."""
-    return torch.channels_last if device.type == "cuda" else torch.contiguous_format
+def fetched_ahead(bench: Bench, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Images and labels of these steps; the next images are read while the present ones are learnt."""
+    order, draws = epoch_draws(bench, begin // bench.times.epoch)
+    batch = bench.times.batch
+    rows = [slice(batch * place, batch * (place + 1)) for place in _places(bench, begin, end)]
+    plan = [(torch.from_numpy(order[row]), None if draws is None else draws[row]) for row in rows]
+    for (indices, _), images in zip(plan, batches(bench.source, plan), strict=True):
+        yield images, bench.source.labels[indices.to(images.device)]
+
+
+def _places(bench: Bench, begin: int, end: int) -> range:
+    first = begin % bench.times.epoch
+    return range(first, first + end - begin)
 
 
 def load_epoch(bench: Bench, epoch: int) -> None:
@@ -117,7 +136,8 @@ def prepare(
 ) -> Bench:
     """Put a network onto the device of its data, with masks of ones and nothing remembered."""
     device = source.labels.device
-    model = model.to(device=device, memory_format=layout(device))  # type: ignore[call-overload]
+    # Channels last is how the images come, and faster on CPU and GPU alike.
+    model = model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     names, parameters = zip(*model.named_parameters(), strict=True)
     times = timeline(recipe, len(subsample))
     count = times.epoch * times.batch

@@ -13,7 +13,7 @@ from prunecast.laws.result import Configuration, Fit
 from prunecast.laws.solver import Mask
 from prunecast.laws.uncertainty import profile
 
-NOTICED_DIP = 0.05
+NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
 FLAT_COST = 4.0
 """A profile is flat where halving or doubling a parameter costs less than this many residual variances."""
@@ -83,6 +83,10 @@ def _outside(fit: Fit) -> Iterator[Note]:
 
 
 def _dips(fit: Fit) -> Iterator[Note]:
+    """A dip counts where the low plateau as a whole lies lower than noise in the unpruned errors would put it."""
+    trainings = sum(c.replicates for c in fit.configurations)
+    if not fit.regions["low plateau"].mean > max(NOTICED_BIAS, 3 * fit.spread.run / np.sqrt(trainings)):
+        return
     dips = {c: 1 - c.lowest_error / c.unpruned_error for c in fit.configurations}
     dipping = [c for c, dip in dips.items() if dip > max(NOTICED_DIP, 2 * fit.spread.run)]
     if dipping:

@@ -13,6 +13,8 @@ NEAR_PLATEAU = 0.85
 PLATEAU_ROWS, WINDOW = 3, 5
 RISE, POWER_LAW_ROWS = 1.5, 4
 """The power-law region counts as seen with this many rows above this multiple of ε_np."""
+SEEN_RISE = 3.0
+"""Levels are asked for until a curve passes this multiple of its ε_np."""
 WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
 """An interval wider than this (ratio of its ends, for φ and ψ their difference) tells nothing to act on."""
 PRUNED_A_LEVEL = 0.8
@@ -53,9 +55,8 @@ def _flattens(points: Points, index: int) -> bool:
     return bool(slopes[-1] < slopes.max() / 2)
 
 
-def levels_to(target: float, points: Points, gamma: float) -> int:
-    """Levels of 20% each until the highest curve reaches a target, if it goes on rising as d^−γ."""
-    top = float(points.error.max())
+def levels_to(target: float, top: float, gamma: float) -> int:
+    """Levels of 20% each until a curve that is at `top` reaches a target, if it goes on rising as d^−γ."""
     return max(1, int(np.ceil(np.log(max(target / top, 1.0)) / (-gamma * np.log(PRUNED_A_LEVEL)))))
 
 
@@ -77,7 +78,7 @@ def undetermined(
     high_known = HIGH not in free or plateau_reached(points, chance)
     if not high_known:
         ceiling = chance if chance is not None else min(1.0, 1.5 * top)
-        more = levels_to(0.95 * ceiling, points, gamma)
+        more = levels_to(0.95 * ceiling, top, gamma)
         remedy = " or fix it with --high-error chance" if chance is not None else ""
         yield Note(
             kind="undetermined",
@@ -87,7 +88,8 @@ def undetermined(
             f"prune {_levels(more)}{remedy}.",
         )
     if not power_law_seen(points):
-        more = levels_to(3 * float(points.unpruned.min()), points, gamma)
+        rise = float((points.error / points.unpruned[points.configuration]).max())
+        more = levels_to(SEEN_RISE, rise, gamma)
         yield Note(
             kind="undetermined",
             parameter=GAMMA,

@@ -24,6 +24,7 @@ OF_NUMBERS = {
     "replicate": 1,
     "threads": 2,
     "loader": "folder",
+    "image_size": 64,
     "recipe": spec.recipe("svhn"),
     "method": spec.method("random"),
 }

@@ -37,6 +37,8 @@ class ChainSpec:
     """Fixes initialisation, data order, augmentation and subsample."""
     loader: str | None = None
     """The dataset to load where the table calls it otherwise, as `folder` or `arrays` for one's own data."""
+    image_size: int | None = None
+    """The size to which images of a folder are brought; their own by default."""
     threads: int = 1
     """torch threads on CPU: sums run in another order with another number."""
 

@@ -15,7 +15,18 @@ from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
 from prunecast.spec.check import require, require_known_keys, require_number
 
 KEYS = (
-    *("family", "dataset", "loader", "root", "recipe", "method", "depth", "width", "num_examples"),
+    *(
+        "family",
+        "dataset",
+        "loader",
+        "root",
+        "image_size",
+        "recipe",
+        "method",
+        "depth",
+        "width",
+        "num_examples",
+    ),
     *("replicates", "threads", "level_cap", "stop", "keep_weights", "grid"),
 )
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
@@ -101,6 +112,7 @@ def _chains(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Plann
             num_examples=num_examples,
             replicate=replicate,
             loader=grid.get("loader"),
+            image_size=grid.get("image_size"),
             threads=grid.get("threads", 1),
         )
         rules = _rules(grid, place, spec)

@@ -11,6 +11,8 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import Record, run_chain, why_ended
 from prunecast.sweep.plan import Plan, PlannedChain
 
+Key = tuple[str, Path | None, int | None]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
@@ -26,7 +28,7 @@ class Progress:
 
 def run_plan(plan: Plan, store: Path, *, device: str = "cpu") -> Iterator[Progress]:
     """Run every chain of a plan to its end and yield each level as it is finished, stored ones at once."""
-    loaded: dict[tuple[str, Path | None], Dataset] = {}
+    loaded: dict[Key, Dataset] = {}
     for number, chain in enumerate(plan.chains, 1):
         records: list[Record] = []
         for record in run_chain(
@@ -51,16 +53,14 @@ def torch_device(device: str) -> torch.device:
     return found
 
 
-def _loader(
-    chain: PlannedChain, device: torch.device, loaded: dict[tuple[str, Path | None], Dataset]
-) -> Callable[[], Dataset]:
+def _loader(chain: PlannedChain, device: torch.device, loaded: dict[Key, Dataset]) -> Callable[[], Dataset]:
     """Load a dataset when it is first needed, and once only."""
-    name = chain.spec.loader or chain.spec.dataset
+    name, size = chain.spec.loader or chain.spec.dataset, chain.spec.image_size
 
     def get() -> Dataset:
-        key = (name, chain.root)
+        key = (name, chain.root, size)
         if key not in loaded:
-            loaded[key] = load(name, root=chain.root, device=device)
+            loaded[key] = load(name, root=chain.root, device=device, image_size=size)
         return loaded[key]
 
     return get

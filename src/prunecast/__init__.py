@@ -5,17 +5,33 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from prunecast.choice import Choice, choose, frontier, optimum
     from prunecast.errors import PrunecastError
     from prunecast.laws import Fit, compare, fit, fit_each, load
     from prunecast.table import Table, read
 
-__all__ = ["Fit", "PrunecastError", "Table", "__version__", "compare", "fit", "fit_each", "load", "read"]
+__all__ = [
+    "Choice",
+    "Fit",
+    "PrunecastError",
+    "Table",
+    "__version__",
+    "choose",
+    "compare",
+    "fit",
+    "fit_each",
+    "frontier",
+    "load",
+    "optimum",
+    "read",
+]
 
 _HOMES = {
     "PrunecastError": "prunecast.errors",
     "Table": "prunecast.table",
     "read": "prunecast.table",
     **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
+    **dict.fromkeys(("Choice", "choose", "frontier", "optimum"), "prunecast.choice"),
 }
 
 

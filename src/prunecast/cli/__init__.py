@@ -12,6 +12,7 @@ COMMANDS = {
     "fit": ("law:fit", "Fit the law to a table of pruning results."),
     "predict": ("law:predict", "Predict errors from a fitted law."),
     "compare": ("law:compare", "Rank the law and its rivals on a table."),
+    "choose": ("answer:choose", "Say which network to train and how far to prune it."),
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),
 }

@@ -1,0 +1,86 @@
+"""The answer as a value: one network, its runners-up, and how the question was understood."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What was asked; None where a bound was not given."""
+
+    target_error: float | None
+    max_parameters: float | None
+    """in the measure that is minimised"""
+    max_training: float | None
+    """in trainings of the costliest measured network"""
+    minimise: str
+    confidence: float
+    num_examples: float
+    sizes: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """One pruned network, how good and how large it is, and what it costs to get."""
+
+    depth: float
+    width: float
+    num_examples: float
+    density: float
+    level: int
+    error: float
+    interval: tuple[float, float]
+    """in which 95% of new trainings fall"""
+    probability: float | None
+    """that a new training meets the target"""
+    source: str
+    """law, or measured where this very network was trained"""
+    nonzero_parameters: float
+    stored_parameters: float
+    paper_size: float
+    """l·w²·d"""
+    multiply_adds: float | None
+    unpruned_error: float
+    unpruned_source: str
+    """measured, or predicted by the dense law"""
+    extrapolated: bool
+    trainings: int
+    training_cost: float
+    """in trainings of the costliest measured network: trainings × multiply-adds × examples, relative"""
+    network_epochs: float | None
+    """trainings × epochs, where the recipe's epochs are known"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Matching:
+    """The smallest network that meets the target unpruned, the usual one to prune."""
+
+    depth: float
+    width: float
+    unpruned_error: float
+    unpruned_size: float
+    """in the measure that is minimised"""
+    pruned_size: float
+    """the same network pruned as far as the target allows"""
+    times_smaller: float
+    """its pruned size over the answer's"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which network to train and how far to prune it."""
+
+    law: str
+    table: str
+    question: Question
+    met: bool
+    """whether the target is met; if not, `answer` is the best that is possible"""
+    answer: Network
+    runners_up: tuple[Network, ...]
+    matching: Matching | None
+    notes: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer's numbers at the top, the rest beside them."""
+        body = asdict(self)
+        return {**body.pop("answer"), **body}

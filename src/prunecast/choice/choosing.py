@@ -1,0 +1,202 @@
+"""The motivating question of the paper: which network to prune, and how far."""
+
+from pathlib import Path
+
+import numpy as np
+
+from prunecast.choice.answer import Choice, Matching, Network, Question
+from prunecast.choice.counts import Counter, counter
+from prunecast.choice.notes import notes
+from prunecast.choice.options import (
+    MEASURES,
+    Options,
+    by_law,
+    join,
+    measured_by,
+    measured_rows,
+    quantile,
+)
+from prunecast.choice.search import Search
+from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit, fit, load
+from prunecast.laws.points import Floats
+from prunecast.laws.uncertainty import COVERAGE
+from prunecast.spec.presets import RECIPES
+from prunecast.table import Table, read
+
+RUNNERS_UP, APART = 5, 1.5
+
+
+def choose(
+    source: Fit | Table | str | Path,
+    *,
+    target_error: float | None = None,
+    max_parameters: float | None = None,
+    max_training: float | None = None,
+    minimise: str = "stored",
+    confidence: float = 0.5,
+    num_examples: float | None = None,
+    sizes: str = "around",
+    law: str = "eq2",
+) -> Choice:
+    """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
+
+    `source` is a fitted law, a table to fit one to, or the file of either. `max_parameters` is counted in the measure
+    that is minimised, `max_training` in trainings of the costliest measured network. The target is met with probability
+    `confidence`; one half means that the estimate itself meets it. `sizes` is measured, within (also sizes between the
+    measured ones, whose unpruned error the dense law predicts) or around (also sizes beyond them).
+    """
+    fitted = as_fit(source, law)
+    question = Question(
+        target_error=target_error,
+        max_parameters=max_parameters,
+        max_training=max_training,
+        minimise=minimise,
+        confidence=confidence,
+        num_examples=examples(fitted, num_examples),
+        sizes=sizes,
+    )
+    _check(question, fitted)
+    return answer(Search(fit=fitted, counter=counter(fitted), question=question))
+
+
+def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
+    """The law itself, or the one that a saved file holds, or one fitted to a table."""
+    if isinstance(source, Fit):
+        return source
+    if isinstance(source, Table):
+        return fit(source, law=law)
+    if Path(source).suffix == ".json":
+        return load(source)
+    return fit(read(source), law=law)
+
+
+def _check(question: Question, fit: Fit) -> None:
+    bounds = (question.target_error, question.max_parameters, question.max_training)
+    if all(bound is None for bound in bounds):
+        raise PrunecastError("choose needs a target error, or a budget of parameters or of training")
+    for name in ("target_error", "max_parameters", "max_training"):
+        value = getattr(question, name)
+        if value is not None and not (value > 0 and np.isfinite(value)):
+            raise PrunecastError(f"{name} must be a positive number, not {value:g}")
+    if fit.metric == "error" and question.target_error is not None and question.target_error >= 1:
+        raise PrunecastError(
+            f"the target error is a share of the test set below 1, not {question.target_error:g}"
+        )
+    if not 0 < question.confidence < 1:
+        raise PrunecastError(f"the confidence is a probability between 0 and 1, not {question.confidence:g}")
+    if question.minimise not in MEASURES:
+        raise PrunecastError(f"no measure is called {question.minimise!r}; there are {', '.join(MEASURES)}")
+
+
+def answer(search: Search) -> Choice:
+    """Rank what the law promises beside what was measured."""
+    question = search.question
+    candidates = sizes(search.fit, search.counter, question.num_examples, question.sizes)
+    rows = measured_rows(search.fit, candidates)
+    promised, met = _ranked(search, candidates, rows)
+    best = _network(search, promised, 0)
+    matching = _matching(search, candidates, rows, promised) if met and question.target_error else None
+    return Choice(
+        law=search.fit.law,
+        table=search.fit.origin.table,
+        question=question,
+        met=met,
+        answer=best,
+        runners_up=tuple(_network(search, promised, i) for i in _runners_up(promised)),
+        matching=matching,
+        notes=tuple(notes(search, candidates, promised, best, met)),
+    )
+
+
+def _ranked(search: Search, candidates: Sizes, rows: Options) -> tuple[Options, bool]:
+    """Networks from the best on, and whether they meet the target; if none does, those of least error."""
+    affordable = rows[search.affordable(rows)]
+    if search.question.target_error is not None:
+        meeting = affordable[search.meets(affordable)] if len(affordable) else affordable
+        options = join(search.for_target(candidates), meeting)
+        if len(options):
+            return options[np.argsort(measured_by(search.question.minimise, options), kind="stable")], True
+    options = join(search.for_least_error(candidates), affordable)
+    if not len(options):
+        raise PrunecastError(
+            "no network of these sizes fits the budget, not even the smallest; allow more parameters or training"
+        )
+    promised = np.round(options.promised(search.fit, search.question.confidence), 9)
+    order = np.lexsort((measured_by(search.question.minimise, options), promised))
+    return options[order], search.question.target_error is None
+
+
+def _runners_up(options: Options) -> list[int]:
+    """The next best that differ by depth or by half in width, the best of the measured sizes always among them."""
+    depth, log_width = options.sizes.depth, np.log(options.sizes.width)
+    measured = np.flatnonzero(options.sizes.measured)[:1]
+    listed = [0, *(int(index) for index in measured if index > 0)]
+    for index in range(1, len(options)):
+        apart = (depth[listed] != depth[index]) | (
+            np.abs(log_width[listed] - log_width[index]) > np.log(APART)
+        )
+        if apart.all() and len(listed) <= RUNNERS_UP:
+            listed.append(int(index))
+    return sorted(listed[1:])
+
+
+def _network(search: Search, options: Options, index: int) -> Network:
+    one = options[np.array([index])]
+    size, fit, target = one.sizes, search.fit, search.question.target_error
+    log_error, reach = float(one.log_error[0]), quantile(fit, (1 + COVERAGE) / 2) * float(one.spread[0])
+    top = np.inf if fit.metric == "loss" else 1.0
+    trainings = int(one.level[0]) + 1
+    operations = float(size.counts.multiply_adds[0] * one.density[0])
+    recipe = RECIPES.get(fit.origin.recipe)
+    lowest = min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
+    return Network(
+        depth=float(size.depth[0]),
+        width=float(size.width[0]),
+        num_examples=float(size.num_examples[0]),
+        density=float(one.density[0]),
+        level=int(one.level[0]),
+        error=float(np.exp(log_error)),
+        interval=(float(np.exp(log_error - reach)), float(min(np.exp(log_error + reach), top))),
+        probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
+        source="measured" if one.row[0] else "law",
+        nonzero_parameters=_whole(one.nonzero, search.counter),
+        stored_parameters=_whole(one.nonzero + size.counts.fixed, search.counter),
+        paper_size=float(measured_by("paper", one)[0]),
+        multiply_adds=None if np.isnan(operations) else operations,
+        unpruned_error=float(size.unpruned[0]),
+        unpruned_source="measured" if size.measured[0] else "predicted",
+        extrapolated=bool(size.outside[0] or one.density[0] < lowest),
+        trainings=trainings,
+        training_cost=float(search.training_cost(one)[0]),
+        network_epochs=None if recipe is None else trainings * float(recipe.epochs),
+    )
+
+
+def _whole(count: Floats, how: Counter) -> float:
+    return round(float(count[0])) if how.exact else float(count[0])
+
+
+def _matching(search: Search, candidates: Sizes, rows: Options, promised: Options) -> Matching | None:
+    """The smallest network that meets the target unpruned, pruned as far as the target allows."""
+    question = search.question
+    assert question.target_error is not None
+    whole = by_law(search.fit, candidates, np.ones(len(candidates)))
+    meets = np.flatnonzero(search.meets(whole))
+    if not len(meets):
+        return None
+    size = measured_by(question.minimise, whole)
+    at = meets[[np.argmin(size[meets])]]
+    same = (rows.sizes.depth == candidates.depth[at]) & (rows.sizes.width == candidates.width[at])
+    pruned = join(search.for_target(candidates[at]), rows[same])
+    pruned = join(pruned[search.meets(pruned)], whole[at])
+    smallest = float(measured_by(question.minimise, pruned).min())
+    return Matching(
+        depth=float(candidates.depth[at][0]),
+        width=float(candidates.width[at][0]),
+        unpruned_error=float(candidates.unpruned[at][0]),
+        unpruned_size=float(size[at][0]),
+        pruned_size=smallest,
+        times_smaller=smallest / float(measured_by(question.minimise, promised)[0]),
+    )

@@ -1,0 +1,108 @@
+"""How large a member of a family is: exact integers where the family is built in, else what the table says."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from prunecast.architectures import FAMILIES, architecture
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats
+from prunecast.table.columns import plain
+
+NUM_CLASSES = {
+    "cifar10": 10,
+    "cifar100": 100,
+    "svhn": 10,
+    "digits": 10,
+    "tinyimagenet": 200,
+    "imagenet": 1000,
+}
+SAME_COUNT = 1e-3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Sizes of unpruned networks, one entry a network; NaN where nobody knows."""
+
+    weights: Floats
+    """prunable weights"""
+    fixed: Floats
+    """parameters never pruned: biases and normalisation"""
+    multiply_adds: Floats
+    """of one image"""
+    dense_size: Floats
+    """the size in the unit that the law of the unpruned error was fitted in"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counter:
+    """Counts for one fit's family."""
+
+    fit: Fit
+    family: str | None
+    """the built-in family whose layers are counted, or None"""
+    classes: int
+    exact: bool
+    """whether counts are whole numbers of weights; else they are in proportion to l·w²"""
+    own_unit: bool
+    """whether the table's own counts are the unit of the law of the unpruned error"""
+    note: str | None
+
+    def __call__(self, depth: Floats, width: Floats) -> Counts:
+        """Count the networks of these depths and widths."""
+        scaled = self._scaled(depth, width)
+        if self.family is None:
+            unknown = np.full(len(depth), np.nan)
+            whole = np.round(scaled) if self.exact else scaled
+            return Counts(weights=whole, fixed=np.zeros(len(depth)), multiply_adds=unknown, dense_size=scaled)
+        rows = [
+            _layers(self.family, int(deep), float(wide), self.classes)
+            for deep, wide in zip(depth, width, strict=True)
+        ]
+        weights, fixed, multiply_adds = np.array(rows, dtype=float).reshape(-1, 3).T
+        size = scaled if self.own_unit else weights
+        return Counts(weights=weights, fixed=fixed, multiply_adds=multiply_adds, dense_size=size)
+
+    def _scaled(self, depth: Floats, width: Floats) -> Floats:
+        """Weights of the nearest measured size, changed in proportion to l·w²."""
+        known = self.fit.configurations
+        units = np.array([c.depth * c.width**2 for c in known])
+        weights = np.array([c.weights for c in known])
+        asked = depth * width**2
+        nearest = np.abs(np.log(asked[:, None] / units)).argmin(axis=1)
+        return np.asarray(weights[nearest] * asked / units[nearest])
+
+
+@lru_cache(maxsize=1 << 14)
+def _layers(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
+    member = architecture(family, depth=depth, width=width, num_classes=classes)
+    return member.weights, member.parameters - member.weights, member.multiply_adds
+
+
+def counter(fit: Fit) -> Counter:
+    """How to count this fit's networks, with a note where the counts are not the family's exact integers."""
+    configurations = fit.configurations
+    listed = np.array([c.weights for c in configurations])
+    proportional = np.allclose(listed, [c.depth * c.width**2 for c in configurations], rtol=1e-9)
+    family, classes = fit.origin.family, NUM_CLASSES.get(plain(fit.origin.dataset), 0)
+    built_in = family in FAMILIES and classes > 0
+    if built_in and all(c.depth in FAMILIES[family].depths for c in configurations):
+        exact = np.array([_layers(family, int(c.depth), c.width, classes)[0] for c in configurations])
+        if proportional or np.allclose(listed, exact, rtol=SAME_COUNT):
+            unit = proportional and not np.allclose(listed, exact, rtol=SAME_COUNT)
+            return Counter(fit=fit, family=family, classes=classes, exact=True, own_unit=unit, note=None)
+        reason = "the table counts other weights than the built-in family has"
+    else:
+        reason = _unknown(family, fit.origin.dataset)
+    shown = (
+        "in proportion to l·w²·d" if proportional else "the table's own, between sizes in proportion to l·w²"
+    )
+    note = f"Parameter counts are {shown}, as {reason}; what biases and normalisation add is not known."
+    return Counter(fit=fit, family=None, classes=0, exact=not proportional, own_unit=True, note=note)
+
+
+def _unknown(family: str, dataset: str) -> str:
+    if family not in FAMILIES:
+        return f"the family {family!r} is not built in" if family else "the table names no family"
+    return f"the number of classes of {dataset!r} is not known" if dataset else "the table names no dataset"

@@ -1,0 +1,71 @@
+"""The whole frontier: the smallest network for each error."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunecast.choice.counts import counter
+from prunecast.choice.density import inverse, log_error, smallest_density
+from prunecast.choice.options import line, whole_weights
+from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats, Integers
+
+ERRORS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """For each error the smallest network by a law, as arrays; errors nothing reaches are left out."""
+
+    minimise: str
+    error: Floats
+    size: Floats
+    """in the measure that is minimised"""
+    depth: Floats
+    width: Floats
+    density: Floats
+    predicted: NDArray[np.bool_]
+    """whether the unpruned error comes from the dense law"""
+
+
+def frontier(
+    fit: Fit,
+    errors: Floats | None = None,
+    *,
+    minimise: str = "stored",
+    num_examples: float | None = None,
+    reach: str = "around",
+) -> Frontier:
+    """Fewest parameters for each error; by default 200 errors from the least possible to ε↑."""
+    how = counter(fit)
+    candidates = sizes(fit, how, examples(fit, num_examples), reach)
+    targets = _errors(fit, candidates) if errors is None else np.asarray(errors, dtype=float)
+    if not (targets > 0).all():
+        raise PrunecastError("errors on a frontier are positive")
+    offset, slope = line(minimise, candidates)
+    density = inverse(fit, candidates, np.log(targets))
+    size = np.where(density <= 1, offset + slope * np.minimum(density, 1.0), np.inf)
+    best: Integers = size.argmin(axis=1)
+    reached = np.isfinite(size[np.arange(len(targets)), best])
+    targets, chosen = targets[reached], candidates[best[reached]]
+    exact = smallest_density(fit, chosen, np.log(targets))
+    exact = np.where(np.isfinite(exact), exact, density[reached, best[reached]])
+    kept = whole_weights(how, chosen, exact, up=True)
+    offset, slope = line(minimise, chosen)
+    return Frontier(
+        minimise=minimise,
+        error=targets,
+        size=offset + slope * kept,
+        depth=chosen.depth,
+        width=chosen.width,
+        density=kept,
+        predicted=~chosen.measured,
+    )
+
+
+def _errors(fit: Fit, candidates: Sizes) -> Floats:
+    lowest = float(log_error(fit, candidates, np.ones(len(candidates))).min())
+    return np.geomspace(np.exp(lowest) * 1.005, fit.parameters["high_error"] * 0.95, ERRORS)

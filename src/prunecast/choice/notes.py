@@ -1,0 +1,96 @@
+"""What a reader of an answer should know beside its numbers."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prunecast.choice.answer import Network
+from prunecast.choice.density import log_error
+from prunecast.choice.options import Options, measured_by
+from prunecast.choice.search import Search
+from prunecast.choice.sizes import Sizes
+
+NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
+
+
+def notes(search: Search, candidates: Sizes, options: Options, best: Network, met: bool) -> Iterator[str]:
+    """Why a target is impossible, where measurement beats the law, what is predicted, extrapolated or not counted."""
+    if not met:
+        yield _impossible(search, candidates, best)
+    elif best.source == "measured":
+        yield from _measured(search, candidates, options)
+    if best.unpruned_source == "predicted" and search.fit.dense is not None:
+        miss = search.fit.dense.deviation
+        yield (
+            f"Nobody trained this size: its unpruned error of {best.unpruned_error:.4f} is predicted by the dense law "
+            f"(off by {miss:.1%} on sizes left out), which widens the interval."
+        )
+    if best.extrapolated:
+        yield f"This answer lies outside what was measured: {_where(search, best)}."
+    if search.fit.dense is None:
+        yield "There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."
+    yield from _settings(search)
+
+
+def _settings(search: Search) -> Iterator[str]:
+    fit = search.fit
+    known = sorted({c.num_examples for c in fit.configurations})
+    if len(known) > 1:
+        listed = ", ".join(f"{n:,.0f}" for n in known)
+        yield f"For {search.question.num_examples:,.0f} training examples (measured: {listed})."
+    if search.counter.note is not None:
+        yield search.counter.note
+    if fit.undetermined:
+        yield f"The data do not determine {', '.join(fit.undetermined)}; `prunecast fit` says what would."
+
+
+def _lowest(search: Search, candidates: Sizes) -> float:
+    return float(np.exp(log_error(search.fit, candidates, np.ones(len(candidates))).min()))
+
+
+def _impossible(search: Search, candidates: Sizes, best: Network) -> str:
+    question = search.question
+    budget = " within the budget" if question.max_parameters or question.max_training else ""
+    sure = "" if question.confidence == 0.5 else f" with probability {question.confidence:g}"
+    words = (
+        f"No network of these sizes gets to {question.target_error:g}{sure}{budget}: the answer is the least error "
+        "possible"
+    )
+    if search.fit.law == "dip":
+        return f"{words}, by the law or as measured."
+    lowest = float(candidates.unpruned.min())
+    return f"{words}; {NAMES[search.fit.law]} never goes below the unpruned error, here {lowest:.4f} at best."
+
+
+def _measured(search: Search, candidates: Sizes, options: Options) -> Iterator[str]:
+    """A measured network that the law would not have promised."""
+    target, name = search.question.target_error, NAMES[search.fit.law]
+    if target is None:
+        yield "This network was measured; the law alone promises nothing better within the budget."
+        return
+    promised = options[~options.row]
+    if len(promised):
+        size = float(measured_by(search.question.minimise, promised)[0])
+        yield (
+            f"This network was measured and is smaller than anything the law promises (by {name}: "
+            f"{size:,.4g} {search.question.minimise})."
+        )
+        return
+    why = "" if search.fit.law == "dip" else ", as it never goes below the unpruned error; the law `dip` does"
+    yield (
+        f"By {name} this target is impossible (its least error is {_lowest(search, candidates):.4f}{why}); "
+        "but it was measured, so the answer is what was measured."
+    )
+
+
+def _where(search: Search, best: Network) -> str:
+    parts = []
+    for name in ("depth", "width", "num_examples"):
+        known = [getattr(c, name) for c in search.fit.configurations]
+        value = getattr(best, name)
+        if not min(known) * (1 - 1e-9) <= value <= max(known) * (1 + 1e-9):
+            parts.append(f"{name.replace('_', ' ')} {value:g} (measured: {min(known):g} to {max(known):g})")
+    lowest = min(c.lowest_density for c in search.fit.configurations)
+    if best.density < lowest * (1 - 1e-9):
+        parts.append(f"density {best.density:.3g} (measured down to {lowest:.3g})")
+    return ", ".join(parts)

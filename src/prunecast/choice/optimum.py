@@ -1,0 +1,130 @@
+"""The continuous optimum: depth, width and density as real numbers, the paper's l·w²·d as the size.
+
+For each depth and width the density is the law's own inverse, so what is left is a smooth function of two numbers,
+log l + 2 log w + log d(l, w). A grid finds its basin, zooming makes it exact, and the projected gradient at the end
+is the certificate that no small change of depth or width makes the network smaller.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.choice.counts import Counter, Counts, counter
+from prunecast.choice.density import smallest_density
+from prunecast.choice.sizes import AROUND_DEPTH, AROUND_WIDTH, Sizes, examples
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats
+
+FIRST_GRID, GRID, ZOOMS, STEP = 41, 15, 16, 1e-4
+EDGE = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimum:
+    """The smallest network of real-valued depth and width that a law promises for an error."""
+
+    depth: float
+    width: float
+    density: float
+    error: float
+    unpruned_error: float
+    paper_size: float
+    """l·w²·d"""
+    at_edge: tuple[str, ...]
+    """axes on which the optimum lies at the end of the range searched"""
+    gradient: float
+    """largest ∂log size/∂log l or /∂log w that points inside the range: the certificate, 0 at an optimum"""
+
+
+def optimum(fit: Fit, target_error: float, *, num_examples: float | None = None) -> Optimum | None:
+    """Minimise l·w²·d subject to ε̂ = target, with ε_np from the dense law; None where the target is impossible."""
+    if fit.dense is None:
+        raise PrunecastError("too few configurations for a law of the unpruned error: the optimum needs one")
+    problem = _Problem(fit, counter(fit), float(np.log(target_error)), examples(fit, num_examples))
+    low, high = problem.box()
+    outer = low, high
+    for zoom in range(ZOOMS):
+        count = GRID if zoom else FIRST_GRID
+        depths, widths = (np.linspace(low[i], high[i], count if high[i] > low[i] else 1) for i in (0, 1))
+        grid = np.stack(np.meshgrid(depths, widths, indexing="ij"), axis=-1).reshape(-1, 2)
+        values = problem.log_size(grid)
+        if not np.isfinite(values).any():
+            return None
+        best = grid[values.argmin()]
+        step = 2 * (high - low) / (count - 1)
+        low, high = np.maximum(best - step, outer[0]), np.minimum(best + step, outer[1])
+    return problem.describe(best, outer)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    fit: Fit
+    counter: Counter
+    log_target: float
+    num_examples: float
+
+    def box(self) -> tuple[Floats, Floats]:
+        """The log depths and widths searched; an axis the law does not know has a single value."""
+        ends = []
+        for name, factor in (("depth", AROUND_DEPTH), ("width", AROUND_WIDTH)):
+            known = [getattr(c, name) for c in self.fit.configurations]
+            factor = factor if name in self.fit.axes else 1.0
+            ends.append((np.log(min(known) / factor), np.log(max(known) * factor)))
+        low, high = np.array(ends).T
+        return low, high
+
+    def networks(self, logs: Floats) -> Sizes:
+        """Networks of real-valued size, whose weights are in proportion to l·w²."""
+        depth, width = np.exp(logs).T
+        per_unit = np.exp(
+            np.mean([np.log(c.weights / (c.depth * c.width**2)) for c in self.fit.configurations])
+        )
+        size = per_unit * depth * width**2
+        nothing, no = np.zeros(len(logs)), np.zeros(len(logs), dtype=bool)
+        examples = np.full(len(logs), self.num_examples)
+        assert self.fit.dense is not None
+        return Sizes(
+            depth=depth,
+            width=width,
+            num_examples=examples,
+            counts=Counts(weights=size, fixed=nothing, multiply_adds=nothing, dense_size=size),
+            unpruned=self.fit.dense.predict(size, examples),
+            doubt=nothing,
+            measured=no,
+            outside=no,
+        )
+
+    def log_size(self, logs: Floats) -> Floats:
+        """log(l·w²·d) at the smallest density that meets the target; infinite where none does."""
+        networks = self.networks(logs)
+        density = smallest_density(self.fit, networks, np.full(len(logs), self.log_target))
+        return np.asarray(logs[:, 0] + 2 * logs[:, 1] + np.log(density))
+
+    def describe(self, best: Floats, box: tuple[Floats, Floats]) -> Optimum:
+        """The network at the optimum and its certificate."""
+        network = self.networks(best[None])
+        density = float(smallest_density(self.fit, network, np.array([self.log_target]))[0])
+        edges = (best <= box[0] + EDGE) | (best >= box[1] - EDGE)
+        fixed = box[1] <= box[0]
+        return Optimum(
+            depth=float(np.exp(best[0])),
+            width=float(np.exp(best[1])),
+            density=density,
+            error=float(np.exp(self.log_target)),
+            unpruned_error=float(network.unpruned[0]),
+            paper_size=float(np.exp(best[0] + 2 * best[1]) * density),
+            at_edge=tuple(
+                n for n, at, no in zip(("depth", "width"), edges, fixed, strict=True) if at and not no
+            ),
+            gradient=self._projected(best, box),
+        )
+
+    def _projected(self, best: Floats, box: tuple[Floats, Floats]) -> float:
+        largest = 0.0
+        for axis in np.flatnonzero(box[1] > box[0]):
+            shift = np.where(np.arange(2) == axis, STEP, 0.0)
+            slope = float(np.diff(self.log_size(np.stack([best - shift, best + shift])))[0]) / (2 * STEP)
+            held = best[axis] >= box[1][axis] - EDGE if slope < 0 else best[axis] <= box[0][axis] + EDGE
+            largest = max(largest, 0.0 if held else abs(slope))
+        return largest

@@ -1,0 +1,163 @@
+"""Pruned networks to choose among, as arrays: what a law promises of them, or what was measured."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from prunecast.choice.counts import Counter
+from prunecast.choice.sizes import Sizes
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats, Integers
+from prunecast.laws.predict import estimate
+
+MEASURES = ("stored", "nonzero", "multiply-adds", "paper")
+KEPT_A_LEVEL = 0.8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Pruned networks, one entry each."""
+
+    sizes: Sizes
+    density: Floats
+    log_error: Floats
+    spread: Floats
+    """standard deviation of log ε of a single new training"""
+    row: NDArray[np.bool_]
+    """whether this very network was measured; else the law estimates it"""
+
+    def __len__(self) -> int:
+        return len(self.density)
+
+    def __getitem__(self, at: NDArray[np.generic]) -> "Options":
+        arrays = {name: value[at] for name, value in vars(self).items() if name != "sizes"}
+        return replace(self, sizes=self.sizes[at], **arrays)
+
+    @property
+    def level(self) -> Integers:
+        """Levels of 20% that lead to the density, the last one smaller where needed."""
+        return np.asarray(np.ceil(np.log(self.density) / np.log(KEPT_A_LEVEL) - 1e-4), dtype=np.int64)
+
+    @property
+    def nonzero(self) -> Floats:
+        """Non-zero prunable weights."""
+        return self.density * self.sizes.counts.weights
+
+    def probability(self, fit: Fit, log_target: float) -> Floats:
+        """The probability that a new training's error is at most the target."""
+        score = (log_target - self.log_error) / self.spread
+        return np.asarray(stats.t.cdf(score, fit.spread.degrees))
+
+    def promised(self, fit: Fit, confidence: float) -> Floats:
+        """The log error that a new training stays below with this probability."""
+        return self.log_error + quantile(fit, confidence) * self.spread
+
+
+def quantile(fit: Fit, confidence: float) -> float:
+    """Student's t at a confidence; zero at one half."""
+    return 0.0 if confidence == 0.5 else float(stats.t.ppf(confidence, fit.spread.degrees))
+
+
+def join(first: Options, second: Options) -> Options:
+    """Both sets of networks, the first one's first."""
+
+    def both(a: NDArray[Any], b: NDArray[Any]) -> Any:
+        return np.concatenate([a, b])
+
+    one, two = first.sizes, second.sizes
+    counts = replace(one.counts, **{n: both(v, getattr(two.counts, n)) for n, v in vars(one.counts).items()})
+    sizes = replace(
+        one, counts=counts, **{n: both(v, getattr(two, n)) for n, v in vars(one).items() if n != "counts"}
+    )
+    arrays = {n: both(v, getattr(second, n)) for n, v in vars(first).items() if n != "sizes"}
+    return replace(first, sizes=sizes, **arrays)
+
+
+def by_law(fit: Fit, sizes: Sizes, density: Floats) -> Options:
+    """What the law says of these networks at these densities."""
+    estimated, spread = estimate(fit, sizes.points(fit, density), sizes.doubt)
+    row = np.zeros(len(sizes), dtype=bool)
+    return Options(sizes=sizes, density=density, log_error=estimated, spread=spread, row=row)
+
+
+def measured_rows(fit: Fit, sizes: Sizes) -> Options:
+    """The networks that were trained, with their own errors; a new training scatters around them."""
+    place = {
+        (d, w): i
+        for i, (d, w, m) in enumerate(zip(sizes.depth, sizes.width, sizes.measured, strict=True))
+        if m
+    }
+    examples = float(sizes.num_examples[0])
+    rows = [
+        (place[c.depth, c.width], *row)
+        for c in fit.configurations
+        if np.isclose(c.num_examples, examples) and (c.depth, c.width) in place
+        for row in c.curve
+    ]
+    index, density, error, replicates = np.array(rows, dtype=float).reshape(-1, 4).T
+    return Options(
+        sizes=sizes[index.astype(np.int64)],
+        density=density,
+        log_error=np.log(error),
+        spread=fit.spread.run * np.sqrt(1 + 1 / np.maximum(replicates, 1.0)),
+        row=np.ones(len(rows), dtype=bool),
+    )
+
+
+def line(measure: str, sizes: Sizes) -> tuple[Floats, Floats]:
+    """Offset and slope of a measure in density: every measure is offset + slope · density.
+
+    `stored` counts non-zero weights, biases and normalisation; `nonzero` the weights alone; `multiply-adds` those
+    of one image if the zeros were spread evenly over the layers; `paper` is l·w²·d.
+    """
+    nothing = np.zeros(len(sizes))
+    if measure == "stored":
+        return sizes.counts.fixed, sizes.counts.weights
+    if measure == "nonzero":
+        return nothing, sizes.counts.weights
+    if measure == "paper":
+        return nothing, sizes.depth * sizes.width**2
+    if measure != "multiply-adds":
+        raise PrunecastError(f"no measure is called {measure!r}; there are {', '.join(MEASURES)}")
+    if np.isnan(sizes.counts.multiply_adds).any():
+        raise PrunecastError(
+            "multiply-adds are known for built-in families only; minimise stored, nonzero or paper instead"
+        )
+    return nothing, sizes.counts.multiply_adds
+
+
+def measured_by(measure: str, options: Options) -> Floats:
+    """A measure of each pruned network."""
+    offset, slope = line(measure, options.sizes)
+    return offset + slope * options.density
+
+
+def training_unit(fit: Fit, counter: Counter, sizes: Sizes) -> Floats:
+    """The cost of one training of each network in trainings of the costliest measured one.
+
+    Cost is multiply-adds × examples; for families not built in, prunable weights stand in for multiply-adds.
+    """
+    depth, width, examples = (
+        np.array([getattr(c, name) for c in fit.configurations])
+        for name in ("depth", "width", "num_examples")
+    )
+    known = counter(depth, width)
+    whole, own = (
+        (known.multiply_adds, sizes.counts.multiply_adds)
+        if counter.family is not None
+        else (known.weights, sizes.counts.weights)
+    )
+    return np.asarray(own * sizes.num_examples / (whole * examples).max())
+
+
+def whole_weights(counter: Counter, sizes: Sizes, density: Floats, *, up: bool) -> Floats:
+    """Densities that keep a whole number of weights, where weights are counted."""
+    if not counter.exact:
+        return density
+    exact = density * sizes.counts.weights
+    count = np.ceil(exact - 1e-6) if up else np.floor(exact + 1e-6)
+    return np.asarray(np.clip(count, 1, sizes.counts.weights) / sizes.counts.weights)

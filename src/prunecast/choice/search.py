@@ -1,0 +1,115 @@
+"""The best density of every size: fewest parameters for an error, or least error within budgets."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.choice.answer import Question
+from prunecast.choice.counts import Counter
+from prunecast.choice.density import LEAST, log_error, smallest_density
+from prunecast.choice.options import (
+    KEPT_A_LEVEL,
+    Options,
+    by_law,
+    line,
+    measured_by,
+    quantile,
+    training_unit,
+    whole_weights,
+)
+from prunecast.choice.sizes import Sizes
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats
+from prunecast.laws.solver import Mask
+
+CONFIDENCE_STEPS = 30
+MINIMUM_GRID, ZOOMS = 60, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """A law, a way to count, and a question."""
+
+    fit: Fit
+    counter: Counter
+    question: Question
+
+    def training_cost(self, options: Options) -> Floats:
+        """Trainings × multiply-adds × examples, in trainings of the costliest measured network."""
+        unit = training_unit(self.fit, self.counter, options.sizes)
+        return np.asarray((options.level + 1) * unit)
+
+    def affordable(self, options: Options) -> Mask:
+        """Which networks keep to the budgets of parameters and training."""
+        good: Mask = np.ones(len(options), dtype=bool)
+        if self.question.max_parameters is not None:
+            good &= measured_by(self.question.minimise, options) <= self.question.max_parameters * (1 + 1e-9)
+        if self.question.max_training is not None:
+            good &= self.training_cost(options) <= self.question.max_training * (1 + 1e-9)
+        return good
+
+    def meets(self, options: Options) -> Mask:
+        """Which networks meet the target with the confidence asked for."""
+        assert self.question.target_error is not None
+        promised = options.promised(self.fit, self.question.confidence)
+        return np.asarray(promised <= np.log(self.question.target_error) + 1e-6)
+
+    def lowest_trainable(self, sizes: Sizes) -> Floats:
+        """The lowest density that the training budget reaches; above 1 where not even one training is affordable."""
+        if self.question.max_training is None:
+            return np.full(len(sizes), LEAST)
+        trainings = np.floor(self.question.max_training / training_unit(self.fit, self.counter, sizes) + 1e-9)
+        return np.asarray(np.where(trainings < 1, 2.0, np.maximum(KEPT_A_LEVEL ** (trainings - 1), LEAST)))
+
+    def for_target(self, sizes: Sizes) -> Options:
+        """Each size pruned as far as the target allows; sizes that cannot meet it are left out."""
+        density = np.maximum(self._confident(sizes), self.lowest_trainable(sizes))
+        possible = density <= 1
+        kept = sizes[possible]
+        options = by_law(self.fit, kept, whole_weights(self.counter, kept, density[possible], up=True))
+        return options[self.meets(options) & self.affordable(options)]
+
+    def _confident(self, sizes: Sizes) -> Floats:
+        """The smallest density at which ε̂ · exp(t·spread) is at the target, by iterating on the spread."""
+        assert self.question.target_error is not None
+        log_target = np.full(len(sizes), np.log(self.question.target_error))
+        density = smallest_density(self.fit, sizes, log_target)
+        score = quantile(self.fit, self.question.confidence)
+        for _ in range(CONFIDENCE_STEPS if score else 0):
+            there = np.minimum(density, 1.0)
+            aim = log_target - score * by_law(self.fit, sizes, there).spread
+            following = smallest_density(self.fit, sizes, aim)
+            settled = np.allclose(np.minimum(following, 1.0), there, rtol=1e-8)
+            density = following
+            if settled:
+                break
+        return density
+
+    def for_least_error(self, sizes: Sizes) -> Options:
+        """Each size at the density of its least error within the budgets; sizes beyond them are left out."""
+        highest = np.ones(len(sizes))
+        if self.question.max_parameters is not None:
+            offset, slope = line(self.question.minimise, sizes)
+            highest = np.minimum(highest, (self.question.max_parameters - offset) / slope)
+        lowest = self.lowest_trainable(sizes)
+        possible = highest >= lowest
+        kept = sizes[possible]
+        if not len(kept):
+            return by_law(self.fit, kept, np.ones(0))
+        density = _least(self.fit, kept, lowest[possible], highest[possible])
+        options = by_law(self.fit, kept, whole_weights(self.counter, kept, density, up=False))
+        return options[self.affordable(options)]
+
+
+def _least(fit: Fit, sizes: Sizes, lowest: Floats, highest: Floats) -> Floats:
+    """The density of the least ε̂ of each size between two densities, by a grid that zooms in."""
+    low, high = np.log(lowest), np.log(highest)
+    every = np.tile(np.arange(len(sizes)), MINIMUM_GRID)
+    for _ in range(ZOOMS):
+        grid = low + np.linspace(0.0, 1.0, MINIMUM_GRID)[:, None] * (high - low)
+        curves = log_error(fit, sizes[every], np.exp(grid.ravel())).reshape(grid.shape)
+        at = curves.argmin(axis=0)
+        best = np.take_along_axis(grid, at[None], axis=0)[0]
+        step = (high - low) / (MINIMUM_GRID - 1)
+        low, high = np.maximum(best - step, low), np.minimum(best + step, high)
+    return np.asarray(np.exp(best))

@@ -1,0 +1,142 @@
+"""The unpruned networks a choice is made among: those measured, and sizes nobody trained between and around them."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunecast.architectures import FAMILIES
+from prunecast.choice.counts import Counter, Counts
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+from prunecast.laws.points import Floats, Points
+from prunecast.laws.predict import query
+
+PER_OCTAVE = 8
+AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
+"""How far beyond the measured sizes candidates go, as factors."""
+CHANNEL_STEP = 64
+"""Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
+REACHES = ("measured", "within", "around")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Unpruned networks as arrays, one entry a network."""
+
+    depth: Floats
+    width: Floats
+    num_examples: Floats
+    counts: Counts
+    unpruned: Floats
+    doubt: Floats
+    """standard deviation of log ε_np"""
+    measured: NDArray[np.bool_]
+    """whether ε_np was measured; else the dense law predicts it"""
+    outside: NDArray[np.bool_]
+    """whether depth, width or number of examples lies outside what was measured"""
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    def __getitem__(self, at: NDArray[np.generic]) -> "Sizes":
+        counts = Counts(**{name: value[at] for name, value in vars(self.counts).items()})
+        fields = {name: value[at] for name, value in vars(self).items() if name != "counts"}
+        return replace(self, counts=counts, **fields)
+
+    def points(self, fit: Fit, density: Floats) -> Points:
+        """These networks at these densities, for evaluation by a law."""
+        asked = {
+            "density": density,
+            "depth": self.depth,
+            "width": self.width,
+            "num_examples": self.num_examples,
+        }
+        return query(fit, asked, self.unpruned)
+
+
+def examples(fit: Fit, wanted: float | None) -> float:
+    """The number of examples to choose for: the one wanted, else the largest measured."""
+    known = sorted({c.num_examples for c in fit.configurations})
+    if wanted is None:
+        return known[-1]
+    if not wanted > 0:
+        raise PrunecastError(f"the number of examples must be positive, not {wanted:g}")
+    if fit.dense is None and not any(np.isclose(wanted, n) for n in known):
+        listed = ", ".join(f"{n:g}" for n in known)
+        raise PrunecastError(
+            f"no network was trained on {wanted:g} examples, and there are too few configurations for a law of the "
+            f"unpruned error; choose among {listed}"
+        )
+    return float(wanted)
+
+
+def sizes(fit: Fit, counter: Counter, num_examples: float, reach: str = "around") -> Sizes:
+    """Measured sizes with this number of examples, and unless `reach` is measured, sizes of the dense law."""
+    if reach not in REACHES:
+        raise PrunecastError(f"sizes can be {', '.join(REACHES)}, not {reach!r}")
+    measured = [c for c in fit.configurations if np.isclose(c.num_examples, num_examples)]
+    pairs = [(c.depth, c.width) for c in measured]
+    new = [] if fit.dense is None else _grid(fit, counter, reach)
+    pairs += [pair for pair in new if not any(np.allclose(pair, own) for own in pairs[: len(measured)])]
+    if not pairs:
+        raise PrunecastError(
+            f"no network was trained on {num_examples:g} examples; allow predicted sizes with --sizes around"
+        )
+    depth, width = np.array(pairs, dtype=float).T
+    counts = counter(depth, width)
+    unpruned = np.array([c.unpruned_error for c in measured])
+    if fit.dense is not None:
+        rest = fit.dense.predict(counts.dense_size[len(measured) :], np.array(num_examples))
+        unpruned = np.concatenate([unpruned, np.atleast_1d(rest)])
+    known = np.arange(len(depth)) < len(measured)
+    own_doubt = fit.spread.unpruned
+    return Sizes(
+        depth=depth,
+        width=width,
+        num_examples=np.full(len(depth), num_examples),
+        counts=counts,
+        unpruned=unpruned,
+        doubt=np.where(known, own_doubt, np.hypot(own_doubt, fit.dense.deviation if fit.dense else 0.0)),
+        measured=known,
+        outside=_outside(fit, depth, width, num_examples),
+    )
+
+
+def _outside(fit: Fit, depth: Floats, width: Floats, num_examples: float) -> NDArray[np.bool_]:
+    outside = np.zeros(len(depth), dtype=bool)
+    for name, values in (("depth", depth), ("width", width), ("num_examples", np.array(num_examples))):
+        known = [getattr(c, name) for c in fit.configurations]
+        outside |= (values < min(known) * (1 - 1e-9)) | (values > max(known) * (1 + 1e-9))
+    return outside
+
+
+def _grid(fit: Fit, counter: Counter, reach: str) -> list[tuple[float, float]]:
+    """Depths × widths of the family inside the reach; an axis the law does not know keeps its measured values."""
+    if reach == "measured":
+        return sorted({(c.depth, c.width) for c in fit.configurations})
+    return [
+        (depth, width) for depth in _depths(fit, counter, reach) for width in _widths(fit, counter, reach)
+    ]
+
+
+def _depths(fit: Fit, counter: Counter, reach: str) -> list[float]:
+    known = sorted({c.depth for c in fit.configurations})
+    if counter.family is None or "depth" not in fit.axes:
+        return known
+    factor = AROUND_DEPTH if reach == "around" else 1.0
+    low, high = known[0] / factor, known[-1] * factor
+    return [float(depth) for depth in FAMILIES[counter.family].depths if low <= depth <= high]
+
+
+def _widths(fit: Fit, counter: Counter, reach: str) -> list[float]:
+    known = sorted({c.width for c in fit.configurations})
+    if "width" not in fit.axes:
+        return known
+    factor = AROUND_WIDTH if reach == "around" else 1.0
+    low, high = known[0] / factor, known[-1] * factor
+    count = int(np.ceil(np.log2(high / low) * PER_OCTAVE)) + 1
+    spread = np.geomspace(low, high, count)
+    if counter.family is not None and low >= 1 / CHANNEL_STEP:
+        spread = np.round(spread * CHANNEL_STEP) / CHANNEL_STEP
+    return sorted({float(width) for width in spread if low * (1 - 1e-9) <= width <= high * (1 + 1e-9)})

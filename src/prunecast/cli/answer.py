@@ -1,0 +1,92 @@
+"""The commands that answer: choose, study, next."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prunecast.cli.law import read_table, table_options
+from prunecast.errors import PrunecastError
+
+if TYPE_CHECKING:
+    from prunecast.laws import Fit
+
+LAWS = click.Choice(["eq2", "dip"])
+
+
+def _law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
+    """The saved law, or one fitted to the table."""
+    from prunecast.laws import fit, load
+
+    if Path(source).suffix != ".json":
+        return fit(read_table(source, metric, chance, where), law=law or "eq2")
+    saved = load(source)
+    if where or (law and law != saved.law):
+        raise PrunecastError(
+            f"{source} is a fitted law ({saved.law}): give the table to fit another or to select rows"
+        )
+    return saved
+
+
+@click.command()
+@table_options
+@click.option("--target-error", type=float, help="The fewest parameters with at most this error.")
+@click.option("--max-parameters", type=float, help="A budget, in the measure that is minimised.")
+@click.option("--max-training", type=float, help="A budget, in trainings of the costliest measured network.")
+@click.option(
+    "--minimise",
+    type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
+    default="stored",
+    show_default=True,
+    help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
+)
+@click.option(
+    "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
+)
+@click.option("--num-examples", type=float, help="Training examples; by default the most measured.")
+@click.option(
+    "--sizes",
+    type=click.Choice(["measured", "within", "around"]),
+    default="around",
+    show_default=True,
+    help="Only measured sizes, also those between them, or also beyond them.",
+)
+@click.option("--law", type=LAWS, help="Which law to fit to a table.  [default: eq2]")
+@click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
+def choose(
+    table: str,
+    metric: str,
+    chance: float | None,
+    where: tuple[str, ...],
+    as_json: bool,
+    target_error: float | None,
+    max_parameters: float | None,
+    max_training: float | None,
+    minimise: str,
+    confidence: float,
+    num_examples: float | None,
+    sizes: str,
+    law: str | None,
+    frontier: bool,
+) -> None:
+    """Say which network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
+    from prunecast import choice
+    from prunecast.cli import show_answer
+    from prunecast.laws import dumps
+
+    fitted = _law_of(table, law, metric, chance, where)
+    if frontier:
+        line = choice.frontier(fitted, minimise=minimise, num_examples=num_examples, reach=sizes)
+        click.echo(dumps(vars(line)) if as_json else show_answer.frontier(line))
+        return
+    chosen = choice.choose(
+        fitted,
+        target_error=target_error,
+        max_parameters=max_parameters,
+        max_training=max_training,
+        minimise=minimise,
+        confidence=confidence,
+        num_examples=num_examples,
+        sizes=sizes,
+    )
+    click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))

@@ -1,0 +1,141 @@
+"""Choices as text for people; numbers come in, strings go out."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from prunecast.cli.show import bullets, grid, render
+
+if TYPE_CHECKING:
+    from prunecast.choice import Choice, Frontier, Matching, Network
+
+SHOWN_ERRORS = 12
+UNITS = {
+    "stored": "stored parameters",
+    "nonzero": "non-zero weights",
+    "multiply-adds": "multiply-adds",
+    "paper": "l·w²·d",
+}
+
+
+def choice(result: "Choice") -> str:
+    """The answer first, then its price, the runners-up and what to know."""
+    best = result.answer
+    return render(
+        [
+            Text(_advice(result)),
+            Text(_promise(result)),
+            "",
+            facts(_facts(best)),
+            *_compared(result.matching, UNITS[result.question.minimise]),
+            *_runners_up(result.runners_up),
+            *([""] if result.notes else []),
+            *bullets(result.notes),
+        ]
+    )
+
+
+def _advice(result: "Choice") -> str:
+    best = result.answer
+    words = f"Train depth {best.depth:g}, width {best.width:.4g}"
+    if best.level == 0:
+        return f"{words}, and do not prune it."
+    return f"{words}, and prune to density {best.density:.4g} ({best.level} levels)."
+
+
+def _promise(result: "Choice") -> str:
+    best, target = result.answer, result.question.target_error
+    how = "was measured at" if best.source == "measured" else "gets about"
+    words = f"It {how} error {best.error:.4f}; 95% of new trainings fall in {_interval(best)}"
+    if target is None:
+        return f"{words}."
+    if not result.met:
+        return f"{words}. The target of {target:g} is not met."
+    return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."
+
+
+def _interval(network: "Network") -> str:
+    return f"{network.interval[0]:.4f} to {network.interval[1]:.4f}"
+
+
+def _facts(best: "Network") -> list[list[str]]:
+    rows = [
+        ["non-zero weights", _count(best.nonzero_parameters)],
+        ["stored parameters, with biases and normalisation", _count(best.stored_parameters)],
+        ["l·w²·d", f"{best.paper_size:.4g}"],
+        ["unpruned error", f"{best.unpruned_error:.4f} {best.unpruned_source}"],
+        ["trainings, one a level and one before", f"{best.trainings}"],
+        ["training cost, in trainings of the costliest measured network", f"{best.training_cost:.3g}"],
+    ]
+    if best.multiply_adds is not None:
+        rows.insert(3, ["multiply-adds an image, zeros skipped", _count(best.multiply_adds)])
+    if best.network_epochs is not None:
+        rows.append(["network-epochs", f"{best.network_epochs:,.0f}"])
+    return rows
+
+
+def facts(rows: Iterable[Sequence[str]]) -> Table:
+    """Names and values in two columns, without a heading."""
+    table = Table.grid(padding=(0, 3))
+    table.add_column(justify="left")
+    table.add_column(justify="right")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    return table
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
+
+
+def _compared(matching: "Matching | None", unit: str) -> list[object]:
+    if matching is None:
+        return []
+    words = (
+        f"The smallest network that meets the target unpruned (depth {matching.depth:g}, width {matching.width:.4g}, "
+        f"error {matching.unpruned_error:.4f}) has {_count(matching.unpruned_size)} {unit}, and "
+        f"{_count(matching.pruned_size)} pruned as far as the target allows: {matching.times_smaller:.2f} times the "
+        "answer's."
+    )
+    return ["", Text(words)]
+
+
+def _runners_up(networks: "tuple[Network, ...]") -> list[object]:
+    if not networks:
+        return []
+    rows = [
+        [
+            f"{one.depth:g}",
+            f"{one.width:.4g}",
+            f"{one.density:.4g}",
+            f"{one.error:.4f}",
+            _interval(one),
+            "" if one.probability is None else f"{one.probability:.0%}",
+            _count(one.stored_parameters),
+            f"{one.training_cost:.3g}",
+            one.source + (", outside" if one.extrapolated else ""),
+        ]
+        for one in networks
+    ]
+    header = ["depth", "width", "density", "error", "95%", "meets", "stored", "training", "by"]
+    return ["", Text("Runners-up"), grid(header, rows, left=0)]
+
+
+def frontier(line: "Frontier") -> str:
+    """A dozen of the frontier's networks."""
+    step = max(1, len(line.error) // SHOWN_ERRORS)
+    rows = [
+        [
+            f"{line.error[i]:.4f}",
+            _count(line.size[i]),
+            f"{line.depth[i]:g}",
+            f"{line.width[i]:.4g}",
+            f"{line.density[i]:.4g}",
+            "predicted" if line.predicted[i] else "measured",
+        ]
+        for i in range(0, len(line.error), step)
+    ]
+    header = ["error", UNITS[line.minimise], "depth", "width", "density", "unpruned error"]
+    return render([Text("The smallest network for each error"), "", grid(header, rows, left=0)])

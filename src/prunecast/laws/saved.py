@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 
 from prunecast.errors import PrunecastError
+from prunecast.laws.catalogue import LAWS, POSITIVE
 from prunecast.laws.dense import DenseLaw
+from prunecast.laws.dip import DIP, DIP_EXAMPLES, NU
+from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
 from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.result import FORMAT_VERSION, Configuration, Fit, Origin, Spread
@@ -41,8 +44,8 @@ def from_json(body: dict[str, Any], place: str = "law") -> Fit:
             f"{place} has format version {body.get('version')}, and this prunecast reads {FORMAT_VERSION}; fit it again"
         )
     try:
-        return _fit(body)
-    except (KeyError, TypeError, ValueError) as error:
+        return _sound(_fit(body))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise PrunecastError(f"{place} is damaged ({error}); fit it again") from error
 
 
@@ -56,11 +59,11 @@ def _fit(body: dict[str, Any]) -> Fit:
         metric=body["metric"],
         axes=tuple(body["axes"]),
         reference_examples=float(body["reference_examples"]),
-        parameters=dict(body["parameters"]),
+        parameters={name: float(value) for name, value in body["parameters"].items()},
         intervals={name: (float(ends[0]), float(ends[1])) for name, ends in body["intervals"].items()},
         fixed=tuple(body["fixed"]),
-        deviation=Deviation(**body["deviation"]),
-        regions={name: Deviation(**one) for name, one in body["regions"].items()},
+        deviation=_deviation(body["deviation"]),
+        regions={name: _deviation(one) for name, one in body["regions"].items()},
         noise_floor=None if body["noise_floor"] is None else NoiseFloor(**body["noise_floor"]),
         held_out=dict(body["held_out"]),
         rows=body["rows"],
@@ -76,7 +79,32 @@ def _fit(body: dict[str, Any]) -> Fit:
 
 def _configuration(body: dict[str, Any]) -> Configuration:
     curve = tuple((float(d), float(e), float(r)) for d, e, r in body.get("curve", ()))
-    return Configuration(**{**body, "deviation": Deviation(**body["deviation"]), "curve": curve})
+    return Configuration(**{**body, "deviation": _deviation(body["deviation"]), "curve": curve})
+
+
+def _deviation(body: dict[str, Any]) -> Deviation:
+    """A region without rows has no μ and σ: NaN, which JSON writes as null."""
+    mean, std = (float("nan") if body[name] is None else float(body[name]) for name in ("mean", "std"))
+    return Deviation(mean=mean, std=std, rows=body["rows"])
+
+
+def _sound(fit: Fit) -> Fit:
+    """The fit itself; what no fit writes is refused before a prediction stumbles over it."""
+    exponents = {"depth": PHI, "width": PSI, "num_examples": NU}
+    needed = {
+        HIGH,
+        GAMMA,
+        SCALE,
+        *(exponents[axis] for axis in fit.axes),
+        *([DIP] if fit.law == "dip" else []),
+    }
+    missing = needed ^ (set(fit.parameters) - {DIP_EXAMPLES})
+    outside = [n for n, x in fit.parameters.items() if not np.isfinite(x) or (n in POSITIVE and x <= 0)]
+    if fit.law not in ("eq1", *LAWS):
+        raise ValueError(f"no law is called {fit.law!r}")
+    if missing or outside or not fit.configurations:
+        raise ValueError(f"unusable: {', '.join([*missing, *outside]) or 'configurations'}")
+    return fit
 
 
 def save(fit: Fit, path: Path) -> None:

@@ -31,7 +31,13 @@ def test_equals_the_papers_complex_form(d, unpruned, high, gamma, p):
     assert pruned(d, unpruned, high, gamma, p) == pytest.approx(theirs, rel=1e-12)
 
 
-@given(**CASES, depth=log_uniform(1, 200), width=log_uniform(1 / 64, 8), phi=st.floats(-2, 3), psi=st.floats(-2, 3))
+@given(
+    **CASES,
+    depth=log_uniform(1, 200),
+    width=log_uniform(1 / 64, 8),
+    phi=st.floats(-2, 3),
+    psi=st.floats(-2, 3),
+)
 def test_equal_invariants_give_equal_ratios(d, unpruned, high, gamma, p, depth, width, phi, psi):
     log_scale = formulas.log_invariant(0.0, np.log(depth), np.log(width), phi, psi)
     invariant = np.exp(formulas.log_invariant(np.log(d), np.log(depth), np.log(width), phi, psi))

@@ -70,9 +70,7 @@ def test_cut_below_the_plateau_predictions_still_hold_the_rows_cut_off(cut, ship
     points = measured(shipped).points
     off = points.error >= 0.6
     at = points.configuration[off]
-    prediction = cut.predict(
-        points.density[off], width=points.width[at], unpruned_error=points.unpruned[at]
-    )
+    prediction = cut.predict(points.density[off], width=points.width[at], unpruned_error=points.unpruned[at])
     inside = (prediction.lower <= points.error[off]) & (points.error[off] <= prediction.upper)
     assert off.sum() > 20
     assert inside.mean() > 0.9

@@ -1,0 +1,145 @@
+import json
+
+import numpy as np
+import pytest
+
+from prunecast.errors import PrunecastError
+from prunecast.laws import as_json, dumps, fit, from_json, load
+from prunecast.laws.planted import planted
+from prunecast.table import read
+
+
+@pytest.fixture(scope="module")
+def law(shipped):
+    return fit(shipped)
+
+
+@pytest.fixture(scope="module")
+def laws(shipped, shipped_all, law):
+    """Laws of every shape: partial, undetermined, held, with replicates and a dense law, Eq. 1, a loss."""
+    loss = planted(configurations=8).rename(columns={"error": "loss"}).assign(loss=lambda f: 7 * f["loss"])
+    return {
+        "partial": law,
+        "open": fit(read(shipped.frame[shipped.frame["error"] < 0.6])),
+        "held": fit(shipped, high_error="chance"),
+        "joint": fit(read(planted(configurations=20, replicates=2))),
+        "eq1": fit(shipped.select(width=0.5)),
+        "loss": fit(read(loss, metric="loss")),
+        "dip": fit(shipped_all, law="dip"),
+    }
+
+
+NAMES = ["partial", "open", "held", "joint", "eq1", "loss", "dip"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_loaded_law_predicts_the_same(laws, name, tmp_path):
+    law = laws[name]
+    law.save(tmp_path / "law.json")
+    again = load(tmp_path / "law.json")
+    assert dumps(as_json(again)) == (tmp_path / "law.json").read_text(encoding="utf-8").strip()
+    asked = {"density": np.array([1.0, 0.1, 0.01]), "depth": 20, "width": 0.5, "num_examples": 50_000}
+    ours, theirs = (one.predict(unpruned_error=0.12, **asked) for one in (law, again))
+    np.testing.assert_allclose(ours.error, theirs.error, rtol=1e-12)
+    np.testing.assert_allclose(ours.lower, theirs.lower, rtol=1e-5)
+    np.testing.assert_allclose(ours.upper, theirs.upper, rtol=1e-5)
+    assert again.notes == law.notes
+    assert again.configurations == law.configurations
+    assert again.undetermined == law.undetermined
+
+
+def test_the_file_names_itself(law, shipped, tmp_path):
+    law.save(tmp_path / "law.json")
+    text = (tmp_path / "law.json").read_text(encoding="utf-8")
+
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    body = json.loads(text, parse_constant=refuse)
+    assert body["format"] == "prunecast law"
+    assert body["version"] == 1
+    assert body["law"] == "eq2"
+    assert body["origin"]["digest"] == shipped.digest
+    assert body["origin"]["family"] == "cifar_resnet"
+    assert set(body["parameters"]) == set(body["intervals"]) == {"high_error", "gamma", "p", "psi"}
+    assert body["rows"] == 119
+    assert list(tmp_path.iterdir()) == [tmp_path / "law.json"]
+
+
+DAMAGES = {
+    "empty": (lambda text: "", "is not a saved law"),
+    "half": (lambda text: text[: len(text) // 2], "is not a saved law"),
+    "list": (lambda text: "[1, 2]", "is not a saved law; `prunecast fit TABLE -o law.json` writes one"),
+    "foreign": (lambda text: '{"a": 1}', "is not a saved law; `prunecast fit TABLE -o law.json` writes one"),
+    "newer": (
+        lambda text: text.replace('"version": 1', '"version": 99'),
+        "has format version 99, and this prunecast reads 1; fit it again",
+    ),
+    "no parameters": (lambda text: _without(text, "parameters"), "is damaged"),
+    "no spread": (lambda text: _without(text, "spread"), "is damaged"),
+    "odd draws": (lambda text: _with(text, "spread", {"draws": [[1]], "centre": []}), "is damaged"),
+    "words for numbers": (lambda text: _with(text, "parameters", {"gamma": "much"}), "is damaged"),
+    "parameters list": (lambda text: _with(text, "parameters", [1, 2]), "is damaged"),
+    "unknown law": (lambda text: _with(text, "law", "eq9"), "is damaged"),
+    "negative": (lambda text: text.replace('"gamma": 0.', '"gamma": -0.', 1), "is damaged"),
+    "missing axis": (lambda text: _with(text, "axes", []), "is damaged"),
+    "no configurations": (lambda text: _with(text, "configurations", []), "is damaged"),
+}
+
+
+def _without(text, key):
+    body = json.loads(text)
+    del body[key]
+    return json.dumps(body)
+
+
+def _with(text, key, value):
+    return json.dumps({**json.loads(text), key: value})
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_files_get_one_sentence(law, damage, tmp_path):
+    path = tmp_path / "law.json"
+    law.save(path)
+    change, words = DAMAGES[damage]
+    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
+    with pytest.raises(PrunecastError) as caught:
+        load(path)
+    assert words in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_or_written(law, tmp_path):
+    with pytest.raises(PrunecastError, match=r"absent\.json cannot be read: No such file"):
+        load(tmp_path / "absent.json")
+    with pytest.raises(PrunecastError, match="cannot be read: Is a directory"):
+        load(tmp_path)
+    with pytest.raises(PrunecastError, match="cannot be written: No such file or directory"):
+        law.save(tmp_path / "no" / "such" / "law.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00\x01")
+    with pytest.raises(PrunecastError, match="is not a saved law"):
+        load(tmp_path / "binary.json")
+
+
+def test_saving_replaces_and_leaves_nothing_behind(law, tmp_path):
+    path = tmp_path / "law.json"
+    path.write_text("old")
+    law.save(path)
+    law.save(str(path))
+    assert load(path).parameters == law.parameters
+    assert [p.name for p in tmp_path.iterdir()] == ["law.json"]
+
+
+def test_a_region_without_rows_stays_one(tmp_path):
+    frame = planted(configurations=6, seed=2)
+    law = fit(read(frame[(frame["level"] < 12)]))
+    law.save(tmp_path / "law.json")
+    for regions in (law.regions, load(tmp_path / "law.json").regions):
+        empty = [own for own in regions.values() if not own.rows]
+        assert empty
+        assert all(np.isnan(own.mean) and np.isnan(own.std) and np.isnan(own.rms) for own in empty)
+
+
+def test_from_json_needs_no_file(law):
+    assert from_json(json.loads(json.dumps(as_json(law)))).intervals == law.intervals

@@ -13,12 +13,11 @@ class MemorySource:
     host, so it can be part of a CUDA graph.
     """
 
-    streams = False
-
     def __init__(self, images: Tensor, labels: Tensor, *, mean: Tensor, std: Tensor) -> None:
         """Keep the images where they are; batches are made where labels, mean and std (in bytes) are."""
         self._images, self.labels = images, labels
         self._mean, self._scale = mean, 1 / std
+        self.streams = images.device != labels.device  # no graph can hold a copy from the host
         _, height, width, channels = images.shape
         self.image_shape = (channels, height, width)
 

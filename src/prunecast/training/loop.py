@@ -80,7 +80,7 @@ def learn(bench: Bench, images: Tensor, labels: Tensor) -> None:
     """Forward, backward, optimizer; the cursor moves on."""
     with autocast(bench.recipe.precision, images.device):
         logits = bench.model(images)
-    loss = functional.cross_entropy(logits.float(), labels)
+    loss = functional.cross_entropy(logits.to(bench.loss.dtype), labels)
     gradients = torch.autograd.grad(loss, bench.parameters, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
         rate = bench.rates.index_select(0, bench.cursor).squeeze()
@@ -118,12 +118,24 @@ def load_epoch(bench: Bench, epoch: int) -> None:
 
 
 def epoch_draws(bench: Bench, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:
+    """The order and augmentation of an epoch for a bench."""
+    shape = bench.source.image_shape
+    return draw_epoch(bench.recipe, bench.times, bench.replicate, bench.subsample, shape, epoch)
+
+
+def draw_epoch(
+    recipe: Recipe,
+    times: Timeline,
+    replicate: int,
+    subsample: NDArray[np.int64],
+    image_shape: tuple[int, int, int],
+    epoch: int,
+) -> tuple[NDArray[np.int64], Draws | None]:
     """The order and augmentation of an epoch: functions of replicate and epoch, drawn on the host."""
-    count = bench.times.epoch * bench.times.batch
-    order = rng(bench.replicate, "order", epoch).permutation(len(bench.subsample))[:count]
-    stream = rng(bench.replicate, "augmentation", epoch)
-    draws = draw(bench.recipe.augmentation, count, bench.source.image_shape, stream)
-    return bench.subsample[order], draws
+    count = times.epoch * times.batch
+    order = rng(replicate, "order", epoch).permutation(len(subsample))[:count]
+    draws = draw(recipe.augmentation, count, image_shape, rng(replicate, "augmentation", epoch))
+    return subsample[order], draws
 
 
 def prepare(

@@ -7,6 +7,7 @@ import pytest
 from tiny import chain, numbers, run, work
 
 from prunecast.pruning import chain_folder
+from prunecast.pruning.files import read_tensors
 
 CAP = 6
 KILLS = 20
@@ -28,6 +29,13 @@ def killed_after(delay, store, spec):
     return process.exitcode != 0
 
 
+def place(store, spec):
+    """How far a killed chain had come: finished levels, and the step of its checkpoint."""
+    folder = chain_folder(store, spec)
+    checkpoint = read_tensors(folder.checkpoint)[1]["step"] if folder.checkpoint.exists() else None
+    return len(folder.records()), checkpoint
+
+
 def files(store, spec):
     """The contents of every file that holds no times."""
     path = chain_folder(store, spec).path
@@ -36,29 +44,30 @@ def files(store, spec):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "optimizer", "steps"),
+    ("method", "optimizer", "steps", "wanted"),
     [
-        ("imp", "sgd", None),
-        ("imp-rate-rewinding", "adam", None),
-        ("imp-fine-tuning", "sgd", 60),
-        ("synflow", "sgd", 30),
+        ("imp", "sgd", None, KILLS),
+        ("imp-rate-rewinding", "adam", None, KILLS // 4),
+        ("imp-fine-tuning", "sgd", 60, KILLS // 4),
+        ("synflow", "sgd", 60, KILLS // 4),
     ],
 )
-def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(tmp_path, method, optimizer, steps):
-    spec = chain(
-        method=method, recipe={"optimizer": optimizer, "epochs": 8, **({"steps": steps} if steps else {})}
-    )
+def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(tmp_path, method, optimizer, steps, wanted):
+    length = {"steps": steps} if steps else {"epochs": 16}
+    spec = chain(method=method, recipe={"optimizer": optimizer, **length})
     began = time.perf_counter()
     unbroken = run(tmp_path / "unbroken", spec, cap=CAP)
-    longest = 2 * (time.perf_counter() - began) / KILLS
+    longest = 4 * (time.perf_counter() - began) / wanted
     moments = random.SystemRandom()
-    kills = chains = 0
-    while kills < (KILLS if method == "imp" else KILLS // 4):
-        store = tmp_path / f"killed-{chains}"
-        if killed_after(moments.uniform(0, longest), store, spec):
+    kills, stores, places = 0, [tmp_path / "killed-0"], set()
+    while kills < wanted or len(places) < wanted // 2:
+        if killed_after(moments.uniform(0, longest), stores[-1], spec):
             kills += 1
+            # A kill that found no progress since the last one tells less, so the next may come later.
+            longest *= 1.2 if place(stores[-1], spec) in places else 1
+            places.add(place(stores[-1], spec))
         else:
-            chains += 1
-    for store in tmp_path.glob("killed-*"):
+            stores.append(tmp_path / f"killed-{len(stores)}")
+    for store in stores:
         assert numbers(run(store, spec, cap=CAP)) == numbers(unbroken)
         assert files(store, spec) == files(tmp_path / "unbroken", spec)

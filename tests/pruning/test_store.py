@@ -107,6 +107,21 @@ def test_half_written_files_are_ignored_and_removed(tmp_path):
     assert not list(folder.glob(".*"))
 
 
+def test_files_of_finished_levels_are_removed_even_after_a_kill(tmp_path):
+    spec = chain(method="imp-fine-tuning")
+    running = run_chain(spec, tmp_path, digits, rules=StopRules(level_cap=2))
+    folder = chain_folder(tmp_path, spec)
+    next(running)
+    old = folder.start(1).read_bytes()
+    list(running)
+    folder.start(1).write_bytes(old)
+    write_tensors(folder.checkpoint, {}, {"level": 1})
+    assert len(run(tmp_path, spec, cap=2)) == 3
+    assert not folder.start(1).exists()
+    assert folder.start(3).exists()
+    assert not folder.checkpoint.exists()
+
+
 @pytest.mark.parametrize("name", ["records.json", "spec.json", "mask-002.safetensors", "rewind.safetensors"])
 def test_a_damaged_file_is_named(tmp_path, name):
     run(tmp_path, cap=1)

@@ -141,9 +141,10 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
         network = {name: tensor.clone() for name, tensor in chain.untrained.state_dict().items()}
         first, last = 0, times.total
     else:
-        rewound = retraining == "weight-rewinding"
-        path = chain.folder.rewind if rewound else chain.folder.start(level)
-        network = read_packed(path, chain.folder, full)
+        if retraining == "weight-rewinding":
+            network = rewound(chain, level, masks)
+        else:
+            network = read_packed(chain.folder.start(level), chain.folder, full)
         tuned = retraining == "fine-tuning"
         first = times.total if tuned else times.rewind
         last = first + times.total - times.rewind
@@ -166,7 +167,7 @@ def close_level(
         write_tensors(folder.weights(level.level), end.network, {"format": FORMAT, "level": level.level})
     record = record_of(chain, level, end, following)
     folder.write_records([*records, record])
-    tidy(chain, level.level, following)
+    folder.tidy(level.level + 1)
     return record
 
 
@@ -213,19 +214,17 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
     )
 
 
-def tidy(chain: Chain, level: int, following: Pruned | None) -> None:
-    """Remove what a finished level no longer needs, and store the rewound network at fewer positions."""
-    folder = chain.folder
-    folder.checkpoint.unlink(missing_ok=True)
-    folder.start(level).unlink(missing_ok=True)
-    if following is None or not folder.rewind.exists():
-        return
-    full = chain.full
-    stored = packed_level(folder.rewind)
-    kept = count_kept(folder.masks(stored) if stored else full)
-    if following.nonzero <= kept // 2:
-        network = read_packed(folder.rewind, folder, full)
-        write_packed(folder.rewind, network, folder.masks(level + 1), level + 1)
+def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
+    """Read the network of the rewind point, and store it at fewer positions once half of them are gone.
+
+    Only positions of a finished level's masks are dropped, so a kill before or after changes nothing.
+    """
+    path, full = chain.folder.rewind, chain.full
+    network = read_packed(path, chain.folder, full)
+    stored = packed_level(path)
+    if count_kept(masks) <= count_kept(chain.folder.masks(stored) if stored else full) // 2:
+        write_packed(path, network, masks, level)
+    return network
 
 
 @functools.cache

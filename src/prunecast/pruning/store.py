@@ -107,6 +107,18 @@ class ChainFolder:
         levels = [dataclasses.asdict(record) for record in records]
         write_json(self.path / "records.json", {"format": FORMAT, "levels": levels})
 
+    def stale(self, done: int) -> list[Path]:
+        """Files that only finished levels needed; a kill can leave them behind."""
+        starts = [path for path in self.path.glob("start-*.safetensors") if path < self.start(done)]
+        if self.checkpoint.exists() and read_tensors(self.checkpoint)[1]["level"] < done:
+            return [self.checkpoint, *starts]
+        return starts
+
+    def tidy(self, done: int) -> None:
+        """Remove what `done` finished levels no longer need; only the holder of the lock may."""
+        for path in self.stale(done):
+            path.unlink(missing_ok=True)
+
     def write_masks(self, level: int, masks: Mapping[str, Tensor]) -> None:
         """Store the masks of a level, eight weights to the byte."""
         packed = {name: torch.from_numpy(np.packbits(mask.numpy())) for name, mask in masks.items()}

@@ -1,0 +1,102 @@
+"""The smallest density that meets an error, against brute force."""
+
+import numpy as np
+import pytest
+
+from prunecast.choice import frontier, optimum
+from prunecast.choice.counts import counter
+from prunecast.choice.density import LEAST, inverse, log_error, smallest_density
+from prunecast.choice.optimum import _Problem
+from prunecast.choice.sizes import sizes
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+
+TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
+
+
+def _candidates(fit: Fit):
+    return sizes(fit, counter(fit), 50_000.0)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_smallest_density_is_the_first_on_a_fine_grid(shipped: Fit, target: float) -> None:
+    candidates = _candidates(shipped)
+    found = smallest_density(shipped, candidates, np.full(len(candidates), np.log(target)))
+    grid = np.geomspace(LEAST, 1.0, 4001)
+    for index in range(0, len(candidates), 7):
+        one = candidates[np.full(len(grid), index)]
+        met = log_error(shipped, one, grid) <= np.log(target)
+        if not met.any():
+            assert found[index] == np.inf or found[index] > 0.999
+        else:
+            first = grid[met.argmax()]
+            assert found[index] <= first * (1 + 1e-9)
+            assert found[index] >= first / (grid[1] / grid[0]) * (1 - 1e-9) or met.argmax() == 0
+
+
+@pytest.mark.parametrize("target", [0.2, 0.3, 0.5])
+def test_the_density_found_has_the_error_asked_for(deep: Fit, target: float) -> None:
+    candidates = _candidates(deep)
+    found = smallest_density(deep, candidates, np.full(len(candidates), np.log(target)))
+    reached = found <= 1
+    assert reached.any()
+    errors = np.exp(log_error(deep, candidates[reached], found[reached]))
+    np.testing.assert_allclose(errors, target, rtol=1e-9)
+
+
+def test_many_targets_at_once_agree_with_one_at_a_time(shipped: Fit) -> None:
+    candidates, targets = _candidates(shipped), np.log(TARGETS)
+    together = inverse(shipped, candidates, targets)
+    for row, target in zip(together, targets, strict=True):
+        alone = smallest_density(shipped, candidates, np.full(len(candidates), target))
+        both = np.isfinite(alone) & np.isfinite(row)
+        np.testing.assert_allclose(row[both], alone[both], rtol=2e-3)
+        assert (np.isfinite(alone) == np.isfinite(row)).mean() > 0.95
+
+
+@pytest.mark.parametrize("target", [0.12, 0.2, 0.35])
+def test_the_continuous_optimum_beats_a_fine_grid(deep: Fit, target: float) -> None:
+    best = optimum(deep, target, num_examples=50_000)
+    assert best is not None
+    problem = _Problem(deep, counter(deep), float(np.log(target)), 50_000.0)
+    low, high = problem.box()
+    axes = [np.linspace(low[i], high[i], 61) for i in (0, 1)]
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
+    brute = np.exp(problem.log_size(grid).min())
+    assert best.paper_size <= brute * (1 + 1e-9)
+    assert best.paper_size > 0.9 * brute
+    assert best.gradient < 1e-5
+    logs = np.log([[best.depth, best.width]])
+    assert np.exp(log_error(deep, problem.networks(logs), np.array([best.density])))[0] == pytest.approx(
+        target
+    )
+
+
+def test_the_optimum_of_an_impossible_error_is_none(deep: Fit) -> None:
+    assert optimum(deep, 0.001) is None
+
+
+def test_the_optimum_needs_a_dense_law() -> None:
+    from dataclasses import replace
+
+    from prunecast import fit, read
+
+    law = replace(fit(read("cifar10-resnet20-24ep")), dense=None)
+    with pytest.raises(PrunecastError, match="law of the unpruned error"):
+        optimum(law, 0.2)
+
+
+@pytest.mark.parametrize("minimise", ["stored", "nonzero", "multiply-adds", "paper"])
+def test_no_candidate_undercuts_the_frontier(deep: Fit, minimise: str) -> None:
+    from prunecast.choice.options import line
+
+    edge = frontier(deep, minimise=minimise, num_examples=50_000)
+    assert len(edge.error) > 150
+    assert (np.diff(edge.size) <= 0).all()
+    candidates = _candidates(deep)
+    offset, slope = line(minimise, candidates)
+    for error, size in list(zip(edge.error, edge.size, strict=True))[::20]:
+        density = smallest_density(deep, candidates, np.full(len(candidates), np.log(error)))
+        smallest = np.where(density <= 1, offset + slope * np.minimum(density, 1), np.inf).min()
+        step = (slope / candidates.counts.weights).max()
+        assert smallest * (1 - 2e-3) <= size <= smallest * (1 + 2e-3) + step

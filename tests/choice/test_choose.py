@@ -1,0 +1,230 @@
+"""Choices on the shipped table and on planted ones, against brute force over whole numbers of weights."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from prunecast import choose, fit, load, read
+from prunecast.architectures import architecture
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+from prunecast.laws.planted import planted
+
+SHIPPED = "cifar10-resnet20-24ep"
+
+
+def _brute(law: Fit, width: float, target: float) -> int:
+    """The fewest weights of a measured width whose predicted error meets the target, trying every number."""
+    weights = architecture("cifar_resnet", depth=20, width=width, num_classes=10).weights
+    kept = np.arange(1, weights + 1)
+    unpruned = next(
+        c.unpruned_error for c in law.configurations if (c.width, c.num_examples) == (width, 50_000)
+    )
+    asked = {"width": width, "num_examples": 50_000, "unpruned_error": unpruned}
+    error = law.predict(kept / weights, **asked).error
+    return int(kept[error <= target].min())
+
+
+@pytest.mark.parametrize("target", [0.3, 0.45, 0.6])
+def test_a_choice_among_measured_sizes_is_the_best_of_all_whole_numbers(shipped: Fit, target: float) -> None:
+    chosen = choose(shipped, target_error=target, sizes="measured")
+    sizes = {}
+    for width in (1 / 16, 1 / 8):
+        member = architecture("cifar_resnet", depth=20, width=width, num_classes=10)
+        if member.weights and shipped.predict(1.0, width=width, num_examples=50_000).error <= target:
+            sizes[width] = _brute(shipped, width, target) + member.parameters - member.weights
+    by_law = [n for n in (chosen.answer, *chosen.runners_up) if n.source == "law"]
+    for network in by_law:
+        if network.width in sizes:
+            assert network.stored_parameters == sizes[network.width]
+    assert chosen.answer.stored_parameters <= min(sizes.values(), default=np.inf)
+
+
+def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
+    best = choose(shipped, target_error=0.2).answer
+    member = architecture("cifar_resnet", depth=20, width=best.width, num_classes=10)
+    assert best.nonzero_parameters == round(best.density * member.weights)
+    assert best.density * member.weights == pytest.approx(best.nonzero_parameters, abs=1e-6)
+    assert best.stored_parameters - best.nonzero_parameters == member.parameters - member.weights
+    assert best.multiply_adds == pytest.approx(best.density * member.multiply_adds)
+    assert best.paper_size == pytest.approx(20 * best.width**2 * best.density)
+    assert best.trainings == best.level + 1 == int(np.ceil(np.log(best.density) / np.log(0.8))) + 1
+
+
+def test_the_answer_agrees_with_predict(shipped: Fit) -> None:
+    best = choose(shipped, target_error=0.25, sizes="measured").answer
+    if best.source == "law":
+        told = shipped.predict(best.density, width=best.width, num_examples=best.num_examples)
+        assert best.error == pytest.approx(float(told.error))
+        assert best.interval == pytest.approx((float(told.lower), float(told.upper)))
+
+
+def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
+    chosen = choose(eq2, target_error=0.30, num_examples=6250)
+    best = chosen.answer
+    assert chosen.met
+    assert (best.depth, best.width, best.level, best.source) == (20, 1, 18, "measured")
+    assert (best.error, best.nonzero_parameters) == (0.2932, 4880)
+    assert any("impossible" in note and "measured" in note for note in chosen.notes)
+
+
+def test_the_dip_law_promises_what_was_measured(dip: Fit) -> None:
+    chosen = choose(dip, target_error=0.30, num_examples=6250)
+    assert chosen.met
+    assert not any("impossible" in note for note in chosen.notes)
+
+
+def test_an_impossible_target_gets_the_least_error_and_the_reason(shipped: Fit) -> None:
+    chosen = choose(shipped, target_error=0.01)
+    assert not chosen.met
+    assert chosen.answer.error == min(n.error for n in (chosen.answer, *chosen.runners_up))
+    assert chosen.answer.probability is not None
+    assert chosen.answer.probability < 0.01
+    assert "No network of these sizes gets to 0.01" in chosen.notes[0]
+    assert ("unpruned error" in chosen.notes[0]) == (shipped.law == "eq2")
+
+
+@pytest.mark.parametrize("confidence", [0.2, 0.5, 0.8, 0.95])
+def test_the_target_is_met_with_the_confidence_asked_for(shipped: Fit, confidence: float) -> None:
+    chosen = choose(shipped, target_error=0.25, confidence=confidence)
+    assert chosen.met
+    assert chosen.answer.probability >= confidence - 1e-3
+    if chosen.answer.source == "law":
+        assert chosen.answer.probability <= confidence + 0.02
+
+
+def test_more_confidence_never_costs_less(shipped: Fit) -> None:
+    sizes = [
+        choose(shipped, target_error=0.25, confidence=c).answer.stored_parameters for c in (0.5, 0.7, 0.9)
+    ]
+    assert sizes == sorted(sizes)
+
+
+@pytest.mark.parametrize("budget", [500, 5_000, 50_000])
+@pytest.mark.parametrize("minimise", ["stored", "nonzero"])
+def test_the_least_error_within_a_budget_inverts_the_fewest_parameters(
+    deep: Fit, budget: int, minimise: str
+) -> None:
+    chosen = choose(deep, max_parameters=budget, minimise=minimise, num_examples=50_000)
+    size = getattr(chosen.answer, f"{minimise}_parameters")
+    assert 0.9 * budget < size <= budget
+    if chosen.answer.source == "law":
+        back = choose(
+            deep, target_error=chosen.answer.error * (1 + 1e-6), minimise=minimise, num_examples=50_000
+        )
+        assert getattr(back.answer, f"{minimise}_parameters") <= size
+
+
+@pytest.mark.parametrize("budget", [0.05, 1.0, 4.0])
+def test_training_budgets_are_kept(shipped: Fit, budget: float) -> None:
+    for asked in ({"target_error": 0.4}, {}):
+        chosen = choose(shipped, max_training=budget, **asked)
+        assert chosen.answer.training_cost <= budget * (1 + 1e-9)
+    free = choose(shipped, target_error=0.4)
+    assert (
+        free.answer.stored_parameters
+        <= choose(shipped, target_error=0.4, max_training=budget).answer.stored_parameters
+    )
+
+
+def test_predicted_sizes_widen_the_interval(shipped: Fit) -> None:
+    chosen = choose(shipped, target_error=0.2)
+    predicted = [n for n in (chosen.answer, *chosen.runners_up) if n.unpruned_source == "predicted"]
+    narrowed = choose(replace(shipped, dense=replace(shipped.dense, deviation=0.0)), target_error=0.2)
+    assert predicted
+    wide, narrow = (np.log(c.answer.interval[1] / c.answer.interval[0]) for c in (chosen, narrowed))
+    assert wide > narrow
+    assert any("Nobody trained this size" in note for note in chosen.notes)
+
+
+def test_an_answer_outside_the_measured_range_says_so(shipped: Fit) -> None:
+    chosen = choose(shipped, target_error=0.01)
+    assert chosen.answer.extrapolated
+    assert any("outside what was measured: width 2 (measured: 0.0625 to 1)" in note for note in chosen.notes)
+    assert not choose(shipped, target_error=0.01, sizes="within").answer.width > 1
+
+
+def test_it_is_smaller_than_pruning_the_network_that_matches(deep: Fit) -> None:
+    """The paper's point: start larger than the network whose unpruned error is the target."""
+    chosen = choose(deep, target_error=0.2, num_examples=50_000)
+    assert chosen.matching is not None
+    assert chosen.matching.unpruned_error <= 0.2
+    assert chosen.matching.times_smaller > 1.2
+    assert chosen.answer.unpruned_error < chosen.matching.unpruned_error
+
+
+def test_the_planted_optimum_is_found() -> None:
+    """With the law known, the answer is that of the planted formulas themselves."""
+    from prunecast.laws.planted import WEIGHTS, law_error
+
+    table = read(planted(configurations=100, noise=0.001, depths=(20,), num_examples=(50_000, 25_000)))
+    chosen = choose(fit(table), target_error=0.2, minimise="paper", num_examples=50_000)
+    import pandas as pd
+
+    width, density = (g.ravel() for g in np.meshgrid(np.geomspace(0.03, 8, 400), np.geomspace(1e-3, 1, 800)))
+    frame = pd.DataFrame({"depth": 20, "width": width, "num_examples": 50_000, "density": density})
+    frame["weights"] = WEIGHTS * 20 * width**2
+    good = law_error(frame) <= 0.2
+    assert chosen.answer.paper_size == pytest.approx((20 * width**2 * density)[good].min(), rel=0.03)
+
+
+def test_a_family_that_is_not_built_in_is_counted_as_the_table_counts() -> None:
+    frame = planted(configurations=40, num_examples=(50_000,)).assign(family="mine")
+    chosen = choose(read(frame), target_error=0.2)
+    assert "the family 'mine' is not built in" in " ".join(chosen.notes)
+    assert chosen.answer.multiply_adds is None
+    assert chosen.answer.depth in set(frame["depth"])
+    plain = choose(read(frame.drop(columns=["weights", "nonzero"])), target_error=0.2)
+    assert "in proportion to l·w²·d" in " ".join(plain.notes)
+    assert plain.answer.nonzero_parameters == pytest.approx(plain.answer.paper_size)
+
+
+def test_few_configurations_leave_only_measured_sizes() -> None:
+    chosen = choose(read(SHIPPED, where={"num_examples": 50_000, "width": 1}), target_error=0.2)
+    assert chosen.answer.width == 1
+    assert any("only measured sizes" in note for note in chosen.notes)
+
+
+def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
+    best = choose(deep, target_error=0.2).answer
+    assert best.network_epochs == 160 * best.trainings
+    assert choose(eq2, target_error=0.2).answer.network_epochs is None
+
+
+def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:
+    shipped.save(tmp_path / "law.json")
+    for asked in ({"target_error": 0.3, "num_examples": 6250}, {"target_error": 0.2}):
+        saved, own = choose(tmp_path / "law.json", **asked), choose(load(tmp_path / "law.json"), **asked)
+        assert saved == own
+        assert saved.answer.width == choose(shipped, **asked).answer.width
+        assert {"depth", "width", "density", "error", "interval", "probability", "nonzero_parameters"} <= set(
+            json.loads(json.dumps(saved.as_json()))
+        )
+
+
+MISTAKES = [
+    ({}, "needs a target error, or a budget"),
+    ({"target_error": -1.0}, "target_error must be a positive number, not -1"),
+    ({"target_error": 1.5}, "below 1, not 1.5"),
+    ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),
+    ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
+    ({"target_error": 0.2, "sizes": "all"}, "sizes can be measured, within, around, not 'all'"),
+    ({"target_error": 0.2, "num_examples": -5.0}, "must be positive, not -5"),
+    ({"max_parameters": 3.0}, "allow more parameters or training"),
+    ({"max_training": 1e-9}, "allow more parameters or training"),
+]
+
+
+@pytest.mark.parametrize(("asked", "message"), MISTAKES)
+def test_mistakes_are_one_sentence(eq2: Fit, asked: dict, message: str) -> None:
+    with pytest.raises(PrunecastError, match=message) as caught:
+        choose(eq2, **asked)
+    assert "\n" not in str(caught.value)
+
+
+def test_multiply_adds_of_an_unknown_family_are_refused() -> None:
+    table = read(planted(configurations=40).assign(family="mine"))
+    with pytest.raises(PrunecastError, match="known for built-in families only"):
+        choose(table, target_error=0.2, minimise="multiply-adds")

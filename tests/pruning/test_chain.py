@@ -7,8 +7,8 @@ from tiny import CHAIN, chain, digits, numbers, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
 from prunecast.pruning.chain import bench_of, take_up
-from prunecast.pruning.level import choose_examples
 from prunecast.pruning.masks import count_kept, kept_at
+from prunecast.pruning.opened import choose_examples
 from prunecast.pruning.packed import read_packed
 from prunecast.training import copy_state, stepper, train
 

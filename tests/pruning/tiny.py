@@ -4,7 +4,7 @@ import dataclasses
 
 from prunecast import data, spec
 from prunecast.pruning import StopRules, run_chain
-from prunecast.pruning.level import without_times
+from prunecast.pruning.record import without_times
 
 RECIPE = spec.recipe("digits").changed(
     {"epochs": 4, "rewind": 1.5, "batch_size": 25, "checkpoint_steps": 1, "augmentation": "flip-shift"}

@@ -1,7 +1,8 @@
 """Iterative pruning: scores, masks, connectivity, the chain and its store."""
 
 from prunecast.pruning.chain import run_chain
-from prunecast.pruning.level import Chain, Level, Trained, close_level, open_chain, open_level
+from prunecast.pruning.level import Level, Trained, close_level, open_level
+from prunecast.pruning.opened import Chain, open_chain
 from prunecast.pruning.record import Record, StopRules, why_ended, within
 from prunecast.pruning.store import ChainFolder, chain_folder, chain_folders
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from prunecast.data import Dataset, Source
 from prunecast.pruning.files import read_tensors, write_tensors
-from prunecast.pruning.level import Chain, Level, Trained, close_level, open_chain, open_level
+from prunecast.pruning.level import Level, Trained, close_level, open_level
+from prunecast.pruning.opened import Chain, open_chain
 from prunecast.pruning.packed import write_packed
 from prunecast.pruning.record import Record, StopRules, why_ended, within
 from prunecast.pruning.store import FORMAT, chain_folder

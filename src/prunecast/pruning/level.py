@@ -3,54 +3,21 @@
 The training in between is not here: the lone loop and a packed fleet both take a Level and hand back its end.
 """
 
-import dataclasses
-import functools
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
-from prunecast import __version__, families
-from prunecast.data import Dataset, subsample
-from prunecast.errors import PrunecastError
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.files import write_tensors
-from prunecast.pruning.masks import Masks, count_kept, count_total, full_masks, kept_at
+from prunecast.pruning.masks import Masks, count_kept, count_total, kept_at
+from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.packed import packed_level, read_packed, write_packed
 from prunecast.pruning.record import Pruned, Record, finite
 from prunecast.pruning.scores import next_masks
-from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, environment
+from prunecast.pruning.store import FORMAT
 from prunecast.pruning.synflow import synflow_masks
-from prunecast.spec import ChainSpec
-from prunecast.spec.streams import rng, seed
-from prunecast.training import Score, Timeline, timeline
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chain:
-    """A chain with its data and its untrained network at hand."""
-
-    spec: ChainSpec
-    folder: ChainFolder
-    dataset: Dataset
-    untrained: nn.Module
-    """The network as initialised, on the CPU; nobody trains it."""
-    prunable: tuple[str, ...]
-    examples: NDArray[np.int64]
-    """The subsample."""
-    validation: NDArray[np.int64]
-    """The held-out examples, none as a rule."""
-    times: Timeline
-
-    @property
-    def full(self) -> Masks:
-        """The masks of level 0."""
-        return full_masks({name: self.untrained.get_parameter(name) for name in self.prunable})
+from prunecast.training import Score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,52 +48,6 @@ class Trained:
     validation: Score | None
     seconds: float
     device: str
-
-
-def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
-    """Build a chain's network and choose its examples; its spec is written once and compared afterwards."""
-    generator = torch.Generator().manual_seed(seed(spec.replicate, "initialisation"))
-    shape = dataset.train.image_shape
-    untrained = families.build(
-        spec.family,
-        depth=spec.depth,
-        width=spec.width,
-        num_classes=dataset.num_classes,
-        generator=generator,
-        image_shape=shape,
-    )
-    folder = chain_folder(store, spec)
-    about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
-    folder.write_spec(spec, about)
-    if folder.spec()[1]["data"] != dataset.digest:
-        raise PrunecastError(
-            f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
-            "give the data another name in the plan, or use another --store."
-        )
-    examples, validation = choose_examples(spec, len(dataset.train))
-    return Chain(
-        spec=spec,
-        folder=folder,
-        dataset=dataset,
-        untrained=untrained,
-        prunable=families.prunable(untrained),
-        examples=examples,
-        validation=validation,
-        times=timeline(spec.recipe, spec.num_examples),
-    )
-
-
-def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The subsample and the held-out examples, apart from one another and without regard to class."""
-    held = spec.recipe.validation_examples
-    if spec.num_examples + held > total:
-        raise PrunecastError(
-            f"num_examples {spec.num_examples} and validation_examples {held} are more than the {total} "
-            f"examples of {spec.dataset!r}; ask for fewer."
-        )
-    order = rng(spec.replicate, "validation").permutation(total) if held else np.arange(total)
-    chosen = subsample(total - held, spec.num_examples, rng(spec.replicate, "subsample"))
-    return np.sort(order[held:])[chosen], np.sort(order[:held])
 
 
 def open_level(chain: Chain, records: Sequence[Record]) -> Level:
@@ -225,18 +146,3 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
     if count_kept(masks) <= count_kept(chain.folder.masks(stored) if stored else full) // 2:
         write_packed(path, network, masks, level)
     return network
-
-
-@functools.cache
-def code_version() -> str:
-    """The package's version and a digest of its source, so that a change without a new number is seen too."""
-    package = Path(__file__).parent.parent
-    parts = ("spec", "architectures", "families", "data", "training", "pruning")
-    sources = sorted(path for part in parts for path in (package / part).glob("*.py"))
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
-    return f"{__version__}+{digest[:12]}"
-
-
-def without_times(record: Record) -> Record:
-    """The record with its time, its device and its code left out: what must not depend on interruptions."""
-    return dataclasses.replace(record, seconds=0.0, device="", code="")

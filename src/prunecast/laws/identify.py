@@ -44,11 +44,14 @@ def plateau_reached(points: Points, chance: float | None) -> bool:
 
 
 def _flattens(points: Points, index: int) -> bool:
-    """Whether the last levels of a curve rise less than half as steeply as its steepest ones."""
+    """Whether the last levels of a curve, means over replicates, rise less than half as steeply as its steepest."""
     rows = points.configuration == index
-    order = np.argsort(-points.density[rows])
-    steps = -np.log(points.density[rows][order])
-    heights = points.log_error[rows][order]
+    _, level = np.unique(points.level[rows], return_inverse=True)
+    density, heights = (
+        np.bincount(level, values[rows]) / np.bincount(level) for values in (points.density, points.log_error)
+    )
+    order = np.argsort(-density)
+    steps, heights = -np.log(density[order]), heights[order]
     if len(heights) <= 2 * WINDOW or heights[-1] - heights.min() < np.log(2):
         return False
     slopes = (heights[WINDOW:] - heights[:-WINDOW]) / (steps[WINDOW:] - steps[:-WINDOW])

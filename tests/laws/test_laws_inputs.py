@@ -1,0 +1,139 @@
+"""Tables of every shape through `fit`: losses, missing columns, one curve, too little, very much."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from prunecast.errors import PrunecastError
+from prunecast.laws import fit
+from prunecast.laws.planted import TRUTH, planted
+from prunecast.table import read
+
+CURVE = ["density", "error"]
+
+
+def test_losses_above_one_give_the_same_law_scaled():
+    """Eq. 2 is homogeneous in errors: a table of ten times the errors has ten times ε↑ and all else equal."""
+    frame = planted(configurations=12, seed=1)
+    errors = fit(read(frame))
+    loss = frame.drop(columns="error").assign(loss=10 * frame["error"])
+    losses = fit(read(loss, metric="loss"))
+    assert losses.metric == "loss"
+    assert losses.parameters["high_error"] > 1
+    expected = {**errors.parameters, "high_error": 10 * errors.parameters["high_error"]}
+    assert losses.parameters == pytest.approx(expected, rel=1e-5)
+    assert losses.deviation.std == pytest.approx(errors.deviation.std, rel=1e-5)
+    prediction = losses.predict([0.5, 0.001], depth=20, width=1, num_examples=50_000, unpruned_error=1.5)
+    assert (prediction.upper > prediction.error).all()
+    assert prediction.error[1] > 1.5
+
+
+def test_every_replicate_or_their_mean():
+    table = read(planted(configurations=6, replicates=3, seed=1))
+    mean, each = fit(table), fit(table, replicates="each")
+    assert each.rows == 3 * mean.rows == len(table)
+    assert each.parameters == pytest.approx(mean.parameters, rel=0.05)
+    assert each.options["replicates"] == "each"
+
+
+def test_a_table_of_density_and_error_alone():
+    frame = planted(configurations=1, depths=(20,), widths=(0.25,), num_examples=(50_000,), seed=1)
+    whole, bare = fit(read(frame)), fit(read(frame[CURVE]))
+    assert (bare.law, bare.axes) == ("eq1", ())
+    assert bare.parameters == pytest.approx(whole.parameters)
+    assert bare.predict(0.1).error == pytest.approx(whole.predict(0.1).error)
+
+
+def test_a_table_without_width_leaves_psi_out():
+    frame = planted(configurations=5, widths=(1.0,), num_examples=(50_000,), seed=1)
+    result = fit(read(frame.drop(columns=["width", "num_examples"])))
+    assert list(result.parameters) == ["high_error", "gamma", "p", "phi"]
+    assert result.parameters["phi"] == pytest.approx(TRUTH["phi"], rel=0.05)
+
+
+def test_stated_unpruned_errors_serve_as_measured_ones():
+    frame = planted(configurations=6, seed=1)
+    level_0 = frame[frame["level"] == 0].set_index(["depth", "width", "num_examples"])["error"]
+    stated = frame.join(level_0.rename("unpruned_error"), on=["depth", "width", "num_examples"])
+    without = fit(read(stated[stated["level"] > 0]))
+    assert without.rows == fit(read(frame)).rows - 6
+    assert without.parameters == pytest.approx(fit(read(frame)).parameters, rel=0.02)
+
+
+FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "message"),
+    [
+        (
+            FEW,
+            {},
+            "DataFrame: 3 usable rows cannot determine 3 parameters; measure more levels or configurations",
+        ),
+        (
+            pd.DataFrame({"width": [1, 2, 3, 4, 5], "density": 1.0, "error": [0.5, 0.4, 0.3, 0.2, 0.1]}),
+            {},
+            "DataFrame: every row has density 1; a law of pruning needs pruned networks",
+        ),
+        (
+            FEW.assign(dataset="cifar10", error=[0.9, 0.91, 0.95]),
+            {},
+            "DataFrame: no row does better than chance (error 0.9), so there is nothing to fit; "
+            "train longer or larger networks",
+        ),
+        (FEW, {"residual": "square"}, "no residual is called 'square'; there are relative and log"),
+        (FEW, {"huber": 0.0}, "the Huber threshold must be positive, not 0"),
+        (FEW, {"huber": float("nan")}, "the Huber threshold must be positive, not nan"),
+        (FEW, {"high_error": "often"}, "ε↑ can be free, chance or a number, not 'often'"),
+        (FEW, {"high_error": 0.05}, "ε↑ must lie between 0.2 and 1 for this table, not 0.05"),
+        (FEW, {"high_error": 2.0}, "ε↑ must lie between 0.2 and 1 for this table, not 2"),
+        (FEW, {"law": "eq3"}, "no law is called 'eq3'; there are eq2, dip"),
+    ],
+)
+def test_refusals(frame, options, message):
+    with pytest.raises(PrunecastError) as caught:
+        fit(read(frame), **options)
+    assert str(caught.value) == message
+
+
+def test_two_rows_suffice_where_high_error_is_held():
+    """Two free parameters need three rows."""
+    result = fit(read(FEW), high_error=0.9)
+    assert result.fixed == ("high_error",)
+    assert result.deviation.std < 0.05
+
+
+@pytest.mark.parametrize("error", [0.3, 1.0])
+def test_a_flat_curve_is_fitted_without_a_warning(error):
+    flat = pd.DataFrame({"density": 0.8 ** np.arange(12), "error": error})
+    result = fit(read(flat))
+    assert result.deviation.rms < 1e-6
+    assert "gamma" in result.undetermined
+
+
+def test_a_level_that_lacks_its_unpruned_row_only_in_one_replicate():
+    frame = planted(configurations=4, replicates=2, seed=1)
+    frame = frame[~((frame["replicate"] == 2) & (frame["level"] == 0))]
+    result = fit(read(frame))
+    assert {c.replicates for c in result.configurations} == {1.0}
+
+
+@pytest.mark.slow
+def test_a_million_rows():
+    rng = np.random.default_rng(0)
+    frame = planted(replicates=240, seed=88)
+    assert len(frame) > 1_000_000
+    result = fit(read(frame.sample(frac=1, random_state=rng)))
+    assert result.rows == 4301
+    for name, truth in TRUTH.items():
+        assert result.parameters[name] == pytest.approx(truth, rel=0.02)
+    assert result.noise_floor.replicate == pytest.approx(0.034, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_million_points():
+    """Every row counts on its own, so that the solver itself sees a million."""
+    result = fit(read(planted(replicates=240, seed=88)), replicates="each")
+    assert result.rows > 1_000_000
+    assert result.parameters == pytest.approx(dict(TRUTH), rel=0.02)

@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+
+from prunecast.errors import PrunecastError
+from prunecast.laws import fit
+from prunecast.laws.measured import measured
+from prunecast.laws.planted import TRUTH, law_error, planted, unpruned_error
+from prunecast.table import read
+
+
+@pytest.fixture(scope="module")
+def joint():
+    return fit(read(planted(configurations=60, seed=1)))
+
+
+@pytest.fixture(scope="module")
+def partial(shipped):
+    return fit(shipped)
+
+
+def test_predictions_are_the_fitted_values(shipped, partial):
+    """δ of the predictions at the table's rows is the δ the fit reports."""
+    points = measured(shipped).points
+    at = points.configuration
+    found = partial.predict(points.density, width=points.width[at])
+    delta = found.error / points.error - 1
+    assert delta.mean() == pytest.approx(partial.deviation.mean, rel=1e-9)
+    assert delta.std() == pytest.approx(partial.deviation.std, rel=1e-9)
+    assert (found.unpruned_source == "measured").all()
+    assert not found.extrapolated.any()
+    names, counts = np.unique(found.region, return_counts=True)
+    assert dict(zip(names, counts, strict=True)) == {n: own.rows for n, own in partial.regions.items()}
+
+
+def test_intervals_hold_new_runs_of_new_configurations(joint):
+    new = planted(configurations=60, depths=(32,), widths=(0.2, 0.4, 0.7, 1.5, 3.0), seed=2)
+    unpruned = new["error"].where(new["level"] == 0).ffill()
+    new, unpruned = new[new["level"] > 0], unpruned[new["level"] > 0].to_numpy()
+    asked = {name: new[name].to_numpy() for name in ("depth", "width", "num_examples")}
+    found = joint.predict(new["density"].to_numpy(), unpruned_error=unpruned, **asked)
+    inside = (found.lower <= new["error"]) & (new["error"] <= found.upper)
+    assert inside.mean() == pytest.approx(0.95, abs=0.04)
+
+
+def test_an_unpruned_error_that_was_not_measured_comes_from_the_dense_law(joint):
+    truth = planted(configurations=1, depths=(32,), widths=(0.75,), num_examples=(40_000,), noise=0.0)
+    found = joint.predict(truth["density"].to_numpy(), depth=32, width=0.75, num_examples=40_000)
+    assert set(found.unpruned_source) == {"predicted"}
+    assert found.unpruned_error[0] == pytest.approx(truth["error"].iloc[0], rel=0.1)
+    given = joint.predict(
+        truth["density"].to_numpy(), depth=32, width=0.75, unpruned_error=found.unpruned_error[0]
+    )
+    assert set(given.unpruned_source) == {"given"}
+    np.testing.assert_allclose(given.error, found.error)
+    assert (found.upper / found.lower >= given.upper / given.lower).all()
+
+
+def test_equal_invariants_are_predicted_alike(joint):
+    depth, width, density = 50, 0.5, 0.02
+    m = depth ** joint.parameters["phi"] * width ** joint.parameters["psi"] * density
+    other = m / (20 ** joint.parameters["phi"] * 1.0)
+    pair = joint.predict([density, other], depth=[depth, 20], width=[width, 1.0], unpruned_error=0.1)
+    assert pair.error[0] == pytest.approx(pair.error[1], rel=1e-9)
+
+
+def test_arguments_broadcast(joint):
+    found = joint.predict(
+        np.array([[1.0], [0.1], [0.01]]), depth=20, width=np.array([0.5, 1.0]), unpruned_error=0.1
+    )
+    assert found.error.shape == found.lower.shape == found.region.shape == (3, 2)
+    assert (np.diff(found.error, axis=0) > 0).all()
+    assert len(found.frame()) == 6
+    assert (found.lower < found.error).all()
+    assert (found.error < found.upper).all()
+    assert (found.upper <= 1).all()
+
+
+def test_extrapolation_is_marked(partial):
+    found = partial.predict([0.5, 1e-6, 0.5], width=[0.5, 0.5, 4.0], unpruned_error=0.1)
+    assert found.extrapolated.tolist() == [False, True, True]
+
+
+def test_predictions_recover_the_planted_law(joint):
+    new = planted(configurations=40, seed=3, noise=0.0)
+    new = new[new["level"] > 0]
+    asked = {name: new[name].to_numpy() for name in ("depth", "width", "num_examples")}
+    found = joint.predict(new["density"].to_numpy(), unpruned_error=unpruned_error(new), **asked)
+    np.testing.assert_allclose(found.error, law_error(new, TRUTH), rtol=0.03)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"density": 0.0}, r"density must lie in \(0, 1\], not 0"),
+        ({"density": 1.5}, r"density must lie in \(0, 1\], not 1.5"),
+        ({"density": float("nan")}, r"density must lie in \(0, 1\], not nan"),
+        ({"density": 0.5, "depth": -1}, "depth must lie in the positive numbers, not -1"),
+        ({"density": 0.5, "width": 0}, "width must lie in the positive numbers, not 0"),
+        ({"density": 0.5, "unpruned_error": 1.2}, r"unpruned_error must lie in \(0, 1\], not 1.2"),
+        ({"density": 0.5, "unpruned_error": 0}, r"unpruned_error must lie in \(0, 1\], not 0"),
+        ({"density": 0.5, "unpruned_error": float("nan")}, "unpruned_error must lie in"),
+    ],
+)
+def test_what_cannot_be_is_refused(joint, asked, message):
+    with pytest.raises(PrunecastError, match=message):
+        joint.predict(**{"depth": 20, "width": 1, "num_examples": 50_000, **asked})
+
+
+def test_what_varies_must_be_said(joint, partial):
+    with pytest.raises(PrunecastError, match=r"depth varies in this law's data .*: say which with --depth"):
+        joint.predict(0.5, width=1, unpruned_error=0.1)
+    with pytest.raises(PrunecastError, match=r"width varies in this law's data .*0\.0625, 0\.125"):
+        partial.predict(0.5)
+    with pytest.raises(PrunecastError, match="was not measured, and there are too few configurations"):
+        partial_of_three().predict(0.5, width=3.0)
+
+
+def partial_of_three():
+    frame = planted(configurations=3, depths=(20,), widths=(0.25, 0.5, 1.0), num_examples=(50_000,))
+    return fit(read(frame))
+
+
+def test_an_unpruned_error_above_the_high_plateau_is_answered_or_refused(joint):
+    """ε_np above ε↑ is outside the law's sense, yet must not give nonsense: NaN or an error below both."""
+    found = joint.predict([1.0, 0.01], depth=20, width=1, unpruned_error=0.95)
+    assert np.isfinite(found.error).all()
+    assert ((found.error <= 0.96) & (found.error >= joint.parameters["high_error"] * 0.99)).all()
+
+
+def test_intervals_are_asked_by_name(joint):
+    assert joint.interval("gamma") == joint.intervals["gamma"]
+    with pytest.raises(
+        PrunecastError, match="eq2 has no parameter 'beta'; it has high_error, gamma, p, phi, psi"
+    ):
+        joint.interval("beta")

@@ -10,7 +10,7 @@ from prunecast.data import Source
 from prunecast.spec.recipe import Precision
 from prunecast.training.precision import autocast
 
-BATCH = 1000
+MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,12 @@ class Score:
     """The mean cross-entropy."""
 
 
+def batch_size(source: Source) -> int:
+    """Examples evaluated at once: a thousand small images, fewer large ones, so that memory suffices."""
+    _, height, width = source.image_shape
+    return max(1, min(MOST_EXAMPLES, MOST_PIXELS // (height * width)))
+
+
 @torch.no_grad()
 def evaluate(model: nn.Module, source: Source, indices: Tensor, precision: Precision) -> Score:
     """Evaluate on the examples of these indices; the counts stay on the device until the end."""
@@ -31,7 +37,7 @@ def evaluate(model: nn.Module, source: Source, indices: Tensor, precision: Preci
     loss = torch.zeros((), dtype=torch.float64, device=device)
     was_training = model.training
     model.eval()
-    for chosen in torch.split(indices.to(device), BATCH):
+    for chosen in torch.split(indices.to(device), batch_size(source)):
         with autocast(precision, device):
             logits = model(source.batch(chosen, None)).float()
         labels = source.labels[chosen]

@@ -14,7 +14,7 @@ from prunecast.data import Draws, Source, draw
 from prunecast.data.stream import batches
 from prunecast.spec import Recipe
 from prunecast.spec.streams import rng, seed
-from prunecast.training.optimizer import Slots, optimizer_step, zero_slots
+from prunecast.training.optimizer import Slots, laid_out_like, optimizer_step, zero_slots
 from prunecast.training.precision import autocast
 from prunecast.training.schedule import Timeline, learning_rate, stretches, timeline
 
@@ -84,7 +84,8 @@ def learn(bench: Bench, images: Tensor, labels: Tensor) -> None:
     gradients = torch.autograd.grad(loss, bench.parameters, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
         rate = bench.rates.index_select(0, bench.cursor).squeeze()
-        optimizer_step(bench.recipe, bench.parameters, list(gradients), bench.slots, bench.masks, rate)
+        aligned = laid_out_like(gradients, bench.parameters)
+        optimizer_step(bench.recipe, bench.parameters, aligned, bench.slots, bench.masks, rate)
         bench.loss.add_(loss)
         bench.cursor.add_(1)
 
@@ -110,7 +111,8 @@ def load_epoch(bench: Bench, epoch: int) -> None:
     bench.order.copy_(torch.from_numpy(order))
     first = epoch * bench.times.epoch
     steps = range(first, first + bench.times.epoch)
-    bench.rates.copy_(torch.tensor([learning_rate(bench.recipe, bench.times, step) for step in steps]))
+    rates = [learning_rate(bench.recipe, bench.times, step) for step in steps]
+    bench.rates.copy_(torch.tensor(rates, dtype=bench.rates.dtype))
     if bench.draws is not None and draws is not None:
         for field in dataclasses.fields(draws):
             if (values := getattr(draws, field.name)) is not None:

@@ -156,8 +156,8 @@ def test_settings_are_given_back():
             torch.get_num_threads(),
             torch.are_deterministic_algorithms_enabled(),
             torch.backends.cudnn.benchmark,
-            torch.backends.cuda.matmul.fp32_precision,
-            torch.backends.cudnn.conv.fp32_precision,
+            torch.backends.cuda.matmul.allow_tf32,
+            torch.backends.cudnn.allow_tf32,
             torch.random.get_rng_state().sum().item(),
         )
 
@@ -165,6 +165,7 @@ def test_settings_are_given_back():
     with settings("fp32", CPU, 2):
         assert torch.get_num_threads() == 2
         assert torch.are_deterministic_algorithms_enabled()
+        assert not torch.backends.cudnn.allow_tf32
         torch.rand(3)
     assert now() == before
 

@@ -44,6 +44,14 @@ def optimizer_step(
         adam_step(recipe, parameters, gradients, slots, masks, rate)
 
 
+def laid_out_like(gradients: Sequence[Tensor], parameters: Tensors) -> Tensors:
+    """Gradients in the memory layout of their parameters, so that one kernel serves all and not one each."""
+    return [
+        gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
+        for gradient, parameter in zip(gradients, parameters, strict=True)
+    ]
+
+
 def mask_gradients(gradients: Tensors, masks: Masks) -> None:
     """Multiply gradients by their masks in place: g ← m · g."""
     pairs = [(gradient, mask) for gradient, mask in zip(gradients, masks, strict=True) if mask is not None]

@@ -22,14 +22,14 @@ def settings(precision: Precision, device: torch.device, threads: int) -> Iterat
     """
     # The other switch of torch for the same thing imports its whole compiler, which takes seconds.
     old_threads, old_deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    old_benchmark = torch.backends.cudnn.benchmark
-    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn.conv  # type: ignore[attr-defined]
-    old_formats = matmul.fp32_precision, convolution.fp32_precision
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    old_benchmark = cudnn.benchmark
+    old_tf32 = matmul.allow_tf32, cudnn.allow_tf32
     on_cpu = device.type == "cpu"
     try:
         torch.set_deterministic_debug_mode("error" if on_cpu else old_deterministic)
-        torch.backends.cudnn.benchmark = not on_cpu
-        matmul.fp32_precision = convolution.fp32_precision = "ieee" if precision == "fp32" else "tf32"
+        cudnn.benchmark = not on_cpu
+        matmul.allow_tf32 = cudnn.allow_tf32 = precision != "fp32"
         if on_cpu:
             torch.set_num_threads(threads)
         with torch.random.fork_rng(devices=[] if on_cpu else [device]):
@@ -37,5 +37,5 @@ def settings(precision: Precision, device: torch.device, threads: int) -> Iterat
     finally:
         torch.set_num_threads(old_threads)
         torch.set_deterministic_debug_mode(old_deterministic)
-        torch.backends.cudnn.benchmark = old_benchmark
-        matmul.fp32_precision, convolution.fp32_precision = old_formats
+        cudnn.benchmark = old_benchmark
+        matmul.allow_tf32, cudnn.allow_tf32 = old_tf32

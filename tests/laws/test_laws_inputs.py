@@ -129,11 +129,3 @@ def test_a_million_rows():
     for name, truth in TRUTH.items():
         assert result.parameters[name] == pytest.approx(truth, rel=0.02)
     assert result.noise_floor.replicate == pytest.approx(0.034, rel=0.01)
-
-
-@pytest.mark.slow
-def test_a_million_points():
-    """Every row counts on its own, so that the solver itself sees a million."""
-    result = fit(read(planted(replicates=240, seed=88)), replicates="each")
-    assert result.rows > 1_000_000
-    assert result.parameters == pytest.approx(dict(TRUTH), rel=0.02)

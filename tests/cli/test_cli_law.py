@@ -1,0 +1,239 @@
+"""The commands of the law, run as a shell script would."""
+
+import json
+
+import pytest
+
+from prunecast.laws import load
+
+AT_50000 = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
+
+
+def test_fit_prints_the_law(prunecast):
+    done = prunecast("fit", *AT_50000)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(
+        "Eq. 2 fitted to cifar10-resnet20-24ep (cifar_resnet, cifar10, imp, sgd-24ep)"
+    )
+    assert "119 rows of 5 configurations" in done.stdout
+
+
+def test_fit_prints_json_for_programs(prunecast):
+    done = prunecast("fit", *AT_50000, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    body = json.loads(done.stdout)
+    assert body["law"] == "eq2"
+    assert body["parameters"]["high_error"] == pytest.approx(0.843, abs=5e-4)
+    assert body["intervals"]["gamma"][0] < body["parameters"]["gamma"] < body["intervals"]["gamma"][1]
+    assert body["deviation"]["mean"] == pytest.approx(0.0207, abs=5e-5)
+    assert body["deviation"]["std"] == pytest.approx(0.0424, abs=5e-5)
+    assert body["noise_floor"] is None
+    assert body["rows"] == 119
+    assert {"kind", "text", "parameter", "more_levels"} == set(body["notes"][0])
+    assert body["undetermined"] == []
+    assert body["table_notes"]
+
+
+def test_options_reach_the_fit(prunecast):
+    done = prunecast(
+        "fit",
+        *AT_50000,
+        "--json",
+        "--high-error",
+        "chance",
+        "--residual",
+        "log",
+        "--huber",
+        "0.1",
+        "--each-replicate",
+    )
+    body = json.loads(done.stdout)
+    assert body["parameters"]["high_error"] == pytest.approx(0.9)
+    assert body["fixed"] == ["high_error"]
+    assert body["options"] == {
+        "replicates": "each",
+        "residual": "log",
+        "huber": "0.1",
+        "high_error": "chance",
+    }
+
+
+def test_each_configuration_alone(prunecast):
+    text = prunecast("fit", *AT_50000, "--each-configuration")
+    assert (text.returncode, text.stderr) == (0, "")
+    assert len(text.stdout.strip().splitlines()) == 4 + 5
+    body = json.loads(prunecast("fit", *AT_50000, "--each-configuration", "--json").stdout)
+    assert body["law"] == "eq1"
+    assert [one["width"] for one in body["configurations"]] == [0.0625, 0.125, 0.25, 0.5, 1]
+
+
+def test_a_saved_law_is_the_printed_one(prunecast, law_file):
+    printed = json.loads(prunecast("fit", *AT_50000, "--json").stdout)
+    assert load(law_file).parameters == printed["parameters"]
+    said = prunecast("fit", *AT_50000, "-o", law_file)
+    assert said.stdout.endswith(f"The law is saved in {law_file}.\n")
+
+
+def test_several_values_make_a_table(prunecast, law_file):
+    done = prunecast("predict", law_file, "--density", "0.5, 0.1,1/64", "--width", "1/4,1")
+    assert (done.returncode, done.stderr) == (0, "")
+    header, _, *rows = done.stdout.rstrip().splitlines()
+    assert header.split()[:3] == ["density", "depth", "width"]
+    assert [row.split()[0] for row in rows] == ["0.5", "0.5", "0.1", "0.1", "0.01562", "0.01562"]
+    assert [row.split()[2] for row in rows] == ["0.25", "1"] * 3
+
+
+def test_predictions_as_json(prunecast, law_file):
+    done = prunecast("predict", law_file, "--density", "0.1,0.01", "--width", "0.5", "--json")
+    body = json.loads(done.stdout)
+    assert body["law"] == "eq2"
+    first, second = body["predictions"]
+    assert first["lower"] < first["error"] < first["upper"]
+    assert (first["unpruned_source"], first["extrapolated"]) == ("measured", False)
+    assert first["error"] == pytest.approx(load(law_file).predict(0.1, width=0.5).error.item())
+    assert second["error"] > first["error"]
+    given = prunecast("predict", law_file, "--density", 0.1, "--width", 3, "--unpruned-error", 0.05, "--json")
+    (only,) = json.loads(given.stdout)["predictions"]
+    assert (only["unpruned_error"], only["unpruned_source"], only["extrapolated"]) == (0.05, "given", True)
+
+
+def test_compare_in_two_tracks(prunecast):
+    done = prunecast("compare", *AT_50000)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "given the unpruned error" in done.stdout
+    assert "not given the unpruned error" in done.stdout
+    body = json.loads(prunecast("compare", *AT_50000, "--json").stdout)
+    assert {"eq2", "lower", "rosenfeld-density", "broken", "frantar", "power"} <= {
+        s["name"] for s in body["scores"]
+    }
+    eq2 = next(s for s in body["scores"] if s["name"] == "eq2")
+    assert eq2["in_sample"]["mean"] == pytest.approx(0.0207, abs=5e-5)
+
+
+def test_losses(prunecast, tmp_path):
+    table = tmp_path / "losses.csv"
+    rows = [f"{0.8**k:.6f},{2.5 * (1 + 0.002 / 0.8 ** (2 * k)) ** 0.3:.5f}" for k in range(25)]
+    table.write_text("density,perplexity\n" + "\n".join(rows) + "\n")
+    done = prunecast("fit", table, "--metric", "loss", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    body = json.loads(done.stdout)
+    assert (body["law"], body["metric"]) == ("eq1", "loss")
+    assert body["deviation"]["std"] < 0.01
+
+
+CSV = "density,error\n"
+GOOD = CSV + "".join(f"{0.8**k:.6f},{0.1 * (1 + 0.01 / 0.8 ** (2 * k)) ** 0.3:.5f}\n" for k in range(20))
+# A message that ends in ... is held up to there.
+MISTAKES = {
+    "absent": (
+        "fit nowhere.csv",
+        "nowhere.csv: no such file, nor a table that ships with prunecast (cifar10-resnet20-24ep)",
+    ),
+    "empty": ("fit empty.csv", "empty.csv is empty; a table needs a header and at least one row"),
+    "header only": ("fit header.csv", "header.csv has a header but no rows; a table needs at least one row"),
+    "bad density": (
+        "fit bad.csv",
+        "bad.csv, line 3, column density: -0.5 where density must be a number in (0, 1]",
+    ),
+    "few": (
+        "fit few.csv",
+        "few.csv: 3 usable rows cannot determine 3 parameters; measure more levels or configurations",
+    ),
+    "where": (
+        "fit good.csv --where width",
+        "--where width: write it as COLUMN=VALUE, for example num_examples=50000",
+    ),
+    "chance unknown": (
+        "fit good.csv --high-error chance",
+        "good.csv: the chance error of dataset '' is not known; give a number",
+    ),
+    "high error too low": ("fit good.csv --high-error 0.01", "ε↑ must lie between..."),
+    "huber": ("fit good.csv --huber -1", "the Huber threshold must be positive, not -1"),
+    "unwritable": (
+        "fit good.csv -o no/such/law.json",
+        "no/such/law.json cannot be written: No such file or directory",
+    ),
+    "compare too few": (
+        "compare good.csv",
+        "good.csv: 1 configurations are too few to leave any out; compare needs three",
+    ),
+    "no law": (
+        "predict nowhere.json --density 0.1",
+        "nowhere.json cannot be read: No such file or directory",
+    ),
+    "not a law": (
+        "predict good.csv --density 0.1",
+        "good.csv is not a saved law (...",
+    ),
+    "density of two": ("predict LAW --width 1 --density 2", "density must lie in (0, 1], not 2"),
+    "width unsaid": (
+        "predict LAW --density 0.1",
+        "width varies in this law's data (0.0625, 0.125, 0.25, 0.5, 1): say which with --width or width=",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_sentence_and_exit_code_2(prunecast, law_file, tmp_path, mistake):
+    files = {
+        "empty.csv": "",
+        "header.csv": CSV,
+        "bad.csv": CSV + "1,0.1\n-0.5,0.2\n",
+        "few.csv": CSV + "1,0.1\n0.5,0.12\n0.1,0.4\n",
+        "good.csv": GOOD,
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    command, message = MISTAKES[mistake]
+    done = prunecast(*command.replace("LAW", str(law_file)).split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    expected = f"prunecast: {message}\n"
+    if message.endswith("..."):
+        assert done.stderr.startswith(expected.removesuffix("...\n"))
+    else:
+        assert done.stderr == expected
+
+
+USAGE = {
+    "no command": ("", "Usage: prunecast"),
+    "unknown command": ("guess", "No such command 'guess'"),
+    "unknown option": ("fit good.csv --fast", "No such option"),
+    "no table": ("fit", "Missing argument 'TABLE'"),
+    "no density": ("predict law.json", "Missing option '--density'"),
+    "no number": (
+        "predict law.json --density much",
+        "'much' is not a list of numbers such as 0.5,0.25 or 1/16",
+    ),
+    "by zero": ("predict law.json --density 1/0", "'1/0' is not a list of numbers"),
+    "unknown law": ("fit good.csv --law eq7", "'eq7' is not one of"),
+    "unknown metric": ("fit good.csv --metric bleu", "'bleu' is not one of"),
+    "high error": ("fit good.csv --high-error some", "'some' is neither free, chance nor a number"),
+}
+
+
+@pytest.mark.parametrize("usage", USAGE)
+def test_misspelt_commands_exit_with_2_and_say_what_is_right(prunecast, usage):
+    arguments, words = USAGE[usage]
+    done = prunecast(*arguments.split())
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["compare"]])
+def test_help(prunecast, command):
+    done = prunecast(*command, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: prunecast")
+    assert prunecast(*command, "-h").stdout == done.stdout
+
+
+def test_version(prunecast):
+    from prunecast import __version__
+
+    assert prunecast("--version").stdout == f"prunecast, version {__version__}\n"

@@ -183,9 +183,14 @@ def test_the_store_says_what_made_it(tmp_path):
     assert names == ["lock", *masks, "records.json", "rewind.safetensors", "spec.json"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_store_is_refused_with_its_name(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(PrunecastError, match="Cannot create"):
-        run(tmp_path / "store")
-    tmp_path.chmod(0o700)
+def test_a_store_that_cannot_be_made_is_refused_with_its_name(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(PrunecastError, match=r"Cannot create .*file: File exists; choose another --store"):
+        run(tmp_path / "file" / "store")
+
+
+def test_more_examples_than_there_are_is_a_mistake(tmp_path):
+    with pytest.raises(
+        PrunecastError, match="num_examples 601 and validation_examples 0 are more than the 600"
+    ):
+        run(tmp_path, chain(num_examples=601))

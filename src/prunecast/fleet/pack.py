@@ -1,5 +1,6 @@
 """Many networks of one family and depth as one dense network with block-diagonal weights."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -40,7 +41,7 @@ class Pack:
 
     def load(self, slot: int, state: Tensors, masks: Tensors | None = None) -> None:
         """Put a member's state dict in a slot; weights that its masks (by name) prune become zero."""
-        tensors = self._state()
+        tensors = self.tensors()
         counters = {name: value.clone() for name, value in state.items() if name.endswith(COUNTER)}
         self._refuse_strangers(set(state) - set(counters), set(tensors))
         self.guests[slot] = counters
@@ -58,7 +59,7 @@ class Pack:
         counters = self.guests[slot]
         if counters is None:
             raise PrunecastError(f"Slot {slot} of the pack is empty.")
-        state = self.read(self._state(), slot) | {name: count + batches for name, count in counters.items()}
+        state = self.read(self.tensors(), slot) | {name: count + batches for name, count in counters.items()}
         self.clear(slot)
         return state
 
@@ -66,7 +67,7 @@ class Pack:
         """Empty a slot: zeros, and a running variance of one, as in a pack that was never filled."""
         self.guests[slot] = None
         with torch.no_grad():
-            for name, tensor in (*self._state().items(), *self.masks.items()):
+            for name, tensor in (*self.tensors().items(), *self.masks.items()):
                 tensor[self.blocks[name].members[slot]] = _resting_value(name)
 
     def write(self, tensors: Tensors, slot: int, values: Tensors) -> None:
@@ -84,6 +85,23 @@ class Pack:
             for name, tensor in tensors.items()
         }
 
+    def twin(self) -> "Pack":
+        """An empty pack of the same shape with tensors of its own."""
+        module = copy.deepcopy(self.module)
+        masks = {name: torch.zeros_like(mask) for name, mask in self.masks.items()}
+        empty = Pack(
+            module=module, masks=masks, blocks=self.blocks, inputs=self.inputs, guests=[None] * self.slots
+        )
+        empty.wipe()
+        return empty
+
+    def wipe(self) -> None:
+        """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
+        self.guests[:] = [None] * self.slots
+        with torch.no_grad():
+            for name, tensor in (*self.module.state_dict().items(), *self.masks.items()):
+                tensor.fill_(_resting_value(name))
+
     def parameters(self) -> dict[str, torch.Tensor]:
         """The packed parameters by name, in the order of the masks."""
         return dict(self.module.named_parameters())
@@ -94,7 +112,8 @@ class Pack:
         packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
         return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
 
-    def _state(self) -> dict[str, torch.Tensor]:
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The packed parameters and statistics by name."""
         return {name: tensor for name, tensor in self.module.state_dict().items() if name in self.blocks}
 
     def _refuse_strangers(self, given: set[str], known: set[str]) -> None:

@@ -1,0 +1,143 @@
+"""The chains of a fleet: which may train together, and what their level starts and ends with."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from prunecast.data import Dataset, Draws
+from prunecast.fleet.bench import compact
+from prunecast.pruning import Chain, Level, Record, StopRules
+from prunecast.spec import ChainSpec, Recipe
+from prunecast.training.loop import draw_epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A chain to be run to its end."""
+
+    spec: ChainSpec
+    rules: StopRules
+    dataset: Callable[[], Dataset]
+    """Gives the data, on the device to train on; called only if there is something to train."""
+    keep_weights: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """A chain with a level to train."""
+
+    number: int
+    """The job's place in the list."""
+    job: Job
+    chain: Chain
+    records: tuple[Record, ...]
+    level: Level
+
+    @property
+    def width(self) -> float:
+        """The network's width."""
+        return self.chain.spec.width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What networks must share to lie in packs of the same shapes."""
+
+    family: str
+    depth: int
+    dataset: Dataset
+    recipe: Recipe
+    """With only what a single step depends on."""
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """What levels must share to be trained in one pack."""
+
+    kind: Kind
+    recipe: Recipe
+    num_examples: int
+    first: int
+    last: int
+
+
+def kind_of(chain: Chain) -> Kind:
+    """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
+    spec = chain.spec
+    step = {"epochs": 1, "learning_rate": 1.0, "drops": (), "warmup": 0.0, "rewind": 0.0, "drop_factor": 1.0}
+    others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
+    recipe = dataclasses.replace(spec.recipe, **step, **others)
+    return Kind(
+        family=spec.family,
+        depth=spec.depth,
+        dataset=chain.dataset,
+        recipe=recipe,
+        batch=chain.times.batch,
+    )
+
+
+def group_of(member: Member) -> Group:
+    """The member's group at its present level."""
+    level, spec = member.level, member.chain.spec
+    recipe = dataclasses.replace(spec.recipe, name="", checkpoint_steps=1)
+    kind = kind_of(member.chain)
+    return Group(kind=kind, recipe=recipe, num_examples=spec.num_examples, first=level.first, last=level.last)
+
+
+def levels_left(member: Member) -> int:
+    """The most levels that a chain may still train."""
+    return max(1, member.job.rules.level_cap - member.level.level + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochData:
+    """What the members of a pack read in one epoch, on the host: (slots, positions, ...)."""
+
+    order: Tensor
+    draws: Draws | None
+
+
+def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
+    """Every member's order and augmentation; empty slots look at example 0 again and again.
+
+    Chains of one replicate draw the same numbers, so these are drawn once.
+    """
+    drawn: dict[int, tuple[NDArray[np.int64], Draws | None]] = {}
+    for chain in chains:
+        if chain is not None and chain.spec.replicate not in drawn:
+            spec, shape = chain.spec, chain.dataset.train.image_shape
+            drawn[spec.replicate] = draw_epoch(
+                spec.recipe, chain.times, spec.replicate, chain.examples, shape, epoch
+            )
+    of_slots = [None if chain is None else drawn[chain.spec.replicate] for chain in chains]
+    order, draws = next(own for own in of_slots if own is not None)
+    orders = np.zeros((len(chains), len(order)), dtype=np.int32)
+    for row, own in zip(orders, of_slots, strict=True):
+        if own is not None:
+            row[:] = own[0]
+    return EpochData(
+        order=torch.from_numpy(orders), draws=None if draws is None else _stacked(of_slots, draws)
+    )
+
+
+def _stacked(of_slots: Sequence[tuple[NDArray[np.int64], Draws | None] | None], like: Draws) -> Draws:
+    def field(name: str) -> Tensor | None:
+        first = getattr(like, name)
+        if first is None:
+            return None
+        whole = torch.zeros((len(of_slots), *first.shape), dtype=compact(first))
+        for row, own in zip(whole, of_slots, strict=True):
+            if own is not None:
+                row.copy_(getattr(own[1], name))
+        return whole
+
+    flip = field("flip")
+    assert flip is not None
+    return Draws(flip=flip, shift=field("shift"), crop=field("crop"))

@@ -1,0 +1,150 @@
+"""A pack on its own stream, its steps compiled and captured where the device can do that."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from prunecast.fleet.bench import EAGER, PackBench, Programs, forward, gather, step, update
+
+LOG = logging.getLogger(__name__)
+HOST = threading.RLock()
+"""Held by whoever calls modules, traces or compiles in a thread: torch.fx patches modules for all of them."""
+WARM_UPS = 3
+STEPS_A_GRAPH = 8
+WAITING = 32
+"""Steps between two marks in a stream; the host is never more than two marks ahead of the device."""
+
+
+@dataclass(kw_only=True)
+class Runner:
+    """A bench that can be advanced by any number of steps without waiting for the device."""
+
+    bench: PackBench
+    module: nn.Module
+    programs: Programs
+    stream: torch.cuda.Stream | None
+    graphs: dict[int, torch.cuda.CUDAGraph]
+    """By number of steps; empty where nothing was captured."""
+
+    def advance(self, steps: int) -> None:
+        """Do so many steps from the cursor on."""
+        for size in sorted(self.graphs, reverse=True):
+            many, steps = divmod(steps, size)
+            for _ in range(many):
+                self.graphs[size].replay()
+        for _ in range(steps):
+            with HOST:
+                step(self.bench, self.module, self.programs)
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Make everything of this thread go to the runner's stream."""
+        with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+            yield
+
+    def mark(self) -> torch.cuda.Event | None:
+        """A point in the stream that the host can wait for without turning in circles."""
+        if self.stream is None:
+            return None
+        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
+        event.record(self.stream)
+        return event
+
+
+def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runner:
+    """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back."""
+    device = bench.cursor.device
+    if device.type != "cuda":
+        return Runner(bench=bench, module=module, programs=programs, stream=None, graphs={})
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream(device))
+    runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
+    with HOST, runner.current():
+        _warm_up(runner)
+        _capture(runner)
+        reset(bench)
+        stream.synchronize()
+    return runner
+
+
+def _warm_up(runner: Runner) -> None:
+    """Let libraries choose and compilers compile outside a graph; fall back to what is written."""
+    while True:
+        try:
+            for _ in range(WARM_UPS):
+                reset(runner.bench)
+                step(runner.bench, runner.module, runner.programs)
+            torch.cuda.synchronize(runner.bench.cursor.device)
+            return
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as failure:
+            if runner.programs is EAGER:
+                raise
+            LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
+            runner.programs = EAGER
+
+
+def _capture(runner: Runner) -> None:
+    bench = runner.bench
+    pool = None
+    try:
+        for size in sorted({1, min(STEPS_A_GRAPH, len(bench.rates))}):
+            reset(bench)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=pool, stream=runner.stream, capture_error_mode="thread_local"):
+                for _ in range(size):
+                    step(bench, runner.module, runner.programs)
+            pool = graph.pool()
+            runner.graphs[size] = graph
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as failure:
+        LOG.warning("The step cannot be captured, so every kernel is launched: %s", _first_line(failure))
+        runner.graphs.clear()
+
+
+@torch.no_grad()
+def reset(bench: PackBench) -> None:
+    """Nothing learnt, nothing remembered: the optimizer's memory, cursor and sums at zero; copies renewed."""
+    slots = [tensor for tensors in bench.slots.values() for tensor in tensors]
+    for tensor in (*slots, bench.cursor, bench.losses, bench.healthy):
+        tensor.zero_()
+    renew(bench)
+
+
+@torch.no_grad()
+def renew(bench: PackBench) -> None:
+    """Make the copies that the forward pass reads equal to the parameters."""
+    for low, high in zip(bench.trained, bench.parameters, strict=True):
+        if low is not high:
+            low.copy_(high)
+
+
+def compiled_programs() -> Programs:
+    """The parts of a step, each compiled on its first call, once per shape of pack."""
+    import torch._dynamo
+
+    config = torch._dynamo.config
+    for limit in ("recompile_limit", "accumulated_recompile_limit"):
+        if getattr(config, limit, 1000) < 1000:
+            setattr(config, limit, 1000)
+    return Programs(
+        gather=torch.compile(gather, dynamic=False),
+        forward=torch.compile(forward, dynamic=False),
+        update=torch.compile(update, dynamic=False),
+    )
+
+
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Values on the way to the device, from memory that the device can read while the host goes on."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
+
+
+def _first_line(failure: Exception) -> str:
+    return f"{type(failure).__name__}: {failure}".partition("\n")[0]

@@ -1,0 +1,270 @@
+"""Where packs are built and kept: shapes, prototypes, runners to be used again, and the budget of widths."""
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from prunecast import families
+from prunecast.fleet.bench import EAGER, PackBench, Programs, bench_of
+from prunecast.fleet.members import Kind, Member, levels_left
+from prunecast.fleet.pack import Pack, pack
+from prunecast.fleet.runner import HOST, Runner, compiled_programs, make_runner
+from prunecast.fleet.shapes import Shape, fitting, shape_of
+from prunecast.pruning import Chain
+from prunecast.spec import ChainSpec
+from prunecast.training import timeline
+
+LOG = logging.getLogger(__name__)
+CANDIDATES = (4.0, 8.0, 16.0, 32.0)
+"""Budgets that are tried out on a GPU, in widths added up."""
+WITHIN = 1.05
+"""The smallest budget is taken that is so near to the best one in time per network."""
+WASTE = 3.0
+"""How many times as wide as its members a pack may be before another shape is made; compiled ones never are."""
+COMPILE_FROM = 30_000
+"""Steps from which compiling a shape, which takes under a minute, pays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a fleet uses its device."""
+
+    workers: int = 4
+    """Packs in training at the same time, each on its own stream."""
+    budget: float | None = None
+    """Widths added up in one pack; None measures it on a GPU."""
+    compile: bool | None = None
+    """Whether to compile the steps; None does so where it pays."""
+    smallest_group: int | None = 16
+    """Channels a group of a convolution has at least; None leaves convolutions dense."""
+    most_chains: int = 512
+    """Chains open at the same time."""
+    threads: int = 2
+    """torch threads of every worker for what it does on the host."""
+
+
+@dataclass(kw_only=True)
+class _Site:
+    """What is known about one kind of network."""
+
+    shapes: list[Shape] = field(default_factory=list)
+    prototypes: dict[Shape, Pack] = field(default_factory=dict)
+    idle: dict[Shape, list[Runner]] = field(default_factory=dict)
+    made: dict[Shape, int] = field(default_factory=dict)
+    bytes: dict[Shape, int] = field(default_factory=dict)
+    budget: float | None = None
+    compiling: bool | None = None
+
+
+class Yard:
+    """All packs of a fleet; its methods may be called from any thread."""
+
+    def __init__(self, specs: Sequence[ChainSpec], options: Options) -> None:
+        """Look at all specs, so that buffers are large enough for the longest epoch from the start."""
+        self._options = options
+        self._sites: dict[Kind, _Site] = {}
+        self._returned = threading.Condition(HOST)
+        self._programs: Programs | None = None
+        times = [timeline(spec.recipe, spec.num_examples) for spec in specs]
+        self._longest: dict[int, int] = {}
+        for own in times:
+            self._longest[own.batch] = max(self._longest.get(own.batch, 0), own.epoch)
+
+    def check(self, kind: Kind, chain: Chain) -> None:
+        """Raise `Unpackable` where networks of this kind cannot be packed."""
+        if kind not in self._sites:
+            pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
+            self._sites[kind] = _Site()
+
+    def budget(self, kind: Kind, members: Sequence[Member]) -> float:
+        """The widths that one pack may add up to, measured where that makes a difference."""
+        site = self._sites[kind]
+        if site.budget is None:
+            total = sum(member.width for member in members)
+            device = kind.dataset.train.labels.device
+            site.budget = self._options.budget or (
+                self._measured(kind, members, total) if device.type == "cuda" else CANDIDATES[0]
+            )
+        return site.budget
+
+    def shape(self, kind: Kind, members: Sequence[Member]) -> Shape:
+        """A known shape where one fits, else a new one."""
+        site = self._sites[kind]
+        if site.compiling is None:
+            first = members[0]
+            steps = (first.level.last - first.level.first) * max(map(levels_left, members))
+            site.compiling = steps > COMPILE_FROM if self._options.compile is None else self._options.compile
+        found = fitting(site.shapes, members, math.inf if site.compiling else WASTE)
+        if found is None:
+            found = shape_of(members)
+            site.shapes.append(found)
+        return found
+
+    def shrink(self, kind: Kind, shape: Shape) -> None:
+        """Give back what a pack too large for the memory took, and make smaller ones from now on."""
+        with HOST:
+            site = self._sites[kind]
+            site.budget = max(sum(shape) / 2, min(shape))
+            site.shapes = [known for known in site.shapes if sum(known) < sum(shape)]
+            self._drop_idle()
+            LOG.warning(
+                "A pack of width %g does not fit into the memory; trying %g.", sum(shape), site.budget
+            )
+
+    @contextlib.contextmanager
+    def runner(self, kind: Kind, shape: Shape, chain: Chain) -> Iterator[Runner]:
+        """Lend an idle runner of this shape, or build one if the memory allows."""
+        site = self._sites[kind]
+        runner = self._borrow(site, kind, shape, chain)
+        try:
+            yield runner
+        except BaseException:
+            with self._returned:  # its tensors are in an unknown state
+                site.made[shape] -= 1
+                self._returned.notify_all()
+            raise
+        with self._returned:
+            site.idle.setdefault(shape, []).append(runner)
+            self._returned.notify_all()
+
+    def clear(self) -> None:
+        """Let go of all memory."""
+        with HOST:
+            self._sites.clear()
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+    def _borrow(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
+        with self._returned:
+            while not site.idle.get(shape):
+                if not site.made.get(shape) or self._room(site, kind, shape):
+                    return self._build(site, kind, shape, chain)
+                self._returned.wait()
+            return site.idle[shape].pop()
+
+    def _room(self, site: _Site, kind: Kind, shape: Shape) -> bool:
+        """Whether another runner of a shape fits, with as much again for evaluation."""
+        device = kind.dataset.train.labels.device
+        if device.type != "cuda":
+            return True
+        free = torch.cuda.mem_get_info(device)[0]
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free + unused > 2 * site.bytes.get(shape, 0)
+
+    def _drop_idle(self) -> None:
+        for site in self._sites.values():
+            for shape, runners in site.idle.items():
+                site.made[shape] -= len(runners)
+                runners.clear()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def _build(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
+        began = time.perf_counter()
+        device = kind.dataset.train.labels.device
+        on_gpu = device.type == "cuda"
+        before = torch.cuda.mem_get_info(device)[0] if on_gpu else 0
+        if shape not in site.prototypes:
+            site.prototypes[shape] = self._prototype(kind, shape, chain)
+        programs = self._compiled() if site.compiling and on_gpu else EAGER
+        bench = self._bench(kind, site.prototypes[shape])
+        runner = make_runner(bench, site.prototypes[shape].module, programs)
+        site.made[shape] = site.made.get(shape, 0) + 1
+        site.bytes[shape] = before - torch.cuda.mem_get_info(device)[0] if on_gpu else 0
+        LOG.info(
+            "A pack of %d networks, width %g, is ready after %.1f s%s.",
+            len(shape),
+            sum(shape),
+            time.perf_counter() - began,
+            f" and takes {site.bytes[shape] / 2**30:.1f} GiB" if on_gpu else "",
+        )
+        return runner
+
+    def _bench(self, kind: Kind, prototype: Pack) -> PackBench:
+        epoch = self._longest.get(kind.batch, 1)
+        return bench_of(prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch)
+
+    def _prototype(self, kind: Kind, shape: Shape, chain: Chain) -> Pack:
+        networks = {width: self._network(kind, width) for width in set(shape)}
+        return pack(
+            [networks[width] for width in shape],
+            image_shape=kind.dataset.train.image_shape,
+            smallest_group=self._options.smallest_group,
+            device=kind.dataset.train.labels.device,
+            dtype=next(chain.untrained.parameters()).dtype,
+            memory_format=torch.channels_last,
+        )
+
+    def _network(self, kind: Kind, width: float) -> nn.Module:
+        """A network that lends its shapes to slots."""
+        return families.build(
+            kind.family,
+            depth=kind.depth,
+            width=width,
+            num_classes=kind.dataset.num_classes,
+            generator=torch.Generator().manual_seed(0),
+            image_shape=kind.dataset.train.image_shape,
+        )
+
+    def _compiled(self) -> Programs:
+        if self._programs is None:
+            self._programs = compiled_programs()
+        return self._programs
+
+    def _measured(self, kind: Kind, members: Sequence[Member], total: float) -> float:
+        """Time a few sizes of packs, uncompiled, and take the smallest that is nearly the best.
+
+        Nothing is measured where everything that is ready goes into the smallest pack anyway.
+        """
+        useful = [size for size in CANDIDATES if size < 2 * total]
+        if len(useful) < 2:
+            return CANDIDATES[0]
+        widths = sorted((member.width for member in members), reverse=True)
+        times: dict[float, float] = {}
+        for size in useful:
+            try:
+                times[size] = self._time(kind, self._sample(widths, size), members[0].chain)
+            except torch.OutOfMemoryError:
+                break
+        if not times:
+            return CANDIDATES[0]
+        best = min(times.values())
+        chosen = min(size for size, seconds in times.items() if seconds <= WITHIN * best)
+        told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
+        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
+        return chosen
+
+    def _sample(self, widths: Sequence[float], size: float) -> Shape:
+        """Slots like the members, in their proportions, up to a total width."""
+        shape: list[float] = []
+        while sum(shape) < size:
+            shape.append(widths[len(shape) % len(widths)])
+        return tuple(sorted(shape, reverse=True))
+
+    def _time(self, kind: Kind, shape: Shape, chain: Chain) -> float:
+        """Seconds of a step over the widths of a pack."""
+        with HOST:
+            runner = make_runner(
+                self._bench(kind, proto := self._prototype(kind, shape, chain)), proto.module, EAGER
+            )
+        assert runner.stream is not None
+        steps = min(len(runner.bench.rates), 24)
+        seconds = []
+        for _ in range(2):
+            with runner.current():
+                runner.bench.cursor.zero_()
+                runner.stream.synchronize()
+                began = time.perf_counter()
+                runner.advance(steps)
+                runner.stream.synchronize()
+            seconds.append((time.perf_counter() - began) / steps / sum(shape))
+        del runner
+        torch.cuda.empty_cache()
+        return min(seconds)

@@ -1,0 +1,80 @@
+"""Tiny chains on digits in float64, run by the plain loop and by the fleet."""
+
+import dataclasses
+
+import torch
+
+from prunecast import data, spec
+from prunecast.fleet import Job, Options, run_fleet
+from prunecast.pruning import StopRules, chain_folder, close_level, open_chain, open_level, why_ended
+from prunecast.pruning.chain import bench_of, train_level
+from prunecast.training import stepper
+
+CPU = torch.device("cpu")
+RECIPE = spec.recipe("digits").changed(
+    {"epochs": 4, "rewind": 1.5, "batch_size": 25, "augmentation": "flip-shift"}
+)
+CHAIN = spec.ChainSpec(
+    family="digits_cnn",
+    dataset="digits",
+    recipe=RECIPE,
+    method=spec.method("imp"),
+    depth=3,
+    width=0.5,
+    num_examples=100,
+)
+ANY = Options(workers=2, budget=2.0, threads=1, smallest_group=4)
+
+
+def chain(**changes):
+    if isinstance(changes.get("recipe"), dict):
+        changes["recipe"] = RECIPE.changed(changes["recipe"])
+    if isinstance(changes.get("method"), str):
+        changes["method"] = spec.method(changes["method"])
+    return dataclasses.replace(CHAIN, **changes)
+
+
+def doubled():
+    """The digits with images in float64."""
+    digits = data.load("digits")
+    for source in (digits.train, digits.test):
+        source._mean, source._scale = source._mean.double(), source._scale.double()
+    return digits
+
+
+def open_double(chain_spec, store, dataset):
+    opened = open_chain(chain_spec, store, dataset)
+    return dataclasses.replace(opened, untrained=opened.untrained.double())
+
+
+def jobs_of(specs, *, cap=3, at_chance=0, dataset=None):
+    digits = dataset or doubled()
+    return [
+        Job(
+            spec=own,
+            rules=StopRules(level_cap=cap, at_chance=at_chance),
+            dataset=lambda: digits,
+            keep_weights=True,
+        )
+        for own in specs
+    ]
+
+
+def fleet(jobs, store, options=ANY, opener=open_double):
+    return run_fleet(jobs, store, device=CPU, options=options, opener=opener)
+
+
+def plain(jobs, store):
+    """The same chains one after the other, level by level."""
+    for job in jobs:
+        opened = open_double(job.spec, store, job.dataset())
+        bench = bench_of(opened)
+        records = []
+        while not why_ended(records, job.rules):
+            level = open_level(opened, records)
+            end = train_level(opened, level, bench, stepper(bench))
+            records.append(close_level(opened, records, level, end, keep_weights=True))
+
+
+def folders(jobs, store):
+    return [chain_folder(store, job.spec) for job in jobs]

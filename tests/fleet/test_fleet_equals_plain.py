@@ -1,0 +1,128 @@
+"""A fleet leaves the same store as the plain loop, whoever shares a pack with whom."""
+
+import math
+
+import pytest
+import torch
+from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
+
+from prunecast.fleet import Options
+from prunecast.pruning.files import read_tensors
+
+NEAR = {"loss"}
+OTHER = {"seconds", "device", "code"}
+
+
+def assert_same_store(jobs, one, other):
+    for ours, theirs in zip(folders(jobs, one), folders(jobs, other), strict=True):
+        mine, plainly = ours.records(), theirs.records()
+        assert len(mine) == len(plainly)
+        for record, expected in zip(mine, plainly, strict=True):
+            for name in vars(expected):
+                if name in NEAR and vars(expected)[name] is not None:
+                    assert math.isclose(vars(record)[name], vars(expected)[name], rel_tol=1e-5)
+                elif name not in OTHER:
+                    assert vars(record)[name] == vars(expected)[name], (ours.path, record.level, name)
+        names = sorted(path.name for path in theirs.path.glob("*.safetensors"))
+        assert sorted(path.name for path in ours.path.glob("*.safetensors")) == names
+        for name in names:
+            assert_same_tensors(read_tensors(ours.path / name)[0], read_tensors(theirs.path / name)[0])
+
+
+def assert_same_tensors(ours, theirs):
+    assert list(ours) == list(theirs)
+    for name, tensor in theirs.items():
+        torch.testing.assert_close(ours[name], tensor, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+MIXED = [
+    *(chain(width=width, replicate=replicate) for width in (0.5, 0.25) for replicate in range(3)),
+    chain(width=1.0, num_examples=60),
+    chain(width=0.25, num_examples=60),
+]
+
+
+def test_mixed_widths_sizes_and_replicates(tmp_path):
+    jobs = jobs_of(MIXED)
+    plain(jobs, tmp_path / "plain")
+    finished = list(fleet(jobs, tmp_path / "fleet"))
+    assert len(finished) == 4 * len(jobs)
+    assert sorted(done.number for done in finished if done.ended == "level cap") == list(range(len(jobs)))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+@pytest.mark.parametrize(
+    ("method", "recipe"),
+    [
+        ("imp-rate-rewinding", {"optimizer": "adam", "learning_rate": 0.01}),
+        ("imp-fine-tuning", {"warmup": 1.0, "validation_examples": 50}),
+        ("synflow", {"rewind": 0.0, "steps": 7}),
+        ("random", {"rewind": 0.0}),
+    ],
+)
+def test_methods_and_recipes(tmp_path, method, recipe):
+    jobs = jobs_of([chain(width=width, method=method, recipe=recipe) for width in (0.5, 0.25)], cap=2)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_chains_that_end_at_different_levels(tmp_path):
+    jobs = [
+        *jobs_of([chain(width=0.5)], cap=1, dataset=(digits := doubled())),
+        *jobs_of([chain(width=0.25), chain(width=0.25, replicate=1)], cap=4, dataset=digits),
+        *jobs_of([chain(width=0.0625)], cap=30, dataset=digits),
+    ]
+    plain(jobs, tmp_path / "plain")
+    ends = {done.number: done.ended for done in fleet(jobs, tmp_path / "fleet") if done.ended}
+    assert ends == {0: "level cap", 1: "level cap", 2: "level cap", 3: "disconnected"}
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_a_member_that_diverges_spoils_nobody(tmp_path):
+    digits = doubled()
+    specs = [chain(width=0.5), chain(width=0.25), chain(width=0.25, replicate=1)]
+    jobs = jobs_of(specs, cap=2, dataset=digits)
+    plain(jobs, tmp_path / "plain")
+
+    def opener(spec, store, dataset):
+        from fleet_digits import open_double
+
+        opened = open_double(spec, store, dataset)
+        if spec.replicate == 1:
+            with torch.no_grad():  # its first update overflows
+                opened.untrained.get_parameter(opened.prunable[-1]).fill_(1e200)
+        return opened
+
+    finished = list(fleet(jobs, tmp_path / "fleet", opener=opener))
+    assert [(done.ended, done.record.status) for done in finished if done.number == 2] == [
+        ("diverged", "diverged")
+    ]
+    assert_same_store(jobs[:2], tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
+    jobs = jobs_of(MIXED[:6])
+    plain(jobs, tmp_path / "plain")
+    running = fleet(jobs, tmp_path / "fleet")
+    for _ in range(7):
+        next(running)
+    running.close()
+    stored = sum(len(folder.records()) for folder in folders(jobs, tmp_path / "fleet"))
+    assert 7 <= stored < 24
+    again = list(fleet(jobs[::-1], tmp_path / "fleet", Options(workers=1, budget=0.75, threads=1)))
+    assert len(again) == 24
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    assert len(list(fleet(jobs, tmp_path / "fleet"))) == 24
+
+
+def test_a_family_that_cannot_be_packed_trains_alone(tmp_path):
+    from prunecast import data
+
+    digits = data.load("digits")
+    own = chain(family="fleet_own:normalised_by_groups", recipe={"epochs": 1, "rewind": 0.0})
+    jobs = jobs_of([own, chain(recipe={"epochs": 1, "rewind": 0.0})], cap=1, dataset=digits)
+    from prunecast.pruning import open_chain
+
+    finished = list(fleet(jobs, tmp_path, ANY, open_chain))
+    assert [(done.number, done.record.level) for done in finished] == [(1, 0), (1, 1), (0, 0), (0, 1)]

@@ -71,7 +71,14 @@ class Group:
 def kind_of(chain: Chain) -> Kind:
     """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
     spec = chain.spec
-    step = {"epochs": 1, "learning_rate": 1.0, "drops": (), "warmup": 0.0, "rewind": 0.0, "drop_factor": 1.0}
+    step: dict[str, Any] = {
+        "epochs": 1,
+        "learning_rate": 1.0,
+        "drops": (),
+        "warmup": 0.0,
+        "rewind": 0.0,
+        "drop_factor": 1.0,
+    }
     others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
     recipe = dataclasses.replace(spec.recipe, **step, **others)
     return Kind(

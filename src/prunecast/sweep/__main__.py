@@ -1,8 +1,11 @@
 """`python -m prunecast.sweep PLAN`: a sweep on a machine that has torch and numpy and nothing else."""
 
 import argparse
+import logging
+import signal
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 from prunecast.errors import PrunecastError
 
@@ -14,22 +17,39 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
+    parser.add_argument("--plain", action="store_true", help="one chain after the other on a GPU too")
+    parser.add_argument("--seconds", type=int, default=0, help="stop cleanly after so long; 0 means never")
     given = parser.parse_args(arguments)
-    from prunecast.sweep import export, line, read_plan, run_plan
-
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    for reason in (signal.SIGTERM, signal.SIGALRM):
+        signal.signal(reason, _stop)
+    signal.alarm(given.seconds)
     try:
-        plan = read_plan(given.plan)
-        for progress in run_plan(plan, given.store, device=given.device):
-            print(line(plan, progress), flush=True)
-        if given.output:
-            print(f"{export(plan, given.store, given.output)} rows in {given.output}")
+        return _run(given)
     except PrunecastError as mistake:
         print(f"Error: {mistake}", file=sys.stderr)
         return 2
+
+
+def _run(given: argparse.Namespace) -> int:
+    from prunecast.sweep import export, line, read_plan, run_plan
+
+    plan = read_plan(given.plan)
+    code = 0
+    try:
+        for progress in run_plan(plan, given.store, device=given.device, plain=given.plain):
+            print(line(plan, progress), flush=True)
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
-        return 130
-    return 0
+        code = 130
+    signal.alarm(0)
+    if given.output:
+        print(f"{export(plan, given.store, given.output)} rows in {given.output}")
+    return code
+
+
+def _stop(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A sweep, one chain after the other in this process."""
+"""A sweep in this process: one chain after the other, or a fleet of them on a GPU."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,20 +26,47 @@ class Progress:
     """Why the chain ended with this level; empty while it goes on."""
 
 
-def run_plan(plan: Plan, store: Path, *, device: str = "cpu") -> Iterator[Progress]:
-    """Run every chain of a plan to its end and yield each level as it is finished, stored ones at once."""
+def run_plan(plan: Plan, store: Path, *, device: str = "cpu", plain: bool = False) -> Iterator[Progress]:
+    """Run every chain of a plan to its end and yield each level as it is finished, stored ones at once.
+
+    A GPU trains many chains at once in a fleet, unless `plain` asks for one after the other.
+    """
+    place = torch_device(device)
+    run = _one_by_one if plain or place.type != "cuda" else _in_a_fleet
+    yield from run(plan, store, place)
+
+
+def _one_by_one(plan: Plan, store: Path, device: torch.device) -> Iterator[Progress]:
     loaded: dict[Key, Dataset] = {}
     for number, chain in enumerate(plan.chains, 1):
         records: list[Record] = []
         for record in run_chain(
             chain.spec,
             store,
-            _loader(chain, torch_device(device), loaded),
+            _loader(chain, device, loaded),
             rules=chain.rules,
             keep_weights=chain.keep_weights,
         ):
             records.append(record)
             yield Progress(number=number, chain=chain, record=record, ended=why_ended(records, chain.rules))
+
+
+def _in_a_fleet(plan: Plan, store: Path, device: torch.device) -> Iterator[Progress]:
+    from prunecast.fleet import Job, run_fleet
+
+    loaded: dict[Key, Dataset] = {}
+    jobs = [
+        Job(
+            spec=chain.spec,
+            rules=chain.rules,
+            dataset=_loader(chain, device, loaded),
+            keep_weights=chain.keep_weights,
+        )
+        for chain in plan.chains
+    ]
+    for done in run_fleet(jobs, store, device=device):
+        chain = plan.chains[done.number]
+        yield Progress(number=done.number + 1, chain=chain, record=done.record, ended=done.ended)
 
 
 def torch_device(device: str) -> torch.device:

@@ -90,3 +90,43 @@ def choose(
         sizes=sizes,
     )
     click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))
+
+
+STUDIES = {
+    "sensitivity": "how many measurements a fit needs",
+    "extrapolation": "fit small networks, predict the rest",
+    "invariance": "contours of constant error, constancy of parameters",
+    "forms": "the law against other forms, by region",
+    "dips": "falls below the unpruned error and the bias they leave",
+    "optimality": "predicted against measured smallest networks",
+    "noise": "the spread of replicates, by region",
+}
+TAKES_LAW = ("sensitivity", "optimality", "noise")
+
+
+@click.command(epilog="Studies: " + "; ".join(f"{name}: {words}" for name, words in STUDIES.items()) + ".")
+@click.argument("name", type=click.Choice(list(STUDIES)))
+@table_options
+@click.option("--law", type=LAWS, help="Which law, where the study takes one.  [default: eq2]")
+def study(
+    name: str,
+    table: str,
+    metric: str,
+    chance: float | None,
+    where: tuple[str, ...],
+    as_json: bool,
+    law: str | None,
+) -> None:
+    """Study the law on TABLE as the paper does: its numbers as text, or with --json for programs."""
+    from dataclasses import asdict
+
+    from prunecast import studies
+    from prunecast.cli import show_study
+    from prunecast.laws import dumps
+
+    if law is not None and name not in TAKES_LAW:
+        raise PrunecastError(f"the study {name} takes no --law; {', '.join(TAKES_LAW)} do")
+    data = read_table(table, metric, chance, where)
+    options = {} if law is None else {"law": law}
+    result = getattr(studies, name)(data, **options)
+    click.echo(dumps({"study": name, **asdict(result)}) if as_json else getattr(show_study, name)(result))

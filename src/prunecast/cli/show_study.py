@@ -1,0 +1,236 @@
+"""Studies as text for people; numbers come in, strings go out."""
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
+from prunecast.cli.show_answer import facts
+
+if TYPE_CHECKING:
+    from prunecast.studies import Dips, Extrapolation, Forms, Invariance, Noise, Optimality, Sensitivity
+    from prunecast.studies.sensitivity import Sample
+
+SHOWN = 12
+SYMBOLS = {"high_error": "ε↑", "gamma": "γ", "p": "p′"}
+
+
+def _page(title: str, parts: Iterable[object], notes: Sequence[str] = ()) -> str:
+    return render([Text(title), "", *parts, *([""] if notes else []), *bullets(notes)])
+
+
+def _some(rows: Sequence[list[str]]) -> list[list[str]]:
+    """At most a dozen rows, evenly taken, the last one always."""
+    step = max(1, math.ceil(len(rows) / SHOWN))
+    return [*rows[: len(rows) - 1 : step], *rows[-1:]]
+
+
+def sensitivity(study: "Sensitivity") -> str:
+    """μ and σ against the number of measurements."""
+    full = (
+        f"fit to all {study.rows:,} rows of {study.configurations} configurations: {mean_and_std(study.full)}"
+    )
+    parts: list[object] = []
+    for name, what, own in (
+        ("random_points", "random networks", study.random_points),
+        ("random_configurations", "random configurations, all densities", study.random_configurations),
+        ("designed_points", "networks by design", study.designed_points),
+        ("designed_configurations", "configurations by design", study.designed_configurations),
+    ):
+        need, steady = (
+            "never" if count is None else f"from {count}"
+            for count in (study.needed[name], study.steady[name])
+        )
+        words = (
+            f"{what}: σ within one point of the full fit {need}, spread of μ and σ under one point {steady}"
+        )
+        parts += [Text(words), grid(["T", "μ", "σ"], _some([_sample(one) for one in own]), left=0), ""]
+    return _page(f"Sensitivity of {study.law} on {study.table}, {study.repeats} repeats; {full}", parts[:-1])
+
+
+def _sample(one: "Sample") -> list[str]:
+    return [
+        f"{one.count:,}",
+        f"{one.mean_mu:+.1%} ± {one.std_mu:.1%}",
+        f"{one.mean_sigma:.1%} ± {one.std_sigma:.1%}",
+    ]
+
+
+def extrapolation(study: "Extrapolation") -> str:
+    """From small to large along each axis."""
+    rows = [
+        [
+            step.along.replace("_", " "),
+            step.fitted_on,
+            step.law,
+            f"{step.fitted_configurations} → {step.predicted_configurations}",
+            mean_and_std(step.fitted),
+            mean_and_std(step.predicted),
+        ]
+        for step in study.steps
+    ]
+    header = ["along", "fitted to", "law", "configurations", "fitted", "predicted"]
+    return _page(
+        f"From small to large on {study.table}: deviation μ ± σ", [grid(header, rows, left=3)], study.notes
+    )
+
+
+def invariance(study: "Invariance") -> str:
+    """Slopes of contours and constancy of parameters."""
+    contours = [
+        [
+            one.axis,
+            f"{one.count}",
+            f"{one.mean_slope:+.2f} ± {one.std_slope:.2f}",
+            f"{one.predicted:+.2f}",
+            number(one.straightness),
+        ]
+        for one in study.contours
+    ]
+    constant = [
+        [SYMBOLS[one.parameter], number(one.joint), number(one.median), percent(one.spread)]
+        for one in study.constancy
+    ]
+    return _page(
+        f"Contours of constant error on {study.table}",
+        [
+            grid(["axis", "contours", "∂log d/∂log axis", "by the law", "R² of a line"], contours),
+            "",
+            Text(f"Eq. 1 fitted to each of {study.configurations} configurations alone"),
+            grid(["", "joint fit", "median", "spread"], constant),
+        ],
+        study.notes,
+    )
+
+
+def forms(study: "Forms") -> str:
+    """Every form by region, on configurations left out."""
+    overall = [
+        [one.name, one.title, str(one.parameters), mean_and_std(one.in_sample), mean_and_std(one.left_out)]
+        for one in study.scores
+    ]
+    regions = [
+        [one.name, *(mean_and_std(one.left_out_by_region[name]) for name in study.rows_by_region)]
+        for one in study.scores
+    ]
+    header = ["", *(f"{name}, {count:,} rows" for name, count in study.rows_by_region.items())]
+    return _page(
+        f"Forms on {study.table}: deviation μ ± σ",
+        [
+            grid(["form", "", "free", "in sample", "left out"], overall, left=2),
+            "",
+            Text("by region of Eq. 2, on configurations left out"),
+            grid(header, regions),
+        ],
+    )
+
+
+def dips(study: "Dips") -> str:
+    """Every dip and the bias it leaves."""
+    rows = [
+        [
+            f"{one.depth:g}",
+            f"{one.width:.4g}",
+            f"{one.num_examples:,.0f}",
+            f"{one.unpruned_error:.4f}",
+            f"{one.lowest_error:.4f}",
+            f"{one.density:.3g}",
+            percent(one.dip),
+            percent(one.by_noise),
+        ]
+        for one in sorted(study.dips, key=lambda one: -one.dip)
+    ]
+    header = ["depth", "width", "examples", "unpruned", "lowest", "at density", "dip", "by noise alone"]
+    return _page(
+        f"Dips below the unpruned error on {study.table}",
+        [
+            grid(header, _some(rows), left=0),
+            "",
+            facts(
+                [
+                    ["Eq. 2", mean_and_std(study.eq2)],
+                    ["Eq. 2 with the dips filled", mean_and_std(study.without_dips)],
+                    ["the law `dip`", mean_and_std(study.dip_law)],
+                    ["what the dips add to μ of Eq. 2", percent(study.bias, sign=True)],
+                ]
+            ),
+        ],
+    )
+
+
+def optimality(study: "Optimality") -> str:
+    """Predicted against measured smallest networks."""
+    rows = [
+        [
+            f"{one.error:.3f}",
+            f"{one.measured_depth:g} × {one.measured_width:.4g}",
+            f"{one.measured_nonzero:,.0f}",
+            f"{one.predicted_depth:g} × {one.predicted_width:.4g}",
+            f"{one.predicted_nonzero:,.0f}",
+            f"{one.predicted_nonzero / one.measured_nonzero - 1:+.0%}",
+            percent(one.regret),
+        ]
+        for one in study.frontier
+    ]
+    header = ["error", "smallest measured", "non-zero", "by the law", "non-zero", "off", "regret"]
+    return _page(
+        f"Smallest networks on {study.table} by {study.law}, {study.num_examples:,.0f} examples",
+        [grid(header, _some(rows), left=0), "", facts(_claims(study))],
+        study.notes,
+    )
+
+
+def _claims(study: "Optimality") -> list[list[str]]:
+    start, single, few = study.start, study.single_curves, study.few_curves
+    rows = [
+        ["size off by at most, median", f"{study.largest_miss:.0%}, {study.median_miss:.0%}"],
+        ["within 25%", f"{study.within_quarter:.0%} of errors"],
+        ["regret of the law's choice, most and mean", f"{study.largest_regret:.0%}, {study.mean_regret:.1%}"],
+        [
+            "least error/unpruned on the frontier, measured and by the law",
+            f"{_ratio(study.lowest_rise_measured)}, {_ratio(study.lowest_rise_predicted)}",
+        ],
+        [
+            "one size too large, measured and by the law",
+            f"{start.too_large_measured:+.0%}, {start.too_large_predicted:+.0%}",
+        ],
+        [
+            "one size too small, measured and by the law",
+            f"{start.too_small_measured:+.0%}, {start.too_small_predicted:+.0%}",
+        ],
+        [
+            f"ε↑ and γ from one curve ({single.usable} of {single.curves} show enough), off by",
+            f"{_share(single.high_error_off)}, {_share(single.gamma_off)}",
+        ],
+    ]
+    if few is not None:
+        words = f"median σ from {few.curves} curves ({few.sets} sets), from all"
+        rows.append([words, f"{few.median_sigma:.1%}, {few.full_sigma:.1%}"])
+    return rows
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.0%}"
+
+
+def noise(study: "Noise") -> str:
+    """Scatter by region."""
+    rows = [
+        [
+            one.region,
+            f"{one.rows:,}",
+            "–" if one.replicates is None else percent(one.replicates),
+            f"{one.groups:,}",
+            "–" if one.roughness is None else percent(one.roughness),
+        ]
+        for one in (study.overall, *study.regions)
+    ]
+    header = ["", "rows", "replicates", "groups", "roughness"]
+    words = f"Scatter on {study.table}; the law's own deviations: {percent(study.residual)}"
+    return _page(words, [grid(header, rows)], study.notes)

@@ -1,0 +1,104 @@
+"""How far the error falls below its unpruned value, and the bias this leaves in the law (appendix H of the paper)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region, relative
+from prunecast.laws.points import Points
+from prunecast.studies.noise import roughness
+from prunecast.studies.refits import best_fit, subject
+from prunecast.table import Table
+
+DRAWS = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dip:
+    """One configuration's fall below ε_np."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned_error: float
+    lowest_error: float
+    density: float
+    """where the error is lowest"""
+    dip: float
+    """1 − lowest/unpruned"""
+    by_noise: float
+    """what picking the lowest of as many noisy rows would show without any dip"""
+    share_below: float
+    """share of pruned rows whose error is below ε_np"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dips:
+    """Dips of all configurations and the bias of Eq. 2, with and without them."""
+
+    table: str
+    dips: tuple[Dip, ...]
+    noise: float
+    """relative standard deviation of one row, from replicates or from the roughness of the curves"""
+    eq2: Deviation
+    eq2_by_region: dict[str, Deviation]
+    without_dips: Deviation
+    """Eq. 2 fitted anew with every error below ε_np raised to it"""
+    dip_law: Deviation
+    bias: float
+    """what the dips add to μ of Eq. 2"""
+
+
+def dips(table: Table) -> Dips:
+    """Measure every dip and fit Eq. 2 as it is, Eq. 2 with the dips filled, and the law that follows them."""
+    one = subject(table)
+    points = one.points
+    log_error = one.form.log_error(one.theta[None], points)[0]
+    where = region(log_error, points.log_unpruned[points.configuration], float(one.theta[0]))
+    noise = one.data.noise if one.data.noise is not None else roughness(points)
+    filled = replace(points, error=np.maximum(points.error, points.unpruned[points.configuration]))
+    own = deviation(one.delta)
+    without = _fitted("eq2", filled, table.metric)
+    return Dips(
+        table=table.source,
+        dips=tuple(_dip(points, index, noise) for index in range(points.configurations)),
+        noise=noise,
+        eq2=own,
+        eq2_by_region=dict(zip(REGIONS, by_group(one.delta, where, len(REGIONS)), strict=True)),
+        without_dips=without,
+        dip_law=_fitted("dip", points, table.metric),
+        bias=own.mean - without.mean,
+    )
+
+
+def _fitted(law: str, points: Points, metric: str) -> Deviation:
+    form, theta = best_fit(law, points, metric)
+    return deviation(relative(form.log_error(theta[None], points)[0], points))
+
+
+def _dip(points: Points, index: int, noise: float) -> Dip:
+    rows = np.flatnonzero((points.configuration == index) & (points.density < 1))
+    unpruned = float(points.unpruned[index])
+    if not len(rows):
+        rows = np.flatnonzero(points.configuration == index)
+    lowest = rows[points.error[rows].argmin()]
+    flat = int((points.error[rows] < 1.05 * unpruned).sum())
+    return Dip(
+        depth=float(points.depth[index]),
+        width=float(points.width[index]),
+        num_examples=float(points.num_examples[index]),
+        unpruned_error=unpruned,
+        lowest_error=float(points.error[lowest]),
+        density=float(points.density[lowest]),
+        dip=1 - float(points.error[lowest]) / unpruned,
+        by_noise=noise * _expected_depth(flat),
+        share_below=float((points.error[rows] < unpruned).mean()),
+    )
+
+
+def _expected_depth(rows: int) -> float:
+    """How far, in standard deviations, the lowest of some normal numbers lies below another one on average."""
+    if rows < 1:
+        return 0.0
+    draws = np.random.default_rng(0).standard_normal((DRAWS, rows))
+    return float(-draws.min(axis=1).mean())

@@ -1,0 +1,84 @@
+"""The law against other forms, region by region (section 6 and appendix G of the paper)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.catalogue import build
+from prunecast.laws.forms import Form
+from prunecast.laws.held_out import Split, configurations_out, evaluate, in_sample, search
+from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region
+from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.rivals import rivals
+from prunecast.studies.refits import subject
+from prunecast.table import Table
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormScore:
+    """One form, in sample and on configurations left out, overall and by region of Eq. 2."""
+
+    name: str
+    title: str
+    given_unpruned: bool
+    parameters: int
+    in_sample: Deviation
+    left_out: Deviation
+    in_sample_by_region: dict[str, Deviation]
+    left_out_by_region: dict[str, Deviation]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forms:
+    """All forms, the best predictor of left-out configurations first."""
+
+    table: str
+    rows_by_region: dict[str, int]
+    scores: tuple[FormScore, ...]
+
+
+def forms(table: Table, *, seed: int = 0) -> Forms:
+    """Fit every form, leave configurations out in turn, and judge each region apart."""
+    one = subject(table, seed=seed)
+    points = one.points
+    if points.configurations < 3:
+        raise PrunecastError(
+            f"{table.source}: the study of forms leaves configurations out and needs three of them"
+        )
+    log_unpruned = points.log_unpruned[points.configuration]
+    where = region(one.form.log_error(one.theta[None], points)[0], log_unpruned, float(one.theta[0]))
+    rows = {name: int((where == index).sum()) for index, name in enumerate(REGIONS)}
+    listed = [(rival.form, rival.title, rival.given_unpruned) for rival in rivals(points, table.metric)]
+    listed.append((build("dip", points, table.metric), "Eq. 2 with a low plateau that sinks (dip)", True))
+    scores = [_score(form, title, given, points, where, seed) for form, title, given in listed]
+    best_first = sorted(scores, key=lambda score: score.left_out.rms)
+    return Forms(table=table.source, rows_by_region=rows, scores=tuple(best_first))
+
+
+def _score(form: Form, title: str, given: bool, points: Points, where: Integers, seed: int) -> FormScore:
+    start = search(form, points, seed)
+    inside, outside = (_judged(form, points, splits, start, where) for splits in _trials(points, seed))
+    return FormScore(
+        name=form.name,
+        title=title,
+        given_unpruned=given,
+        parameters=len(form.parameters),
+        in_sample=inside[0],
+        left_out=outside[0],
+        in_sample_by_region=inside[1],
+        left_out_by_region=outside[1],
+    )
+
+
+def _trials(points: Points, seed: int) -> tuple[Sequence[Split], Sequence[Split]]:
+    return in_sample(points), configurations_out(points, seed)
+
+
+def _judged(
+    form: Form, points: Points, splits: Sequence[Split], start: Floats, where: Integers
+) -> tuple[Deviation, dict[str, Deviation]]:
+    delta = evaluate(form, points, splits, start)
+    places = np.concatenate([where[np.isin(points.configuration, split.predicted)] for split in splits])
+    return deviation(delta), dict(zip(REGIONS, by_group(delta, places, len(REGIONS)), strict=True))

@@ -12,6 +12,8 @@ from prunecast.laws.solver import Mask, Objective, solve
 
 DRAWS = 400
 COVERAGE = 0.95
+EXTREME = 3.0
+"""The largest error measured may lie above ε↑ by this many standard deviations of its noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,8 @@ def uncertainty(
     spread = rng.multivariate_normal(np.zeros(len(theta)), latent.covariance, DRAWS, method="eigh")
     middle = latent.theta
     if high_range is not None:
+        noise = latent.run / np.sqrt(points.replicates.mean())
+        high_range = max(high_range[0] - EXTREME * noise, float(lower_bound[0])), high_range[1]
         middle = _follow(form, points, theta, held, high_range)
     draws = np.clip(middle + spread, lower_bound, upper_bound)
     quantile = float(stats.t.ppf((1 + COVERAGE) / 2, latent.degrees))

@@ -3,3 +3,11 @@
 
 class PrunecastError(Exception):
     """Something a user can mend; the command line prints it as one sentence and exits with 2."""
+
+
+class StoreError(PrunecastError):
+    """The store cannot be written (full disk, read-only folder), so no chain can go on."""
+
+
+class BusyError(PrunecastError):
+    """Another process is working on a chain, so this one must wait or do something else."""

@@ -159,6 +159,7 @@ def test_a_divergence_is_recorded(tmp_path, method):
     records = run(tmp_path, spec)
     assert {record.status for record in records} == {"diverged"}
     assert all(record.error == record.chance_error and record.loss is None for record in records)
+    assert {record.steps for record in records} == {8}, "it was noticed at the end of the first epoch"
     assert len(records) == (1 if method == "imp" else 4), "levels of SynFlow do not depend on one another"
     assert run(tmp_path, spec) == records
 

@@ -89,7 +89,7 @@ def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], 
         if begin == chain.times.rewind and level.level == 0:
             save_rewind(chain, level, bench)
         if not math.isfinite(train(bench, advance, begin, end)):
-            return _diverged(bench, seconds())
+            return _diverged(bench, seconds(), end - level.first)
         if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
             save_checkpoint(chain, level, bench, end, seconds())
     return examine(chain, bench, seconds)
@@ -117,7 +117,7 @@ def _score(bench: Bench, source: Source, indices: NDArray[np.int64]) -> Score:
     return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision)
 
 
-def _diverged(bench: Bench, seconds: float) -> Trained:
+def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained:
     return Trained(
         network=copy_state(bench).network,
         diverged=True,
@@ -126,6 +126,7 @@ def _diverged(bench: Bench, seconds: float) -> Trained:
         validation=None,
         seconds=seconds,
         device=device_name(bench.cursor.device),
+        steps=steps,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, StoreError
 
 _DTYPES = {
     "F64": torch.float64,
@@ -44,7 +44,7 @@ def write_whole(path: Path, data: bytes) -> None:
     except OSError as failure:
         aside.unlink(missing_ok=True)
         remedy = "free some space" if failure.errno in _FULL else f"make {path.parent} a writable folder"
-        raise PrunecastError(
+        raise StoreError(
             f"Cannot write {path}: {failure.strerror}. Nothing finished is lost; "
             f"{remedy} and run the same command again."
         ) from failure
@@ -68,9 +68,7 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)
     except OSError as failure:
-        raise PrunecastError(
-            f"Cannot create {folder}: {failure.strerror}; choose another --store."
-        ) from failure
+        raise StoreError(f"Cannot create {folder}: {failure.strerror}; choose another --store.") from failure
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -48,6 +48,8 @@ class Trained:
     validation: Score | None
     seconds: float
     device: str
+    steps: int | None = None
+    """Steps done, where they are fewer than the level has because the training diverged."""
 
 
 def open_level(chain: Chain, records: Sequence[Record]) -> Level:
@@ -124,7 +126,7 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
         weights=weights,
         nonzero=level.counts.nonzero,
         effective_density=None if level.counts.alive is None else level.counts.alive / weights,
-        steps=level.last - level.first,
+        steps=level.last - level.first if end.steps is None else end.steps,
         seconds=end.seconds,
         status="diverged" if end.diverged else "ok",
         chance_error=chance,

@@ -47,7 +47,7 @@ class Record:
     effective_density: float | None
     """Weights with a path through them over prunable weights; None where the network is not understood."""
     steps: int
-    """Steps of this training."""
+    """Steps of this training; where it diverged, those up to where that was noticed."""
     seconds: float
     """Time of this training and its evaluation, over all interruptions."""
     status: Status

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import BusyError, PrunecastError, StoreError
 from prunecast.pruning.files import (
     damaged,
     make_folder,
@@ -78,14 +78,14 @@ class ChainFolder:
         try:
             file = (self.path / "lock").open("a")
         except OSError as failure:
-            raise PrunecastError(
+            raise StoreError(
                 f"Cannot write to {self.path}: {failure.strerror}; make the store writable."
             ) from failure
         with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as failure:
-                raise PrunecastError(
+                raise BusyError(
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
             remove_leftovers(self.path)

@@ -16,6 +16,9 @@ from prunecast.laws.points import Floats, Points
 ROWS_AT_ONCE = 1 << 16
 """Sets × rows evaluated together: small enough for the processor's cache, large enough to hide Python."""
 
+LEAST_DAMPING = 1e-12
+"""Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
+
 Mask = NDArray[np.bool_]
 
 
@@ -145,7 +148,7 @@ def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
     index = np.arange(free.shape[1])
     diagonal = damped[:, index, index]
     scale = np.maximum(diagonal, 1e-12 * diagonal.max(axis=1, keepdims=True) + 1e-300)
-    diagonal += damping[:, None] * scale
+    diagonal += np.maximum(damping, LEAST_DAMPING)[:, None] * scale
     if not free.all():
         damped *= free[:, :, None] & free[:, None, :]
         gradient, diagonal = gradient * free, np.where(free, diagonal, 1.0)

@@ -1,0 +1,38 @@
+"""`prunecast study`: text against golden files, JSON for programs."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from prunecast.cli import cli
+from prunecast.cli.answer import STUDIES
+from prunecast.errors import PrunecastError
+
+GOLDEN = Path(__file__).parent / "golden"
+SHIPPED = "cifar10-resnet20-24ep"
+
+
+def _run(*arguments: str) -> str:
+    result = CliRunner().invoke(cli, ["study", *arguments], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_text_is_the_golden_one(name: str) -> None:
+    assert _run(name, SHIPPED) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_numbers_are_json(name: str) -> None:
+    body = json.loads(_run(name, SHIPPED, "--json"))
+    assert body["study"] == name
+    assert body["table"] == SHIPPED
+
+
+def test_a_law_is_taken_only_where_it_matters() -> None:
+    assert json.loads(_run("optimality", SHIPPED, "--law", "dip", "--json"))["law"] == "dip"
+    with pytest.raises(PrunecastError, match="takes no --law"):
+        CliRunner().invoke(cli, ["study", "dips", SHIPPED, "--law", "dip"], catch_exceptions=False)

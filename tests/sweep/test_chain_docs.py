@@ -4,7 +4,7 @@ from pathlib import Path
 
 from prunecast import spec
 from prunecast.sweep import parse_plan
-from prunecast.sweep.plan import KEYS, STOP_KEYS
+from prunecast.sweep.grid import KEYS, STOP_KEYS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "chain.md").read_text(encoding="utf-8")
 

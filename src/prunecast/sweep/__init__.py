@@ -1,21 +1,47 @@
 """Sweeps: from one plan file to a finished table."""
 
-from prunecast.sweep.plan import Plan, PlannedChain, parse_plan, read_plan, shipped_plans
-from prunecast.sweep.run import Progress, line, run_plan
-from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
+from prunecast.sweep.executors import fleet, inline
+from prunecast.sweep.failures import Failure, failure_of
+from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.look import Standing, look
+from prunecast.sweep.plan import Plan, parse_plan, read_plan, shipped_plans
+from prunecast.sweep.processes import processes
+from prunecast.sweep.run import line, run_plan
+from prunecast.sweep.select import Select, left_out
+from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
+from prunecast.sweep.work import work
 
 __all__ = [
     "COLUMNS",
+    "Busy",
+    "Event",
+    "Executor",
+    "Failed",
+    "Failure",
+    "Job",
+    "LeftOut",
     "Plan",
     "PlannedChain",
     "Progress",
+    "Select",
+    "Standing",
     "as_csv",
     "export",
+    "failure_of",
+    "fleet",
+    "inline",
+    "left_out",
     "line",
+    "look",
     "parse_plan",
+    "processes",
     "read_plan",
     "row",
     "rows",
+    "rows_of",
     "run_plan",
     "shipped_plans",
+    "work",
+    "write_table",
 ]

@@ -1,105 +1,119 @@
-"""A sweep in this process: one chain after the other, or a fleet of them on a GPU."""
+"""A sweep: every chain of a plan to its end, wherever the executor runs it."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import torch
-
-from prunecast.data import Dataset, load
 from prunecast.errors import PrunecastError
-from prunecast.pruning import Record, run_chain, why_ended
-from prunecast.sweep.plan import Plan, PlannedChain
+from prunecast.pruning import chain_folder, why_ended, within
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
+from prunecast.sweep.executors import executor_for
+from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.look import look, selection
+from prunecast.sweep.plan import Plan
 
-Key = tuple[str, Path | None, int | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """A level that is finished, and where the sweep stands."""
-
-    number: int
-    """The chain's place in the plan, from 1."""
-    chain: PlannedChain
-    record: Record
-    ended: str
-    """Why the chain ended with this level; empty while it goes on."""
+PAUSE = 0.5
+"""Seconds between two looks at chains that another run is working on."""
 
 
-def run_plan(plan: Plan, store: Path, *, device: str = "cpu", plain: bool = False) -> Iterator[Progress]:
-    """Run every chain of a plan to its end and yield each level as it is finished, stored ones at once.
+def run_plan(
+    plan: Plan,
+    store: Path,
+    *,
+    device: str = "cpu",
+    jobs: int = 1,
+    plain: bool = False,
+    executor: Executor | None = None,
+) -> Iterator[Event]:
+    """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
 
-    A GPU trains many chains at once in a fleet, unless `plain` asks for one after the other.
+    Levels that are in the store already are not told again. `jobs` chains are trained at the same time, each
+    in a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. Where
+    the plan selects, unpruned networks are trained first and those left out are told. Chains that another
+    run is working on are come back to until they are at their end.
     """
-    place = torch_device(device)
-    run = _one_by_one if plain or place.type != "cuda" else _in_a_fleet
-    yield from run(plan, store, place)
+    run = executor or executor_for(device, jobs, plain=plain)
+    check(plan)
+    numbered = list(enumerate(plan.chains, 1))
+    subject = [(number, chain) for number, chain in numbered if chain.select]
+    aside: set[int] = set()
+    if subject:
+        for event in _to_the_end([(number, _unpruned(chain)) for number, chain in subject], store, run):
+            aside.update({event.number} if isinstance(event, Failed) else ())
+            yield event
+        out = selection(look(plan, store))
+        yield from out
+        aside.update(left.number for left in out)
+    yield from _to_the_end(
+        [(number, chain) for number, chain in numbered if number not in aside], store, run
+    )
 
 
-def _one_by_one(plan: Plan, store: Path, device: torch.device) -> Iterator[Progress]:
-    loaded: dict[Key, Dataset] = {}
-    for number, chain in enumerate(plan.chains, 1):
-        records: list[Record] = []
-        for record in run_chain(
-            chain.spec,
-            store,
-            _loader(chain, device, loaded),
-            rules=chain.rules,
-            keep_weights=chain.keep_weights,
-        ):
-            records.append(record)
-            yield Progress(number=number, chain=chain, record=record, ended=why_ended(records, chain.rules))
+def check(plan: Plan) -> None:
+    """Refuse a plan whose data is not there before anything runs."""
+    for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
+        if not root.exists():
+            raise PrunecastError(f"The plan {plan.name} reads its data from {root}, which does not exist.")
 
 
-def _in_a_fleet(plan: Plan, store: Path, device: torch.device) -> Iterator[Progress]:
-    from prunecast.fleet import Job, run_fleet
-
-    loaded: dict[Key, Dataset] = {}
-    jobs = [
-        Job(
-            spec=chain.spec,
-            rules=chain.rules,
-            dataset=_loader(chain, device, loaded),
-            keep_weights=chain.keep_weights,
-        )
-        for chain in plan.chains
-    ]
-    for done in run_fleet(jobs, store, device=device):
-        chain = plan.chains[done.number]
-        yield Progress(number=done.number + 1, chain=chain, record=done.record, ended=done.ended)
+def _unpruned(chain: PlannedChain) -> PlannedChain:
+    return dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=0))
 
 
-def torch_device(device: str) -> torch.device:
-    """The device of this name, if this machine has it."""
-    try:
-        found = torch.device(device)
-    except RuntimeError as failure:
-        raise PrunecastError(f"There is no device {device!r}; give cpu or cuda.") from failure
-    if found.type == "cuda" and not torch.cuda.is_available():
-        raise PrunecastError("torch finds no CUDA device here; give --device cpu.")
+def _to_the_end(
+    chains: Sequence[tuple[int, PlannedChain]], store: Path, executor: Executor
+) -> Iterator[Progress | Failed | Busy]:
+    """Run chains until all have ended or failed; those that others hold are looked at again and again."""
+    jobs = unfinished(chains, store)
+    told: set[int] = set()
+    while jobs:
+        busy: list[int] = []
+        for outcome in executor(jobs, store):
+            if isinstance(outcome, Busy):
+                busy.append(outcome.number)
+                if outcome.number in told:
+                    continue
+                told.add(outcome.number)
+            yield outcome
+        if len(busy) == len(jobs):
+            time.sleep(PAUSE)
+        jobs = unfinished([(number, chain) for number, chain in chains if number in busy], store)
+
+
+def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[Job]:
+    """The chains that have not ended, with the number of levels that they have."""
+    found: list[Job] = []
+    for number, chain in chains:
+        folder = chain_folder(store, chain.spec)
+        try:
+            records = folder.records()
+        except PrunecastError:  # whoever runs it will say what is wrong with it
+            found.append(Job(number=number, chain=chain))
+            continue
+        if not why_ended(records, chain.rules) or folder.stale(len(records)):
+            found.append(Job(number=number, chain=chain, done=len(within(records, chain.rules))))
     return found
 
 
-def _loader(chain: PlannedChain, device: torch.device, loaded: dict[Key, Dataset]) -> Callable[[], Dataset]:
-    """Load a dataset when it is first needed, and once only."""
-    name, size = chain.spec.loader or chain.spec.dataset, chain.spec.image_size
-
-    def get() -> Dataset:
-        key = (name, chain.root, size)
-        if key not in loaded:
-            loaded[key] = load(name, root=chain.root, device=device, image_size=size)
-        return loaded[key]
-
-    return get
-
-
-def line(plan: Plan, progress: Progress) -> str:
-    """One line about a finished level."""
-    spec, record = progress.chain.spec, progress.record
-    chain = f"chain {progress.number}/{len(plan.chains)}"
+def line(plan: Plan, event: Event) -> str:
+    """One line about what happened."""
+    spec = event.chain.spec
+    chain = f"chain {event.number}/{len(plan.chains)}"
     size = f"depth {spec.depth} width {spec.width:g} n {spec.num_examples} replicate {spec.replicate}"
+    return f"{chain} {size} · {_what(event)}"
+
+
+def _what(event: Event) -> str:
+    if isinstance(event, Failed):
+        return f"failed: {event.error}"
+    if isinstance(event, Busy):
+        return "another run is working on it; it is come back to"
+    if isinstance(event, LeftOut):
+        return f"left out: {event.reason}"
+    record = event.record
     level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
-    ended = f" · ended: {progress.ended}" if progress.ended else ""
-    return f"{chain} {size} · {level}{status} · {record.seconds:.1f} s{note}{ended}"
+    ended = f" · ended: {event.ended}" if event.ended else ""
+    return f"{level}{status} · {record.seconds:.1f} s{note}{ended}"

@@ -2,14 +2,15 @@
 
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from prunecast.errors import PrunecastError
 from prunecast.pruning.files import write_whole
-from prunecast.pruning.record import Record, within
-from prunecast.pruning.store import chain_folder
+from prunecast.pruning.record import Record
 from prunecast.spec import ChainSpec
+from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan
 
 SPEC_COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
@@ -28,11 +29,20 @@ def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
 
 
 def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
-    """The finished levels of a plan's chains, in the order of the plan."""
+    """The finished levels of a plan's chains, in the order of the plan; a damaged record is an error."""
+    standings = look(plan, store)
+    for damaged in (standing for standing in standings if standing.problem):
+        raise PrunecastError(damaged.problem)
+    return rows_of(standings)
+
+
+def rows_of(standings: Sequence[Standing]) -> list[dict[str, Any]]:
+    """The rows of chains that can be read and are not left out by the selection rule."""
     return [
-        row(chain.spec, record)
-        for chain in plan.chains
-        for record in within(chain_folder(store, chain.spec).records(), chain.rules)
+        row(standing.chain.spec, record)
+        for standing in standings
+        if not standing.out
+        for record in standing.records
     ]
 
 
@@ -45,8 +55,13 @@ def as_csv(table: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def write_table(table: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write rows as CSV, whole or not at all."""
+    write_whole(path.absolute(), as_csv(table).encode())
+
+
 def export(plan: Plan, store: Path, path: Path) -> int:
     """Write the table of a plan so far and return its number of rows."""
     table = rows(plan, store)
-    write_whole(path.absolute(), as_csv(table).encode())
+    write_table(table, path)
     return len(table)

@@ -1,0 +1,66 @@
+"""What a sweep tells while it runs, and the face that every executor has."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunecast.pruning.record import Record
+from prunecast.sweep.grid import PlannedChain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A chain to be run to its end."""
+
+    number: int
+    """The chain's place in the plan, from 1."""
+    chain: PlannedChain
+    done: int = 0
+    """Levels that are known already and need no telling."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """A level that is finished."""
+
+    number: int
+    """The chain's place in the plan, from 1."""
+    chain: PlannedChain
+    record: Record
+    ended: str
+    """Why the chain ended with this level; empty while it goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A chain that raised; the store keeps the traceback, and the next run tries again."""
+
+    number: int
+    chain: PlannedChain
+    error: str
+    """The exception in one line."""
+    traceback: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Busy:
+    """A chain that another process works on at the moment; the sweep comes back to it."""
+
+    number: int
+    chain: PlannedChain
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftOut:
+    """A chain that the selection rule leaves out of the plan."""
+
+    number: int
+    chain: PlannedChain
+    reason: str
+
+
+Outcome = Progress | Failed | Busy
+Event = Outcome | LeftOut
+
+Executor = Callable[[Sequence[Job], Path], Iterator[Outcome]]
+"""Runs every job to its end and yields what happens; only where chains run differs between executors."""

@@ -1,0 +1,67 @@
+"""The failures of chains, kept in the store until the chain has gone on."""
+
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+from prunecast.errors import PrunecastError
+from prunecast.pruning.files import make_folder, read_json, write_json
+from prunecast.pruning.opened import code_version
+from prunecast.pruning.store import FORMAT, chain_folder
+from prunecast.spec import ChainSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a chain stopped before its end."""
+
+    error: str
+    """The exception in one line."""
+    traceback: str
+    times: int
+    """How many runs in a row have failed."""
+
+
+def record_failure(store: Path, spec: ChainSpec, problem: BaseException) -> Failure:
+    """Write a failure down in the chain's folder."""
+    lines = traceback.format_exception(problem)
+    return write_failure(store, spec, in_one_line(problem), "".join(lines))
+
+
+def write_failure(store: Path, spec: ChainSpec, error: str, trace: str) -> Failure:
+    """Replace the chain's failure, and count how often it has failed."""
+    before = failure_of(store, spec)
+    failure = Failure(error=error, traceback=trace, times=before.times + 1 if before else 1)
+    path = _path(store, spec)
+    make_folder(path.parent)
+    write_json(path, {"format": FORMAT, "code": code_version(), **vars(failure)})
+    return failure
+
+
+def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
+    """The chain's failure that nobody has mended yet."""
+    path = _path(store, spec)
+    if not path.exists():
+        return None
+    try:
+        body = read_json(path)
+        return Failure(error=body["error"], traceback=body["traceback"], times=body["times"])
+    except (PrunecastError, KeyError):
+        return Failure(error=f"{path} is damaged", traceback="", times=1)
+
+
+def forget_failure(store: Path, spec: ChainSpec) -> None:
+    """Remove the failure of a chain that has gone on."""
+    _path(store, spec).unlink(missing_ok=True)
+
+
+def in_one_line(problem: BaseException) -> str:
+    """An exception as one line; a user's mistake is a sentence already."""
+    words = " ".join(str(problem).split())
+    if isinstance(problem, PrunecastError):
+        return words
+    return f"{type(problem).__name__}: {words}" if words else type(problem).__name__
+
+
+def _path(store: Path, spec: ChainSpec) -> Path:
+    return chain_folder(store, spec).path / "failure.json"

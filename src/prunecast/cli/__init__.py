@@ -13,6 +13,7 @@ COMMANDS = {
     "predict": ("law:predict", "Predict errors from a fitted law."),
     "compare": ("law:compare", "Rank the law and its rivals on a table."),
     "choose": ("answer:choose", "Say which network to train and how far to prune it."),
+    "next": ("answer:next_", "Say what to train next to learn the most."),
     "study": ("answer:study", "Study the law on a table as the paper does."),
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),

@@ -130,3 +130,29 @@ def study(
     options = {} if law is None else {"law": law}
     result = getattr(studies, name)(data, **options)
     click.echo(dumps({"study": name, **asdict(result)}) if as_json else getattr(show_study, name)(result))
+
+
+@click.command("next")
+@table_options
+@click.option("--law", type=LAWS, default="eq2", show_default=True)
+@click.option(
+    "--target-error", type=float, help="The choice that more data might change; by default all errors."
+)
+def next_(
+    table: str,
+    metric: str,
+    chance: float | None,
+    where: tuple[str, ...],
+    as_json: bool,
+    law: str,
+    target_error: float | None,
+) -> None:
+    """Say what to train next to learn the most of TABLE's law per unit of training, and whether it still matters."""
+    from dataclasses import asdict
+
+    from prunecast.cli import show_study
+    from prunecast.laws import dumps
+    from prunecast.studies import following
+
+    result = following(read_table(table, metric, chance, where), law=law, target_error=target_error)
+    click.echo(dumps(asdict(result)) if as_json else show_study.following(result))

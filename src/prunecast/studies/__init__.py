@@ -2,6 +2,7 @@
 
 from prunecast.studies.dips import Dips, dips
 from prunecast.studies.extrapolation import Extrapolation, extrapolation
+from prunecast.studies.following import Following, following
 from prunecast.studies.forms import Forms, forms
 from prunecast.studies.invariance import Invariance, invariance
 from prunecast.studies.noise import Noise, noise
@@ -11,6 +12,7 @@ from prunecast.studies.sensitivity import Sensitivity, sensitivity
 __all__ = [
     "Dips",
     "Extrapolation",
+    "Following",
     "Forms",
     "Invariance",
     "Noise",
@@ -18,6 +20,7 @@ __all__ = [
     "Sensitivity",
     "dips",
     "extrapolation",
+    "following",
     "forms",
     "invariance",
     "noise",

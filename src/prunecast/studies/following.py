@@ -1,0 +1,95 @@
+"""Which chain to train next, or how many more levels of which, to learn the most per unit of training."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prunecast.laws import Fit, fit
+from prunecast.laws.points import Points
+from prunecast.laws.predict import evaluate
+from prunecast.studies.refits import subject
+from prunecast.studies.regret import expected_regret
+from prunecast.studies.weighing import Suggestion, Weighing
+from prunecast.table import Table
+
+WORTH = 0.05
+"""Suggestions take at least this share off the variance of predictions, where any does."""
+SETTLED = 0.02
+"""Below this expected regret more data would not change which network to choose."""
+OF_A_KIND, THINNED = 2, 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Following:
+    """What to measure next, best value first."""
+
+    law: str
+    table: str
+    suggestions: tuple[Suggestion, ...]
+    uncertainty: float
+    """standard deviation of log ε̂ over the measured networks that the parameters cause"""
+    run: float
+    """standard deviation of log ε of a single training around the law, which no further data reduce"""
+    regret: float
+    """expected excess of parameters from choosing by today's estimate, if the law is right"""
+    other_law_regret: float
+    """the same if the other of Eq. 2 and `dip` is right"""
+    settled: bool
+    """whether more data would no longer change which network to choose"""
+    notes: tuple[str, ...]
+
+
+def following(table: Table, *, law: str = "eq2", target_error: float | None = None) -> Following:
+    """Weigh new chains, more levels and further replicates by what they teach per training."""
+    fitted, one = fit(table, law=law), subject(table, law)
+    study = Weighing.of(fitted, one)
+    found = list(study.suggestions())
+    other = fit(table, law="eq2" if law == "dip" else "dip")
+    regret, changed = (
+        expected_regret(fitted, target_error),
+        expected_regret(fitted, target_error, other=other),
+    )
+    return Following(
+        law=law,
+        table=table.source,
+        suggestions=tuple(_listed(found)),
+        uncertainty=_uncertainty(fitted, one.points),
+        run=fitted.spread.run,
+        regret=regret,
+        other_law_regret=changed,
+        settled=max(regret, changed) < SETTLED,
+        notes=tuple(_notes(fitted)),
+    )
+
+
+def _listed(found: list[Suggestion]) -> list[Suggestion]:
+    """The best value, at most two of a kind; where nothing teaches much, what teaches most."""
+    good = [own for own in found if own.reduction >= WORTH]
+    if not good:
+        return sorted(found, key=lambda own: -own.reduction)[:1]
+    kept: dict[tuple[str, float, float, float], Suggestion] = {}
+    for own in sorted(good, key=lambda own: -own.per_cost):
+        of_kind = sum(kind == own.kind for kind, *_ in kept)
+        if of_kind < OF_A_KIND:
+            kept.setdefault((own.kind, own.depth, own.width, own.num_examples), own)
+    return list(kept.values())
+
+
+def _uncertainty(fitted: Fit, points: Points) -> float:
+    plain = replace(points, reference_depth=1.0)
+    centre, _ = evaluate(fitted, fitted.spread.centre[None], plain)
+    draws, _ = evaluate(fitted, fitted.spread.draws[::THINNED], plain)
+    return float(np.sqrt(((draws - centre) ** 2).mean()))
+
+
+def _notes(fitted: Fit) -> Iterator[str]:
+    for axis in ("depth", "width"):
+        if axis not in fitted.axes:
+            yield f"{axis} never varied, so the law says nothing of it: only a chain of another {axis} would."
+    if fitted.dense is None:
+        yield "Too few configurations for a law of the unpruned error, so new chains are not among the suggestions."
+    for note in fitted.notes:
+        if note.kind == "undetermined":
+            yield note.text
+    yield "Gains are the law's own reckoning: they assume that the law is right, and count no gain for the dense law."

@@ -150,9 +150,9 @@ def next_(
     """Say what to train next to learn the most of TABLE's law per unit of training, and whether it still matters."""
     from dataclasses import asdict
 
-    from prunecast.cli import show_study
+    from prunecast.cli import show_answer
     from prunecast.laws import dumps
     from prunecast.studies import following
 
     result = following(read_table(table, metric, chance, where), law=law, target_error=target_error)
-    click.echo(dumps(asdict(result)) if as_json else show_study.following(result))
+    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result))

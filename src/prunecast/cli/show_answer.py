@@ -1,4 +1,4 @@
-"""Choices as text for people; numbers come in, strings go out."""
+"""Choices and suggestions as text for people; numbers come in, strings go out."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from prunecast.cli.show import bullets, grid, render
+from prunecast.cli.show import bullets, grid, percent, render
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Matching, Network
+    from prunecast.studies import Following
+    from prunecast.studies.weighing import Suggestion
 
 SHOWN_ERRORS = 12
 UNITS = {
@@ -139,3 +141,56 @@ def frontier(line: "Frontier") -> str:
     ]
     header = ["error", UNITS[line.minimise], "depth", "width", "density", "unpruned error"]
     return render([Text("The smallest network for each error"), "", grid(header, rows, left=0)])
+
+
+def following(study: "Following") -> str:
+    """What to train next, and whether it still matters."""
+    rows = [_suggestion(own) for own in study.suggestions]
+    header = ["train", "depth", "width", "examples", "to level", "trainings", "cost", "teaches", "narrows"]
+    known = [
+        ["predictions are uncertain by, from the law's parameters", percent(study.uncertainty)],
+        ["a single training scatters by", percent(study.run)],
+        ["choosing by today's estimate costs, in parameters", percent(study.regret)],
+        ["the same if the other law is right", percent(study.other_law_regret)],
+    ]
+    legend = (
+        "cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
+        "predictions; narrows: the parameter whose interval shrinks most"
+    )
+    return render(
+        [
+            Text(f"What to train next for {study.law} on {study.table}, best value first"),
+            "",
+            grid(header, rows),
+            "",
+            facts(known),
+            "",
+            Text(_verdict(study)),
+            "",
+            *bullets([legend, *study.notes]),
+        ]
+    )
+
+
+def _verdict(study: "Following") -> str:
+    if study.settled:
+        return "More data would no longer change which network to choose."
+    words = "More data may still change which network to choose"
+    if study.other_law_regret <= study.regret:
+        return f"{words}."
+    return f"{words}: by {'eq2' if study.law == 'dip' else 'dip'} another one is smallest."
+
+
+def _suggestion(own: "Suggestion") -> list[str]:
+    symbol, share = max(own.shrinks.items(), key=lambda pair: pair[1])
+    return [
+        own.kind,
+        f"{own.depth:g}",
+        f"{own.width:.4g}",
+        f"{own.num_examples:,.0f}",
+        f"{own.last_level}",
+        f"{own.trainings}",
+        f"{own.cost:.3g}",
+        percent(own.reduction),
+        f"{symbol} by {share:.0%}",
+    ]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from prunecast.studies import (
         Dips,
         Extrapolation,
-        Following,
         Forms,
         Invariance,
         Noise,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
         Sensitivity,
     )
     from prunecast.studies.sensitivity import Sample
-    from prunecast.studies.weighing import Suggestion
 
 SHOWN = 12
 SYMBOLS = {"high_error": "ε↑", "gamma": "γ", "p": "p′"}
@@ -244,47 +242,3 @@ def noise(study: "Noise") -> str:
     header = ["", "rows", "replicates", "groups", "roughness"]
     words = f"Scatter on {study.table}; the law's own deviations: {percent(study.residual)}"
     return _page(words, [grid(header, rows)], study.notes)
-
-
-def following(study: "Following") -> str:
-    """What to train next, and whether it still matters."""
-    rows = [_suggestion(own) for own in study.suggestions]
-    header = ["train", "depth", "width", "examples", "to level", "trainings", "cost", "teaches", "narrows"]
-    facts_ = [
-        ["predictions are uncertain by, from the law's parameters", percent(study.uncertainty)],
-        ["a single training scatters by", percent(study.run)],
-        ["choosing by today's estimate costs, in parameters", percent(study.regret)],
-        ["the same if the other law is right", percent(study.other_law_regret)],
-    ]
-    other = "eq2" if study.law == "dip" else "dip"
-    verdict = (
-        "More data would no longer change which network to choose."
-        if study.settled
-        else f"More data may still change which network to choose: {study.law} and {other} differ."
-        if study.other_law_regret > study.regret
-        else "More data may still change which network to choose."
-    )
-    legend = (
-        "cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
-        "predictions; narrows: the parameter whose interval shrinks most"
-    )
-    return _page(
-        f"What to train next for {study.law} on {study.table}, best value first",
-        [grid(header, rows), "", facts(facts_), "", Text(verdict)],
-        [legend, *study.notes],
-    )
-
-
-def _suggestion(own: "Suggestion") -> list[str]:
-    symbol, share = max(own.shrinks.items(), key=lambda pair: pair[1])
-    return [
-        own.kind,
-        f"{own.depth:g}",
-        f"{own.width:.4g}",
-        f"{own.num_examples:,.0f}",
-        f"{own.last_level}",
-        f"{own.trainings}",
-        f"{own.cost:.3g}",
-        percent(own.reduction),
-        f"{symbol} by {share:.0%}",
-    ]

@@ -1,0 +1,103 @@
+"""What to train next: the gains promised are the gains that come."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from prunecast.cli import cli
+from prunecast.laws import fit
+from prunecast.laws.measured import measured
+from prunecast.laws.planted import WEIGHTS, law_error, planted, unpruned_error
+from prunecast.studies import following
+from prunecast.studies.refits import subject
+from prunecast.studies.regret import expected_regret
+from prunecast.studies.weighing import Weighing
+from prunecast.table import Table, read
+
+GOLDEN = Path(__file__).parent / "golden"
+SHIPPED = "cifar10-resnet20-24ep"
+FRAME = planted(configurations=12, noise=0.002, num_examples=(50_000, 12_500), seed=3)
+
+
+def _chain(depth: float, width: float, num_examples: float, levels: range) -> pd.DataFrame:
+    """The planted law's own rows, without noise."""
+    frame = pd.DataFrame({"level": levels}).assign(
+        depth=depth, width=width, num_examples=num_examples, replicate=1
+    )
+    frame["density"] = 0.8 ** frame["level"]
+    frame["weights"] = WEIGHTS * depth * width**2
+    frame["nonzero"] = frame["weights"] * frame["density"]
+    frame["error"] = np.where(frame["level"] > 0, law_error(frame), unpruned_error(frame))
+    return frame
+
+
+def _variance(table: Table, average: np.ndarray, reference: Table) -> float:
+    """tr(average · covariance) of a table's information at the parameters fitted to the reference."""
+    one = subject(reference)
+    points = replace(measured(table).points, reference_depth=one.points.reference_depth)
+    weighed = Weighing.of(fit(reference), replace(one, points=points))
+    return float(np.trace(average @ np.linalg.inv(weighed.information)))
+
+
+@pytest.mark.parametrize("kind", ["new chain", "more levels", "another replicate"])
+def test_the_gain_promised_is_the_gain_that_comes(kind: str) -> None:
+    before = read(FRAME)
+    weighing = Weighing.of(fit(before), subject(before))
+    best = max((own for own in weighing.suggestions() if own.kind == kind), key=lambda own: own.reduction)
+    place = (best.depth, best.width, best.num_examples)
+    same = (FRAME["depth"] == best.depth) & (FRAME["width"] == best.width)
+    same &= FRAME["num_examples"] == best.num_examples
+    if kind == "another replicate":
+        added = FRAME[same].assign(replicate=2)
+    else:
+        first = 0 if kind == "new chain" else int(FRAME[same]["level"].max()) + 1
+        added = _chain(*place, range(first, best.last_level + 1))
+        assert len(added) == best.trainings
+    after = read(pd.concat([FRAME, added], ignore_index=True))
+    ratio = _variance(after, weighing.average, before) / _variance(before, weighing.average, before)
+    assert 1 - ratio == pytest.approx(best.reduction, abs=0.05)
+    assert best.reduction > 0.02
+
+
+def test_suggestions_are_worth_their_cost_and_in_order() -> None:
+    study = following(read(FRAME))
+    values = [own.per_cost for own in study.suggestions]
+    assert values == sorted(values, reverse=True)
+    for own in study.suggestions:
+        assert 0.05 <= own.reduction < 1
+        assert own.cost > 0
+        assert max(own.shrinks.values()) > 0
+
+
+def test_more_data_lower_the_uncertainty_and_the_regret() -> None:
+    few = following(read(planted(configurations=8, seed=2)))
+    many = following(read(planted(configurations=152, seed=2)))
+    assert many.uncertainty < few.uncertainty / 2
+    assert many.regret <= few.regret
+    assert many.settled
+
+
+def test_regret_is_zero_where_nothing_is_uncertain() -> None:
+    law = fit(read(FRAME))
+    certain = replace(law, spread=replace(law.spread, draws=np.tile(law.theta(), (10, 1))))
+    assert expected_regret(certain) == pytest.approx(0.0, abs=1e-12)
+    assert expected_regret(certain, 0.2, other=law) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_axes_that_never_varied_are_named() -> None:
+    study = following(read(SHIPPED))
+    assert any(note.startswith("depth never varied") for note in study.notes)
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_the_command_prints_its_golden_text(law: str) -> None:
+    result = CliRunner().invoke(cli, ["next", SHIPPED, "--law", law], catch_exceptions=False)
+    assert result.output == (GOLDEN / f"next-{law}.txt").read_text(encoding="utf-8")
+    body = json.loads(CliRunner().invoke(cli, ["next", SHIPPED, "--law", law, "--json"]).output)
+    assert body["suggestions"][0]["kind"] == "new chain"
+    assert not body["settled"]

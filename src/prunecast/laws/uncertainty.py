@@ -12,7 +12,7 @@ from prunecast.laws.solver import Mask, Objective, solve
 
 DRAWS = 400
 COVERAGE = 0.95
-EXTREME = 3.0
+EXTREME = 2.0
 """The largest error measured may lie above ε↑ by this many standard deviations of its noise."""
 
 

@@ -2,41 +2,52 @@
 
 python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16] [--epochs E] [--examples N]
 
-CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape, one evaluation a training included. The
-bound is the time the device needs for the bare arithmetic and memory traffic of one training alone, at the
-speeds it shows here on a large product and a large copy.
+CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape; every training ends with its evaluation on the
+test half and on its own examples. A fleet is named by its width, and may say more: `1/4@16g32x2` are packs whose
+widths add up to 16, convolutions in groups of 32 channels or more, on 2 streams. Every way has a process of its own:
+they start up side by side, then are timed one after the other. The bound is the time the device needs for the bare
+arithmetic and memory traffic of one training alone, at the speeds it shows here on a large product and a large copy.
 """
 
 import argparse
+import fcntl
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+import traceback
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from math import prod
+from pathlib import Path
 
 import torch
-from torch import Tensor
-from torch.nn import functional
 
 from prunecast.architectures import Layer, architecture
-from prunecast.data import Draws, draw
+from prunecast.data import Dataset
 from prunecast.data.memory import MemorySource
 from prunecast.families import build, prunable
-from prunecast.fleet import Pack, pack
-from prunecast.spec import Recipe
+from prunecast.fleet import Job, Options
+from prunecast.fleet.members import Member, kind_of
+from prunecast.fleet.shapes import deal, places
+from prunecast.fleet.train import Ends, train_level
+from prunecast.fleet.yard import Yard
+from prunecast.pruning import StopRules, open_chain, open_level
+from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.spec.presets import recipe as preset
 from prunecast.spec.streams import rng
 from prunecast.training import evaluate, prepare, step, stepper, train
-from prunecast.training.optimizer import sgd_step
-from prunecast.training.precision import autocast
-from prunecast.training.schedule import timeline
+from prunecast.training.precision import settings
 
 FAMILY, DEPTH, CLASSES, SHAPE = "cifar_resnet", 20, 10, (3, 32, 32)
-FLEETS = {"1": 16, "1/4": 64, "1/16": 256}
-"""Networks of a fleet by their width: all fleets are alike in the channels they have in total."""
-BUDGET = 4  # widths added up in one pack
+NETWORKS = 16
+"""Networks of width 1 in a fleet; of narrower ones as many as have the same channels in total."""
+WAIT = 300
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,58 +56,134 @@ class Setting:
 
     device: torch.device
     recipe: Recipe
-    train: MemorySource
-    test: MemorySource
-    streams: int
+    data: Dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way to train: so many networks of a width, after a start-up."""
+
+    networks: int
+    width: float
+    start: Callable[[], object]
+    run: Callable[[], object]
 
 
 def main() -> None:
     options = parse()
-    setting = prepare_setting(options)
-    flops, bandwidth = arithmetic_speed(setting.device), copy_speed(setting.device)
-    name = torch.cuda.get_device_name() if setting.device.type == "cuda" else "CPU"
+    if options.worker:
+        work(options)
+        return
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    names = options.ways.split(",")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [
+            sys.executable,
+            __file__,
+            *sys.argv[1:],
+            "--ways",
+            options.ways,
+            "--folder",
+            folder,
+            "--worker",
+        ]
+        workers = [subprocess.Popen([*command, way]) for way in names]
+        for worker in workers:
+            worker.wait()
+        results = {way: result(Path(folder), way) for way in names}
+    flops, bandwidth = arithmetic_speed(device), copy_speed(device)
     print(f"{name}: {flops / 1e12:.3g} TFLOP/s in a product, {bandwidth / 1e12:.3g} TB/s in a copy")
-    print(f"{len(setting.train)} examples, {setting.recipe.epochs:g} epochs, {setting.recipe.precision}")
+    print(f"{options.examples} examples, {options.epochs} epochs (plain and graph: {lone_epochs(options)})")
     print(
-        f"{'way':<24}{'networks':>9}{'s per network and epoch':>25}{'bound':>10}{'ratio':>8}{'start-up s':>12}"
+        f"{'way':<20}{'networks':>9}{'s per network and epoch':>25}{'bound':>10}{'ratio':>8}{'start-up s':>12}"
     )
-    for way in options.ways.split(","):
-        networks, width, run = ways(setting)[way]
-        startup, seconds = run()
-        each = seconds / networks / setting.recipe.epochs
-        bound = lower_bound(width, len(setting.train), setting.device, flops, bandwidth)
-        name = f"fleet of width {way}" if way in FLEETS else way
-        print(
-            f"{name:<24}{networks:>9}{each:>25.4f}{bound:>10.4f}{each / bound:>8.1f}{startup:>12.1f}",
-            flush=True,
-        )
+    for way, found in results.items():
+        if found is None:
+            print(f"{way:<20} failed")
+            continue
+        networks, width, each, startup = found
+        bound = lower_bound(width, options.examples, device, flops, bandwidth)
+        shown = way if way in ("plain", "graph") else f"fleet of {way}"
+        print(f"{shown:<20}{networks:>9}{each:>25.4f}{bound:>10.4f}{each / bound:>8.1f}{startup:>12.1f}")
 
 
 def parse() -> argparse.Namespace:
     on_gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ways", default="plain,graph,1,1/4,1/16", help="which to time, by commas")
-    parser.add_argument("--epochs", type=int, default=3 if on_gpu else 1)
+    parser.add_argument("--epochs", type=int, default=8 if on_gpu else 1)
     parser.add_argument("--examples", type=int, default=50_000 if on_gpu else 128)
-    parser.add_argument("--streams", type=int, default=4 if on_gpu else 1)
-    parser.add_argument("--threads", type=int, default=0, help="threads on a CPU; 0 leaves them as they are")
+    parser.add_argument("--threads", type=int, default=2, help="torch threads of every way")
+    parser.add_argument("--profile", type=Path, help="folder for a profile of every fleet's steps")
+    parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, default=Path(), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
-def prepare_setting(options: argparse.Namespace) -> Setting:
+def lone_epochs(options: argparse.Namespace) -> int:
+    return min(options.epochs, 2)
+
+
+def file_of(folder: Path, way: str, ending: str) -> Path:
+    return folder / f"{way.replace('/', '_')}.{ending}"
+
+
+def result(folder: Path, way: str) -> tuple[int, float, float, float] | None:
+    path = file_of(folder, way, "json")
+    return tuple(json.loads(path.read_text())) if path.exists() else None
+
+
+def work(options: argparse.Namespace) -> None:
+    """Start one way up, wait until the others have, and time it alone."""
+    torch.set_num_threads(options.threads)
+    lone = options.worker in ("plain", "graph")
+    epochs = lone_epochs(options) if lone else options.epochs
+    setting = prepare_setting(options.examples, epochs)
+    with settings(setting.recipe.precision, setting.device, options.threads):
+        began = time.perf_counter()
+        try:
+            way = alone(setting, graph=options.worker == "graph") if lone else fleet(setting, options.worker)
+            way.start()
+            synchronise()
+        except Exception:
+            traceback.print_exc()
+            return
+        finally:
+            file_of(options.folder, options.worker, "ready").touch()
+        startup = time.perf_counter() - began
+        wait_for_others(options)
+        with (options.folder / "lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            seconds = timed(way.run)
+            if options.profile and not lone:
+                profile(way, file_of(options.profile, options.worker, "txt"))
+            each = seconds / way.networks / epochs
+            found = json.dumps([way.networks, way.width, each, startup])
+            file_of(options.folder, options.worker, "json").write_text(found)
+            print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
+
+
+def wait_for_others(options: argparse.Namespace) -> None:
+    until = time.perf_counter() + WAIT
+    ready = [file_of(options.folder, way, "ready") for way in options.ways.split(",")]
+    while time.perf_counter() < until and not all(path.exists() for path in ready):
+        time.sleep(0.1)
+
+
+def prepare_setting(examples: int, epochs: int) -> Setting:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if options.threads:
-        torch.set_num_threads(options.threads)
-    torch.backends.cudnn.benchmark = True
     precision = "bf16" if device.type == "cuda" else "fp32"
-    recipe = preset("cifar10").lasting(options.epochs).changed({"precision": precision})
-    return Setting(
-        device=device,
-        recipe=recipe,
-        train=random_source(options.examples, device),
-        test=random_source(max(1, options.examples // 5), device),
-        streams=options.streams,
+    recipe = preset("cifar10").lasting(epochs).changed({"precision": precision})
+    data = Dataset(
+        name="random",
+        train=random_source(examples, device),
+        test=random_source(max(1, examples // 5), device),
+        num_classes=CLASSES,
+        chance_error=0.9,
+        digest="random",
     )
+    return Setting(device=device, recipe=recipe, data=data)
 
 
 def random_source(count: int, device: torch.device) -> MemorySource:
@@ -107,39 +194,99 @@ def random_source(count: int, device: torch.device) -> MemorySource:
     return MemorySource(images, labels, mean=mean, std=mean / 2)
 
 
-Run = Callable[[], tuple[float, float]]
-
-
-def ways(setting: Setting) -> dict[str, tuple[int, float, Run]]:
-    """By name: networks, width, and a function that gives the seconds of start-up and of the training."""
-    found: dict[str, tuple[int, float, Run]] = {
-        "plain": (1, 1.0, partial(alone, setting, graph=False)),
-        "graph": (1, 1.0, partial(alone, setting, graph=True)),
-    }
-    for name, count in FLEETS.items():
-        width = float(Fraction(name))
-        found[name] = (count, width, partial(fleet, setting, count, width))
-    return found
-
-
-def network(width: float) -> torch.nn.Module:
-    generator = torch.Generator().manual_seed(1)
-    return build(FAMILY, depth=DEPTH, width=width, num_classes=CLASSES, generator=generator)
-
-
-def alone(setting: Setting, *, graph: bool) -> tuple[float, float]:
+def alone(setting: Setting, *, graph: bool) -> Way:
     """The plain loop, eager or as one CUDA graph."""
-    model, count = network(1.0), len(setting.train)
-    bench = prepare(
-        model, prunable(model), setting.recipe, 0, setting.train, rng(0, "subsample").permutation(count)
+    generator = torch.Generator().manual_seed(1)
+    model = build(FAMILY, depth=DEPTH, width=1.0, num_classes=CLASSES, generator=generator)
+    source, recipe = setting.data.train, setting.recipe
+    examples = rng(0, "subsample").permutation(len(source))
+    bench = prepare(model, prunable(model), recipe, 0, source, examples)
+    advance = stepper(bench) if graph else lambda: step(bench)
+
+    def run() -> None:
+        train(bench, advance, 0, bench.times.total)
+        for half in (setting.data.test, source):
+            evaluate(bench.model, half, torch.arange(len(half)), recipe.precision)
+
+    return Way(networks=1, width=1.0, start=advance, run=run)
+
+
+def fleet(setting: Setting, name: str) -> Way:
+    """Packs of equal budget, each on a stream of its own, as the fleet trains them."""
+    found = re.fullmatch(r"([\d/]+)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
+    if found is None:
+        raise SystemExit(f"There is no way {name}.")
+    width, on_gpu = float(Fraction(found[1])), setting.device.type == "cuda"
+    streams = int(found[4] or (4 if on_gpu else 1))
+    options = Options(
+        workers=streams,
+        budget=float(found[2] or 4),
+        compile=on_gpu,
+        smallest_group=int(found[3]) if found[3] else None,
     )
-    advance = stepper(bench, graph=graph) if graph else lambda: step(bench)
-    startup = timed(advance)
-    seconds = timed(lambda: train(bench, advance, 0, bench.times.total))
-    seconds += timed(
-        lambda: evaluate(bench.model, setting.test, torch.arange(len(setting.test)), setting.recipe.precision)
-    )
-    return startup, seconds
+    members = open_members(setting, round(NETWORKS / width), width)
+    kind = kind_of(members[0].chain)
+    yard = Yard([member.chain.spec for member in members], options)
+    yard.check(kind, members[0].chain)
+    packs = deal(members, yard.budget(kind, members))
+    pool, ahead, stop = ThreadPoolExecutor(streams), ThreadPoolExecutor(streams), threading.Event()
+    meeting = threading.Barrier(min(streams, len(packs)))
+
+    def one(members: list[Member], *, trial: bool) -> None:
+        if trial:  # every thread gets a runner of its own
+            meeting.wait()
+            members = [replace(member, level=replace(member.level, last=16)) for member in members]
+        shape = yard.shape(kind, members)
+        with yard.runner(kind, shape, members[0].chain) as runner:
+            if trial:
+                meeting.wait(WAIT)
+            end = train_level(runner, members, places(shape, members), ahead, stop)
+        assert isinstance(end, Ends), "a network diverged"
+
+    def start() -> None:
+        yard.shape(kind, packs[0])
+        list(pool.map(lambda members: one(members, trial=True), packs[:streams]))
+
+    def run() -> None:
+        list(pool.map(lambda members: one(members, trial=False), packs))
+
+    return Way(networks=len(members), width=width, start=start, run=run)
+
+
+def open_members(setting: Setting, count: int, width: float) -> list[Member]:
+    """Chains at level 0, each a replicate of its own."""
+    store = Path(tempfile.mkdtemp())
+    members = []
+    for replicate in range(count):
+        spec = ChainSpec(
+            family=FAMILY,
+            dataset="random",
+            recipe=setting.recipe,
+            method=method("imp"),
+            depth=DEPTH,
+            width=width,
+            num_examples=len(setting.data.train),
+            replicate=replicate,
+        )
+        job = Job(spec=spec, rules=StopRules(), dataset=lambda: setting.data)
+        chain = open_chain(spec, store, setting.data)
+        level = open_level(chain, []) if not members else members[0].level
+        network = dict(chain.untrained.state_dict())
+        level = replace(level, network=network)
+        members.append(Member(number=replicate, job=job, chain=chain, records=(), level=level))
+    return members
+
+
+def profile(way: Way, path: Path) -> None:
+    """Where the device's time goes in one more run."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as profiled
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with profiled(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
+        way.start()
+        synchronise()
+    path.write_text(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=60))
 
 
 def timed(function: Callable[[], object]) -> float:
@@ -153,108 +300,6 @@ def timed(function: Callable[[], object]) -> float:
 def synchronise() -> None:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-
-
-class Packed:
-    """Some networks in one pack, with all that a step reads and writes."""
-
-    def __init__(self, setting: Setting, width: float, slots: int) -> None:
-        self.setting, model = setting, network(width)
-        on_gpu = setting.device.type == "cuda"
-        memory_format = torch.channels_last if on_gpu else torch.contiguous_format
-        self.pack: Pack = pack(
-            [model] * slots, image_shape=SHAPE, device=setting.device, memory_format=memory_format
-        )
-        for slot in range(slots):
-            self.pack.load(slot, model.state_dict())
-        self.parameters = list(self.pack.parameters().values())
-        self.masks = list(self.pack.masks.values())
-        self.momenta = [torch.zeros_like(parameter) for parameter in self.parameters]
-        self.times = timeline(setting.recipe, len(setting.train))
-        self.order, self.draws = self.epoch(slots)
-        self.cursor = torch.zeros((), dtype=torch.int64, device=setting.device)
-        self.rate = torch.tensor(setting.recipe.learning_rate, device=setting.device)
-        self.stream = torch.cuda.Stream() if on_gpu else None  # type: ignore[no-untyped-call]
-
-    def epoch(self, slots: int) -> tuple[Tensor, Draws | None]:
-        """Every member's own order, and augmentation."""
-        count, device = self.times.epoch * self.times.batch, self.setting.device
-        order = [
-            torch.from_numpy(rng(slot, "order", 0).permutation(len(self.setting.train))[:count])
-            for slot in range(slots)
-        ]
-        draws = draw(self.setting.recipe.augmentation, slots * count, SHAPE, rng(0, "augmentation", 0))
-        return torch.stack(order).to(device), None if draws is None else draws.to(device)
-
-    def step(self) -> None:
-        """One step of all members at the cursor."""
-        source, batch, slots = self.setting.train, self.times.batch, self.pack.slots
-        positions = self.cursor * batch + torch.arange(batch, device=self.setting.device)
-        indices = self.order[:, positions].flatten()
-        images = source.batch(indices, None if self.draws is None else self.draws[: slots * batch])
-        with autocast(self.setting.recipe.precision, self.setting.device):
-            scores = self.pack.module(self.pack.join(images.view(slots, batch, *SHAPE)))
-        logits = scores.float().transpose(0, 1).flatten(0, 1)
-        loss = functional.cross_entropy(logits, source.labels[indices]) * slots
-        gradients = list(torch.autograd.grad(loss, self.parameters))
-        recipe = self.setting.recipe
-        with torch.no_grad():
-            arguments = (self.parameters, gradients, self.momenta, self.masks, self.rate)
-            sgd_step(*arguments, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-            self.cursor.add_(1).remainder_(self.times.epoch)
-
-    def captured(self) -> Callable[[], None]:
-        """The step as a CUDA graph where there is one."""
-        if self.stream is None:
-            return self.step
-        self.stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(self.stream):
-            for _ in range(3):
-                self.step()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self.stream):
-            self.step()
-        return graph.replay
-
-    def evaluate(self) -> Tensor:
-        """Wrong answers of every member on the test half."""
-        wrong = torch.zeros(self.pack.slots, device=self.setting.device)
-        self.pack.module.eval()
-        for chosen in torch.split(torch.arange(len(self.setting.test), device=self.setting.device), 500):
-            images = self.setting.test.batch(chosen, None).expand(self.pack.slots, -1, -1, -1, -1)
-            with torch.no_grad(), autocast(self.setting.recipe.precision, self.setting.device):
-                scores = self.pack.module(self.pack.join(images))
-            wrong += (scores.argmax(2) != self.setting.test.labels[chosen, None]).sum(0)
-        self.pack.module.train()
-        return wrong
-
-
-def fleet(setting: Setting, networks: int, width: float) -> tuple[float, float]:
-    """Packs of equal budget, each on its own stream."""
-    slots = min(networks, round(BUDGET / width))
-    start = time.perf_counter()
-    packs = [Packed(setting, width, slots) for _ in range(networks // slots)]
-    advances = [each.captured() for each in packs]
-    synchronise()
-    startup = time.perf_counter() - start
-    return startup, timed(lambda: run_packs(packs, advances))
-
-
-def run_packs(packs: Sequence[Packed], advances: Sequence[Callable[[], None]]) -> None:
-    pairs = list(zip(packs, advances, strict=True))
-    for first in range(0, len(pairs), packs[0].setting.streams):
-        together = pairs[first : first + packs[0].setting.streams]
-        for _ in range(packs[0].times.total):
-            for packed, advance in together:
-                on_stream(packed, advance)
-        for packed, _ in together:
-            on_stream(packed, packed.evaluate)
-
-
-def on_stream(packed: Packed, function: Callable[[], object]) -> None:
-    with nullcontext() if packed.stream is None else torch.cuda.stream(packed.stream):
-        function()
 
 
 def lower_bound(width: float, examples: int, device: torch.device, flops: float, bandwidth: float) -> float:

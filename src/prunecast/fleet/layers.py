@@ -62,6 +62,10 @@ def pack_convolution(
     first = _alike(name, members, ("kernel_size", "stride", "padding", "dilation", "padding_mode"))
     _expect(name, [m.in_channels for m in members], inputs.counts())
     outputs = side_by_side([m.out_channels for m in members], multiple=multiple)
+    # Libraries have no good kernels for other groups: they cut the images up and loop over the groups.
+    square = inputs.size == outputs.size and set(first.stride) == {1}
+    if not square and all(m.groups == 1 for m in members):
+        smallest_group = None
     weight = weight_blocks(
         inputs,
         outputs,

@@ -42,7 +42,7 @@ class Options:
     """Widths added up in one pack; None measures it on a GPU."""
     compile: bool | None = None
     """Whether to compile the steps; None does so where it pays."""
-    smallest_group: int | None = 16
+    smallest_group: int | None = None
     """Channels a group of a convolution has at least; None leaves convolutions dense."""
     most_chains: int = 512
     """Chains open at the same time."""

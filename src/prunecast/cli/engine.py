@@ -1,8 +1,14 @@
-"""The commands of the engine: run a plan, and export its table."""
+"""The commands of the engine: look at a plan, run it, see where it stands, and export its table."""
 
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from prunecast.sweep import Plan
+    from prunecast.sweep.board import Board
 
 STORE = click.option(
     "--store",
@@ -11,46 +17,151 @@ STORE = click.option(
     show_default=True,
     help="Folder of the results; chains of several plans may share it.",
 )
-
-
-@click.command()
-@click.argument("plan")
-@STORE
-@click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
-@click.option(
-    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="CSV file for the table."
+DEVICE = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+JOBS = click.option(
+    "--jobs", type=click.IntRange(min=1), help="Chains at the same time; as many as cores if not given."
 )
-def run(plan: str, store: Path, device: str, output: Path | None) -> None:
-    """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
-
-    Ctrl-C stops; the same command goes on. Finished levels are never trained again.
-    """
-    from prunecast.sweep import export, line, read_plan, run_plan
-
-    planned = read_plan(plan)
-    try:
-        for progress in run_plan(planned, store, device=device):
-            click.echo(line(planned, progress))
-    except KeyboardInterrupt:
-        click.echo("Stopped; the same command goes on from here.", err=True)
-        raise SystemExit(130) from None
-    if output is not None:
-        click.echo(f"{export(planned, store, output)} rows in {output}")
+TABLE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.command()
-@click.argument("plan")
-@STORE
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    required=True,
-    help="CSV file for the table.",
-)
-def export(plan: str, store: Path, output: Path) -> None:
-    """Write the table of PLAN so far; also while it runs."""
-    from prunecast.sweep import export as export_table
+def _read(source: str) -> "Plan":
+    """Read a plan; a user's own family may lie in this folder or beside the plan."""
     from prunecast.sweep import read_plan
 
-    click.echo(f"{export_table(read_plan(plan), store, output)} rows in {output}")
+    for folder in (str(Path(source).absolute().parent), str(Path.cwd())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
+    return read_plan(source)
+
+
+@click.command()
+@click.argument("plan", required=False)
+@DEVICE
+@JOBS
+@click.option("--no-estimate", is_flag=True, help="Do not time any steps.")
+def plan(plan: str | None, device: str, jobs: int | None, no_estimate: bool) -> None:
+    """Show what PLAN would do, and how long it takes here; without PLAN, list the plans that ship.
+
+    A few of its networks are trained for a fraction of a second each to measure their speed.
+    """
+    from prunecast.cli import show_sweep
+    from prunecast.sweep import shipped_plans
+    from prunecast.sweep.plan import summary
+
+    if plan is None:
+        click.echo(show_sweep.plans({name: summary(text) for name, text in shipped_plans().items()}))
+        return
+    from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.overview import overview
+
+    planned = _read(plan)
+    seen, measured = overview(planned), None
+    if not no_estimate:
+        from prunecast.sweep.estimate import estimate
+
+        measured = estimate(planned, device)
+    click.echo(show_sweep.plan(seen, measured, min(jobs or usual_jobs(device), seen.chains)))
+
+
+@click.command()
+@click.argument("plan")
+@STORE
+@DEVICE
+@JOBS
+@click.option("--plain", is_flag=True, help="On a GPU, one chain after the other instead of a fleet.")
+@click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
+def run(plan: str, store: Path, device: str, jobs: int | None, plain: bool, output: Path | None) -> None:
+    """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
+
+    Ctrl-C stops; the same command goes on. Finished levels are never trained again. A chain that fails does
+    not stop the others, and is tried again by the next run.
+    """
+    from prunecast.sweep import look, run_plan
+    from prunecast.sweep.board import Board
+    from prunecast.sweep.executors import usual_jobs
+
+    planned = _read(plan)
+    standings = look(planned, store)
+    board = Board(standings)
+    jobs = jobs or usual_jobs(device)
+    _begin(planned, store, board)
+    from prunecast.cli.progress import follow
+
+    try:
+        seconds = follow(
+            run_plan(planned, store, device=device, jobs=jobs, plain=plain), planned, board, jobs
+        )
+    except KeyboardInterrupt:
+        click.echo(
+            f"Stopped. {board.levels_done:,} levels are in {store}; the same command goes on.", err=True
+        )
+        raise SystemExit(130) from None
+    _end(board, seconds)
+    if output is not None:
+        _export(planned, store, output)
+    if board.failed:
+        raise SystemExit(1)
+
+
+def _begin(planned: "Plan", store: Path, board: "Board") -> None:
+    """Say what there is already and what has changed."""
+    from prunecast.sweep.memory import edited, remember
+
+    if change := edited(planned, store):
+        click.echo(change.text)
+    done = f"{board.chains_done:,} of {board.chains:,} chains are at their end"
+    click.echo(f"{planned.name}: {done}, {board.levels_done:,} levels are in {store}.")
+    if board.chains_done < board.chains:
+        remember(planned, store)
+
+
+def _end(board: "Board", seconds: float) -> None:
+    from prunecast.cli.show_sweep import duration
+
+    out = f", {len(board.left_out):,} left out" if board.left_out else ""
+    failed = f", {len(board.failed):,} failed" if board.failed else ""
+    ended = board.chains - len(board.left_out) - len(board.failed)
+    click.echo(f"{ended:,} chains at their end{out}{failed}; {duration(seconds)}.")
+    for failure in board.failed:
+        click.echo(f"- chain {failure.number} failed: {failure.error}", err=True)
+    if board.failed:
+        folder = "failure.json in its folder of the store"
+        click.echo(f"The traceback of a failed chain is {folder}; the next run tries again.", err=True)
+
+
+@click.command()
+@click.argument("plan")
+@STORE
+@click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
+def status(plan: str, store: Path, everything: bool) -> None:
+    """Say where PLAN stands, also while it runs in another terminal."""
+    from prunecast.cli import show_sweep
+    from prunecast.sweep import look
+
+    planned = _read(plan)
+    show = show_sweep.full_status if everything else show_sweep.status
+    click.echo(show(planned.name, look(planned, store)))
+
+
+@click.command()
+@click.argument("plan")
+@STORE
+@click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
+def export(plan: str, store: Path, output: Path) -> None:
+    """Write the table of PLAN so far; also while it runs."""
+    if not _export(_read(plan), store, output):
+        raise SystemExit(1)
+
+
+def _export(planned: "Plan", store: Path, output: Path) -> bool:
+    """Write what can be read; say what cannot."""
+    from prunecast.sweep import look, rows_of, write_table
+
+    standings = look(planned, store)
+    table = rows_of(standings)
+    write_table(table, output)
+    click.echo(f"{len(table)} rows in {output}")
+    damaged = [standing for standing in standings if standing.problem]
+    for standing in damaged:
+        click.echo(f"Not in the table, chain {standing.number}: {standing.problem}", err=True)
+    return not damaged

@@ -17,6 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
+    parser.add_argument("--jobs", type=int, help="chains at the same time; as many as cores if not given")
     parser.add_argument("--plain", action="store_true", help="one chain after the other on a GPU too")
     parser.add_argument("--seconds", type=int, default=0, help="stop cleanly after so long; 0 means never")
     given = parser.parse_args(arguments)
@@ -32,13 +33,16 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from prunecast.sweep import export, line, read_plan, run_plan
+    from prunecast.sweep import Failed, export, line, read_plan, run_plan
+    from prunecast.sweep.executors import usual_jobs
 
     plan = read_plan(given.plan)
     code = 0
+    jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
     try:
-        for progress in run_plan(plan, given.store, device=given.device, plain=given.plain):
-            print(line(plan, progress), flush=True)
+        for event in run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain):
+            print(line(plan, event), flush=True)
+            code = 1 if isinstance(event, Failed) else code
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         code = 130

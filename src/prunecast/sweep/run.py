@@ -45,9 +45,7 @@ def run_plan(
         out = selection(look(plan, store))
         yield from out
         aside.update(left.number for left in out)
-    yield from _to_the_end(
-        [(number, chain) for number, chain in numbered if number not in aside], store, run
-    )
+    yield from _to_the_end([(number, chain) for number, chain in numbered if number not in aside], store, run)
 
 
 def check(plan: Plan) -> None:

@@ -1,0 +1,100 @@
+"""A running sweep on the screen: a live panel on a terminal, plain lines elsewhere."""
+
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from prunecast.cli.show import grid
+from prunecast.cli.show_sweep import duration
+
+if TYPE_CHECKING:
+    from prunecast.sweep.board import Board
+    from prunecast.sweep.events import Event
+    from prunecast.sweep.plan import Plan
+
+LATEST = 8
+"""Chains shown at the same time."""
+
+
+class Clock:
+    """The time left of a sweep, reckoned anew at most every second."""
+
+    def __init__(self, board: "Board", jobs: int) -> None:
+        """Start the clock."""
+        self._board, self._jobs = board, jobs
+        self._began = time.monotonic()
+        self._told, self._text = 0.0, ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> str:
+        """Levels done and the time left, in words; chains at the same time count as fast as they have been."""
+        if not self._text or self.elapsed - self._told > 1:
+            self._told = self.elapsed
+            seconds = self._board.seconds_left()
+            speed = self._board.trained / self.elapsed if self._board.trained else self._jobs
+            time_left = f", about {duration(seconds / speed)} left" if seconds else ""
+            self._text = f"{self._board.levels_done:,} of about {self._board.levels_expected:,}{time_left}"
+        return self._text
+
+
+def follow(events: "Iterable[Event]", plan: "Plan", board: "Board", jobs: int) -> float:
+    """Show a sweep while it runs, count it on the board, and return the seconds it took."""
+    clock = Clock(board, jobs)
+    console = Console()
+    if console.is_terminal:
+        with Live(console=console, refresh_per_second=4, get_renderable=lambda: panel(board, clock)) as live:
+            for event in events:
+                board.take(event)
+                _tell_above(live, plan, event)
+    else:
+        for event in events:
+            board.take(event)
+            click.echo(_line(plan, event, clock))
+    return clock.elapsed
+
+
+def _line(plan: "Plan", event: "Event", clock: Clock) -> str:
+    from prunecast.sweep import Progress, line
+
+    return f"{line(plan, event)} · {clock.left}" if isinstance(event, Progress) else line(plan, event)
+
+
+def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
+    """Ends of chains, failures and what was left out stay on the screen, levels do not."""
+    from prunecast.sweep import Progress, line
+
+    if not isinstance(event, Progress) or event.ended:
+        live.console.print(Text(line(plan, event)))
+
+
+def panel(board: "Board", clock: Clock) -> Group:
+    """The latest level of the chains in work, a bar, and the time left."""
+    rows = [
+        [
+            str(number),
+            *(str(event.chain.spec.depth), f"{event.chain.spec.width:g}", str(event.chain.spec.num_examples)),
+            *(str(event.chain.spec.replicate), str(event.record.level), f"{event.record.density:.4f}"),
+            f"{event.record.error:.4f}",
+        ]
+        for number, event in list(board.latest.items())[-LATEST:]
+    ]
+    header = ["chain", "depth", "width", "examples", "replicate", "level", "density", "error"]
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(
+        ProgressBar(total=max(1, board.levels_expected), completed=board.levels_done, width=40),
+        Text(f"levels {clock.left} · chains {board.chains_done:,} of {board.chains:,}"),
+    )
+    failed = [Text(f"{len(board.failed)} failed", style="bold")] if board.failed else []
+    return Group(*([grid(header, rows, left=0)] if rows else []), bar, *failed)

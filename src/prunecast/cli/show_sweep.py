@@ -1,0 +1,149 @@
+"""Plans and sweeps as text for people; numbers come in, strings go out."""
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from prunecast.cli.show import bullets, grid, render
+
+if TYPE_CHECKING:
+    from prunecast.sweep.estimate import Estimate
+    from prunecast.sweep.look import Standing
+    from prunecast.sweep.overview import Network, Overview
+
+MOST_LISTED = 30
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that fits and the next smaller one."""
+    units = ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+    for (size, unit), (smaller, name) in itertools.pairwise(units):
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / smaller), size // smaller)
+            return f"{whole} {unit} {rest} {name}" if rest else f"{whole} {unit}"
+    return f"{seconds:.0f} s"
+
+
+def plans(summaries: Mapping[str, str]) -> str:
+    """The plans that ship, one line each."""
+    table = grid(["plan", "what it does"], list(summaries.items()), left=2)
+    return render([table, "", Text("prunecast plan NAME shows one of them, prunecast run NAME runs it.")])
+
+
+def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
+    """A plan on one screen."""
+    most = "at most " if any(seen.level_caps) else ""
+    caps = " or ".join(map(str, seen.level_caps))
+    counts = f"{seen.chains:,} chains, {most}{seen.trainings:,} trainings (level cap {caps})"
+    parts: list[object] = [Text(f"{seen.name}: {counts}"), "", _axes(seen), "", _networks(seen.networks)]
+    if seen.selecting:
+        which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"
+        parts += [
+            "",
+            Text(f"Selection: unpruned networks of {which} chains are trained first; those beyond the point"),
+            Text("where growing deeper or wider raises the unpruned error are left out."),
+        ]
+    if measured is not None:
+        parts += ["", *_time(measured, jobs)]
+    return render(parts)
+
+
+def _axes(seen: "Overview") -> object:
+    def words(values: Sequence[object]) -> str:
+        shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        return ", ".join(shown[:12]) + (f" ... ({len(shown)} values)" if len(shown) > 12 else "")
+
+    return grid(["axis", "values"], [(axis, words(values)) for axis, values in seen.axes.items()], left=2)
+
+
+def _networks(networks: "Sequence[Network]") -> object:
+    several = len({network.family for network in networks}) > 1
+    rows = [
+        [
+            *([network.family] if several else []),
+            str(network.depth),
+            f"{network.width:g}",
+            "–" if network.parameters is None else f"{network.parameters:,}",
+            "–" if network.weights is None else f"{network.weights:,}",
+            f"{network.chains:,}",
+            f"{network.trainings:,}",
+        ]
+        for network in networks
+    ]
+    header = ["depth", "width", "parameters", "prunable", "chains", "trainings, at most"]
+    return grid([*(["family"] if several else []), *header], rows, left=int(several))
+
+
+def _time(measured: "Estimate", jobs: int) -> list[object]:
+    rows = [
+        [
+            one.spec.family,
+            str(one.spec.depth),
+            f"{one.spec.width:g}",
+            str(one.batch),
+            f"{1000 * one.step:.2f}",
+            f"{1e6 * one.look:.1f}",
+        ]
+        for one in measured.timings
+    ]
+    header = ["timed here", "depth", "width", "batch", "ms a step", "µs an image of a test"]
+    total = f"At most {duration(measured.seconds / jobs)} on {measured.device}"
+    if jobs > 1:
+        total += f", {jobs} at a time"
+    how = "chains that end before their level cap take less; other sizes are put between these by multiply-adds."
+    return [grid(header, rows), "", Text(f"{total}; {how}")]
+
+
+def status(name: str, standings: "Sequence[Standing]") -> str:
+    """Where a sweep stands."""
+    counts = Counter(standing.state for standing in standings)
+    levels = sum(len(standing.records) for standing in standings)
+    words = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
+    rows = [_row(standing) for standing in standings]
+    parts: list[object] = [Text(f"{name}: {len(standings):,} chains ({words}), {levels:,} trainings done")]
+    header = ["chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error"]
+    if len(rows) > MOST_LISTED:
+        lively = [row for row, own in zip(rows, standings, strict=True) if own.state in ("running", "begun")]
+        rows, hidden = lively[:MOST_LISTED], len(rows) - len(lively[:MOST_LISTED])
+        parts += ["", grid(header, rows, left=2)] if rows else []
+        parts.append(Text(f"({hidden:,} chains are not listed; --all lists every one)"))
+    else:
+        parts += ["", grid(header, rows, left=2)]
+    return render([*parts, *problems(standings)])
+
+
+def full_status(name: str, standings: "Sequence[Standing]") -> str:
+    """Where every chain stands, a line each."""
+    header = ["chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error"]
+    return render([Text(name), grid(header, [_row(own) for own in standings], left=2), *problems(standings)])
+
+
+def _row(standing: "Standing") -> list[str]:
+    spec, records = standing.chain.spec, standing.records
+    last = [f"{records[-1].density:.4f}", f"{records[-1].error:.4f}"] if records else ["", ""]
+    state = f"ended: {standing.ended}" if standing.state == "ended" else standing.state
+    sizes = [str(spec.depth), f"{spec.width:g}", str(spec.num_examples), str(spec.replicate)]
+    return [str(standing.number), state, *sizes, str(len(records)), *last]
+
+
+def problems(standings: "Sequence[Standing]") -> list[object]:
+    """Failures, damage and what was left out, with the reasons."""
+    texts = []
+    for own in standings:
+        if own.state == "failed" and own.failure:
+            often = f" (in {own.failure.times} runs)" if own.failure.times > 1 else ""
+            texts.append(f"chain {own.number} failed{often}: {own.failure.error}")
+        elif own.problem:
+            texts.append(f"chain {own.number}: {own.problem}")
+    reasons = Counter(own.out for own in standings if own.out)
+    for reason, count in reasons.items():
+        numbers = [str(own.number) for own in standings if own.out == reason]
+        which = f"chain{'s' * (count > 1)} {', '.join(numbers[:8])}{' ...' * (count > 8)}"
+        texts.append(f"left out, {which}: {reason}")
+    shown = texts[:MOST_LISTED]
+    if len(texts) > MOST_LISTED:
+        shown.append(f"and {len(texts) - MOST_LISTED} more")
+    return ["", *bullets(shown)] if shown else []

@@ -1,10 +1,11 @@
 """Seconds per network and epoch of every way to train, on whatever device there is.
 
-python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16] [--epochs E] [--examples N]
+python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16,mixed] [--epochs E] [--examples N]
 
 CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape; every training ends with its evaluation on the
 test half and on its own examples. A fleet is named by its width, and may say more: `1/4@16g32x2` are packs whose
-widths add up to 16, convolutions in groups of 32 channels or more, on 2 streams. Every way has a process of its own:
+widths add up to 16, convolutions in groups of 32 channels or more, on 2 streams; `mixed` are two each of widths 1 to
+1/16 in one pack. Every way has a process of its own:
 they start up side by side, then are timed one after the other. The bound is the time the device needs for the bare
 arithmetic and memory traffic of one training alone, at the speeds it shows here on a large product and a large copy.
 """
@@ -47,6 +48,8 @@ from prunecast.training.precision import settings
 FAMILY, DEPTH, CLASSES, SHAPE = "cifar_resnet", 20, 10, (3, 32, 32)
 NETWORKS = 16
 """Networks of width 1 in a fleet; of narrower ones as many as have the same channels in total."""
+TRIAL = 2
+"""Steps of the trial that ends a start-up."""
 WAIT = 300
 
 
@@ -63,8 +66,7 @@ class Setting:
 class Way:
     """A way to train: so many networks of a width, after a start-up."""
 
-    networks: int
-    width: float
+    widths: tuple[float, ...]
     start: Callable[[], object]
     run: Callable[[], object]
 
@@ -102,8 +104,9 @@ def main() -> None:
         if found is None:
             print(f"{way:<20} failed")
             continue
-        networks, width, each, startup = found
-        bound = lower_bound(width, options.examples, device, flops, bandwidth)
+        widths, each, startup = found
+        bounds = [lower_bound(width, options.examples, device, flops, bandwidth) for width in widths]
+        networks, bound = len(widths), sum(bounds) / len(bounds)
         shown = way if way in ("plain", "graph") else f"fleet of {way}"
         print(f"{shown:<20}{networks:>9}{each:>25.4f}{bound:>10.4f}{each / bound:>8.1f}{startup:>12.1f}")
 
@@ -111,7 +114,7 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     on_gpu = torch.cuda.is_available()
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", default="plain,graph,1,1/4,1/16", help="which to time, by commas")
+    parser.add_argument("--ways", default="plain,graph,1,1/4,1/16,mixed", help="which to time, by commas")
     parser.add_argument("--epochs", type=int, default=8 if on_gpu else 1)
     parser.add_argument("--examples", type=int, default=50_000 if on_gpu else 128)
     parser.add_argument("--threads", type=int, default=2, help="torch threads of every way")
@@ -129,7 +132,7 @@ def file_of(folder: Path, way: str, ending: str) -> Path:
     return folder / f"{way.replace('/', '_')}.{ending}"
 
 
-def result(folder: Path, way: str) -> tuple[int, float, float, float] | None:
+def result(folder: Path, way: str) -> tuple[list[float], float, float] | None:
     path = file_of(folder, way, "json")
     return tuple(json.loads(path.read_text())) if path.exists() else None
 
@@ -158,8 +161,8 @@ def work(options: argparse.Namespace) -> None:
             seconds = timed(way.run)
             if options.profile and not lone:
                 profile(way, file_of(options.profile, options.worker, "txt"))
-            each = seconds / way.networks / epochs
-            found = json.dumps([way.networks, way.width, each, startup])
+            each = seconds / len(way.widths) / epochs
+            found = json.dumps([way.widths, each, startup])
             file_of(options.folder, options.worker, "json").write_text(found)
             print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
 
@@ -208,15 +211,15 @@ def alone(setting: Setting, *, graph: bool) -> Way:
         for half in (setting.data.test, source):
             evaluate(bench.model, half, torch.arange(len(half)), recipe.precision)
 
-    return Way(networks=1, width=1.0, start=advance, run=run)
+    return Way(widths=(1.0,), start=advance, run=run)
 
 
 def fleet(setting: Setting, name: str) -> Way:
     """Packs of equal budget, each on a stream of its own, as the fleet trains them."""
-    found = re.fullmatch(r"([\d/]+)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
+    found = re.fullmatch(r"([\d/]+|mixed)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
     if found is None:
         raise SystemExit(f"There is no way {name}.")
-    width, on_gpu = float(Fraction(found[1])), setting.device.type == "cuda"
+    on_gpu = setting.device.type == "cuda"
     streams = int(found[4] or (4 if on_gpu else 1))
     options = Options(
         workers=streams,
@@ -224,7 +227,7 @@ def fleet(setting: Setting, name: str) -> Way:
         compile=on_gpu,
         smallest_group=int(found[3]) if found[3] else None,
     )
-    members = open_members(setting, round(NETWORKS / width), width)
+    members = open_members(setting, widths_of(found[1]))
     kind = kind_of(members[0].chain)
     yard = Yard([member.chain.spec for member in members], options)
     yard.check(kind, members[0].chain)
@@ -235,7 +238,7 @@ def fleet(setting: Setting, name: str) -> Way:
     def one(members: list[Member], *, trial: bool) -> None:
         if trial:  # every thread gets a runner of its own
             meeting.wait()
-            members = [replace(member, level=replace(member.level, last=16)) for member in members]
+            members = [replace(member, level=replace(member.level, last=TRIAL)) for member in members]
         shape = yard.shape(kind, members)
         with yard.runner(kind, shape, members[0].chain) as runner:
             if trial:
@@ -250,14 +253,21 @@ def fleet(setting: Setting, name: str) -> Way:
     def run() -> None:
         list(pool.map(lambda members: one(members, trial=False), packs))
 
-    return Way(networks=len(members), width=width, start=start, run=run)
+    return Way(widths=tuple(member.width for member in members), start=start, run=run)
 
 
-def open_members(setting: Setting, count: int, width: float) -> list[Member]:
+def widths_of(name: str) -> list[float]:
+    if name == "mixed":
+        return [2.0**-k for k in range(5) for _ in range(2)]
+    width = float(Fraction(name))
+    return [width] * round(NETWORKS / width)
+
+
+def open_members(setting: Setting, widths: list[float]) -> list[Member]:
     """Chains at level 0, each a replicate of its own."""
     store = Path(tempfile.mkdtemp())
-    members = []
-    for replicate in range(count):
+    members: list[Member] = []
+    for replicate, width in enumerate(widths):
         spec = ChainSpec(
             family=FAMILY,
             dataset="random",
@@ -270,10 +280,11 @@ def open_members(setting: Setting, count: int, width: float) -> list[Member]:
         )
         job = Job(spec=spec, rules=StopRules(), dataset=lambda: setting.data)
         chain = open_chain(spec, store, setting.data)
-        level = open_level(chain, []) if not members else members[0].level
+        same = members and members[-1].width == width
+        level = members[-1].level if same else open_level(chain, [])  # its masks and counts are the same
         network = dict(chain.untrained.state_dict())
-        level = replace(level, network=network)
-        members.append(Member(number=replicate, job=job, chain=chain, records=(), level=level))
+        own = replace(level, network=network)
+        members.append(Member(number=replicate, job=job, chain=chain, records=(), level=own))
     return members
 
 

@@ -124,7 +124,7 @@ def _thin(fit: Fit) -> Iterator[Note]:
     elif count < TRUSTED_JACKKNIFE:
         text = (
             f"With {count} configurations (under {TRUSTED_JACKKNIFE}) the intervals are widened on purpose: "
-            "in simulation they cover 97 to 100% instead of 95%."
+            "in simulation they cover 96 to 100% instead of 95%."
         )
         yield Note(kind="few", text=text)
     if fit.noise_floor is None:

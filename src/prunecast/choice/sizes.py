@@ -139,4 +139,6 @@ def _widths(fit: Fit, counter: Counter, reach: str) -> list[float]:
     spread = np.geomspace(low, high, count)
     if counter.family is not None and low >= 1 / CHANNEL_STEP:
         spread = np.round(spread * CHANNEL_STEP) / CHANNEL_STEP
-    return sorted({float(width) for width in spread if low * (1 - 1e-9) <= width <= high * (1 + 1e-9)})
+    else:
+        spread = np.array([float(f"{width:.3g}") for width in spread])
+    return sorted({float(width) for width in spread if low * (1 - 1e-3) <= width <= high * (1 + 1e-3)})

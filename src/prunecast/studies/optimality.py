@@ -3,6 +3,7 @@
 At each error every measured configuration is pruned as far as its measured curve allows, and as far as the law says.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,9 +76,9 @@ class Optimality:
 
 
 def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = None) -> Optimality:
-    """Hold the law's smallest networks against the measured ones, for one number of examples."""
+    """Hold the law's smallest networks against the measured ones, for one number of examples (by default the commonest)."""
     fitted = fit(table, law=law)
-    examples = num_examples or max(c.num_examples for c in fitted.configurations)
+    examples = num_examples or _usual(fitted)
     group = np.array([i for i, c in enumerate(fitted.configurations) if np.isclose(c.num_examples, examples)])
     if len(group) < 2:
         raise PrunecastError(
@@ -107,6 +108,12 @@ def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = N
         few_curves=few,
         notes=tuple(_notes(fitted, few)),
     )
+
+
+def _usual(fitted: Fit) -> float:
+    """The number of examples with the most configurations, the largest of such."""
+    count = Counter(c.num_examples for c in fitted.configurations)
+    return max(count, key=lambda examples: (count[examples], examples))
 
 
 def _notes(fitted: Fit, few: FewCurves | None) -> list[str]:

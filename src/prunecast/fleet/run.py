@@ -70,6 +70,8 @@ def run_fleet(
     The store sees finished levels only. Chains that cannot be packed are trained alone afterwards.
     """
     options = options or Options()
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
     for precision in sorted({job.spec.recipe.precision for job in jobs}):
         own = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
         fleet = _Fleet(own, store, device, options, opener)
@@ -200,6 +202,8 @@ class _Fleet:
         """One level of a pack, trained and stored: the work of a stream's thread."""
         group = group_of(members[0])
         try:
+            if self._stop.is_set():
+                raise Stopped
             with self._yard.runner(group.kind, shape, members[0].chain) as runner:
                 end = train_level(runner, members, places(shape, members), self._ahead, self._stop)
         except Stopped:

@@ -46,9 +46,10 @@ def _run(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         code = 130
-    signal.alarm(0)
-    if given.output:
-        print(f"{export(plan, given.store, given.output)} rows in {given.output}")
+    finally:
+        signal.alarm(0)
+        if given.output:
+            print(f"{export(plan, given.store, given.output)} rows in {given.output}", flush=True)
     return code
 
 

@@ -101,3 +101,21 @@ def test_the_command_prints_its_golden_text(law: str) -> None:
     body = json.loads(CliRunner().invoke(cli, ["next", SHIPPED, "--law", law, "--json"]).output)
     assert body["suggestions"][0]["kind"] == "new chain"
     assert not body["settled"]
+
+
+def test_one_curve_asks_for_another_size() -> None:
+    study = following(read(SHIPPED, where={"num_examples": 50_000, "width": 1}))
+    assert study.one_size
+    assert not study.settled
+    assert {own.kind for own in study.suggestions} <= {"more levels", "another replicate"}
+    assert any("say width 0.25" in note for note in study.notes)
+
+
+def test_two_short_curves_are_told_to_go_on() -> None:
+    frame = read(SHIPPED, where={"num_examples": 50_000}).frame
+    short = frame[frame["width"].isin([0.125, 0.25]) & (frame["level"] < 12)]
+    study = following(read(short))
+    assert not study.settled
+    assert {own.kind for own in study.suggestions} == {"more levels", "another replicate", "new chain"}
+    assert study.suggestions[0].kind == "more levels"
+    assert any("rough guess" in note for note in study.notes)

@@ -175,6 +175,8 @@ def following(study: "Following") -> str:
 def _verdict(study: "Following") -> str:
     if study.settled:
         return "More data would no longer change which network to choose."
+    if study.one_size:
+        return "With one size there is nothing to choose among: train another width or depth."
     words = "More data may still change which network to choose"
     if study.other_law_regret <= study.regret:
         return f"{words}."

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from prunecast.architectures import FAMILIES
 from prunecast.laws import Fit, fit
 from prunecast.laws.points import Points
 from prunecast.laws.predict import evaluate
@@ -35,6 +36,8 @@ class Following:
     """expected excess of parameters from choosing by today's estimate, if the law is right"""
     other_law_regret: float
     """the same if the other of Eq. 2 and `dip` is right"""
+    one_size: bool
+    """whether neither depth nor width varied, so that there is nothing to choose among"""
     settled: bool
     """whether more data would no longer change which network to choose"""
     notes: tuple[str, ...]
@@ -58,9 +61,16 @@ def following(table: Table, *, law: str = "eq2", target_error: float | None = No
         run=fitted.spread.run,
         regret=regret,
         other_law_regret=changed,
-        settled=max(regret, changed) < SETTLED,
+        one_size=not {"depth", "width"} & set(fitted.axes),
+        settled=_settled(fitted, max(regret, changed)),
         notes=tuple(_notes(fitted)),
     )
+
+
+def _settled(fitted: Fit, regret: float) -> bool:
+    """Nothing open that could move the choice: sizes to choose among, every parameter known, little regret."""
+    several = fitted.dense is not None and bool({"depth", "width"} & set(fitted.axes))
+    return several and not fitted.undetermined and regret < SETTLED
 
 
 def _listed(found: list[Suggestion]) -> list[Suggestion]:
@@ -84,12 +94,23 @@ def _uncertainty(fitted: Fit, points: Points) -> float:
 
 
 def _notes(fitted: Fit) -> Iterator[str]:
-    for axis in ("depth", "width"):
+    """What the reckoning leaves out."""
+    first = fitted.configurations[0]
+    for axis, other in (("depth", _other_depth(fitted)), ("width", f"{first.width / 4:g}")):
         if axis not in fitted.axes:
-            yield f"{axis} never varied, so the law says nothing of it: only a chain of another {axis} would."
-    if fitted.dense is None:
-        yield "Too few configurations for a law of the unpruned error, so new chains are not among the suggestions."
+            yield f"{axis} never varied, so the law says nothing of it: only another one would, say {axis} {other}."
+    if fitted.dense is None and fitted.axes:
+        yield "There are too few configurations for a law of the unpruned error: that of new chains is a rough guess."
     for note in fitted.notes:
         if note.kind == "undetermined":
             yield note.text
     yield "Gains are the law's own reckoning: they assume that the law is right, and count no gain for the dense law."
+
+
+def _other_depth(fitted: Fit) -> str:
+    """The next shallower depth of a built-in family, else half the depth."""
+    own = fitted.configurations[0].depth
+    family = FAMILIES.get(fitted.origin.family)
+    less = [depth for depth in family.depths if depth < own] if family else [own / 2]
+    more = [depth for depth in family.depths if depth > own] if family else []
+    return f"{less[-1] if less else more[0]:g}"

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from prunecast.choice.counts import Counter, counter
 from prunecast.choice.options import training_unit
 from prunecast.choice.sizes import Sizes, sizes
-from prunecast.laws import Fit
+from prunecast.laws import DenseLaw, Fit
 from prunecast.laws.eq2 import SYMBOLS
 from prunecast.laws.points import Floats, Integers, Points
 from prunecast.studies.design import regular
@@ -21,6 +21,7 @@ MOST_LEVELS, MOST_NEW = 40, 120
 NEW_LEVELS, MORE_LEVELS = (5, 10, 15, 20, 25, 30, 35, 40), (2, 4, 6, 8, 10, 15)
 PLATEAU = 0.97
 """A chain is not followed beyond this share of ε↑, where nothing is left to learn."""
+USUAL_BETA, ROUGHLY = 0.45, 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +46,17 @@ class Suggestion:
     def per_cost(self) -> float:
         """Reduction per unit of training."""
         return self.reduction / self.cost
+
+
+def rough_dense(fit: Fit, examples: float) -> DenseLaw:
+    """A guess at unpruned errors where too few were measured for a law: ε̃ = b·M^−β with a usual β."""
+    known = [c for c in fit.configurations if c.num_examples == examples]
+    ceiling = max([fit.parameters["high_error"], *(1.01 * c.unpruned_error for c in known)])
+    share = np.array([c.unpruned_error / ceiling for c in known])
+    scale = share / np.sqrt(1 - share**2) * np.array([c.weights for c in known]) ** USUAL_BETA
+    values = {"eta": 1.0, "ceiling": ceiling, "a": 0.0, "alpha": 1.0, "beta": USUAL_BETA, "floor": 0.0}
+    values["b"] = float(np.exp(np.log(scale).mean()))
+    return DenseLaw(parameters=values, deviation=ROUGHLY, configurations=len(known), free=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,10 +119,9 @@ class Weighing:
         return np.asarray(ends, dtype=np.int64)
 
     def _new_chains(self) -> Iterator[Suggestion]:
-        if self.fit.dense is None:
-            return
         for examples in sorted({c.num_examples for c in self.fit.configurations}):
-            new = sizes(self.fit, self.counter, examples, "within")
+            law = self.fit if self.fit.dense else replace(self.fit, dense=rough_dense(self.fit, examples))
+            new = sizes(law, self.counter, examples, "around" if self.fit.dense is None else "within")
             new = new[~new.measured]
             new = new[np.arange(0, len(new), 1 + len(new) // MOST_NEW)]
             if not len(new):

@@ -50,7 +50,7 @@ NETWORKS = 16
 """Networks of width 1 in a fleet; of narrower ones as many as have the same channels in total."""
 TRIAL = 2
 """Steps of the trial that ends a start-up."""
-WAIT = 300
+WAIT = 150
 
 
 @dataclass(frozen=True, kw_only=True)

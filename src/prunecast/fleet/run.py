@@ -213,6 +213,10 @@ class _Fleet:
                 raise
             self._yard.shrink(group.kind, shape)
             return _Outcome(finished=[], following=[], apart=_halves(members))
+        except Exception as failure:
+            if not self._yard.give_up_compiling(group.kind, failure):
+                raise
+            return _Outcome(finished=[], following=[], apart=[members])
         if isinstance(end, Spoilt):
             if len(members) > 1:
                 return _Outcome(finished=[], following=[], apart=_apart(members, end.suspects))

@@ -118,6 +118,16 @@ class Yard:
                 "A pack of width %g does not fit into the memory; trying %g.", sum(shape), site.budget
             )
 
+    def give_up_compiling(self, kind: Kind, failure: Exception) -> bool:
+        """Go on as it is written after a failure in compiled packs; False where nothing was compiled."""
+        with HOST:
+            site = self._sites[kind]
+            compiled, site.compiling = bool(site.compiling), False
+            if compiled:
+                self._drop_idle()
+                LOG.warning("A compiled pack failed, so the fleet goes on uncompiled: %r", failure)
+            return compiled and kind.dataset.train.labels.is_cuda
+
     @contextlib.contextmanager
     def runner(self, kind: Kind, shape: Shape, chain: Chain) -> Iterator[Runner]:
         """Lend an idle runner of this shape, or build one if the memory allows."""

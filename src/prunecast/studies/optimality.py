@@ -76,7 +76,7 @@ class Optimality:
 
 
 def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = None) -> Optimality:
-    """Hold the law's smallest networks against the measured ones, for one number of examples (the commonest)."""
+    """Hold the law's smallest networks against the measured ones, for one number of examples (by default the largest)."""
     fitted = fit(table, law=law)
     examples = num_examples or _usual(fitted)
     group = np.array([i for i, c in enumerate(fitted.configurations) if np.isclose(c.num_examples, examples)])
@@ -111,9 +111,9 @@ def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = N
 
 
 def _usual(fitted: Fit) -> float:
-    """The number of examples with the most configurations, the largest of such."""
+    """The largest number of examples with three configurations, else the one with most."""
     count = Counter(c.num_examples for c in fitted.configurations)
-    return max(count, key=lambda examples: (count[examples], examples))
+    return max(count, key=lambda examples: (min(count[examples], 3), examples))
 
 
 def _notes(fitted: Fit, few: FewCurves | None) -> list[str]:

@@ -10,13 +10,11 @@ import os
 from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import product
+from itertools import chain, product
 from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table as Grid
 
 from prunecast.laws import Fit, fit
 from prunecast.laws.planted import TRUTH, planted
@@ -79,12 +77,13 @@ def main() -> None:
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     asked = parser.parse_args()
-    grid = Grid("configurations", "replicates", "ε↑", "γ", "p′", "φ", "ψ", "new runs")
-    for row in rows(asked.simulations, asked.workers):
-        grid.add_row(*row)
-    console = Console(width=100)
-    console.print(grid)
-    console.print(f"per cent inside the 95% interval, {asked.simulations} simulations a row")
+    header = ["configurations", "replicates", "ε↑", "γ", "p′", "φ", "ψ", "new runs"]
+    print(f"per cent inside the 95% interval, {asked.simulations} simulations a row")
+    for row in chain([header], rows(asked.simulations, asked.workers)):
+        print(
+            "".join(cell.rjust(max(8, len(name) + 2)) for cell, name in zip(row, header, strict=True)),
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -37,6 +37,11 @@ def predicted():
     return show.predictions(law.predict(density, width=width).frame())
 
 
+def predicted_on_the_page():
+    density, width = np.meshgrid([0.1, 0.01], [0.25, 1.0], indexing="ij")
+    return show.predictions(fit(at_50000()).predict(density, width=width).frame())
+
+
 TEXTS = {
     "fit": lambda: fitted(at_50000()),
     "fit-all-sizes": lambda: fitted(read(SHIPPED)),
@@ -48,6 +53,7 @@ TEXTS = {
     "singles": lambda: show.singles(fit_each(at_50000())),
     "scores": lambda: show.scores(compare(at_50000())),
     "predictions": predicted,
+    "predict": predicted_on_the_page,
 }
 
 

@@ -224,7 +224,7 @@ def refit(
         held=held,
         objective=objective,
         damping=1e-6,
-        tolerance=1e-6,
+        tolerance=3e-6,
     )
 
 

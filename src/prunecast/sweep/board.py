@@ -1,5 +1,6 @@
 """The account of a running sweep: levels done, errors so far, and how long the rest will take."""
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
@@ -16,7 +17,7 @@ class Board:
     """Counts what a sweep has done; it is told every event and asked at any time.
 
     A level that is still to do is expected to take as long as finished ones of its configuration, or, where
-    there are none, as long in proportion to its multiply-adds as those of the others. A chain is expected to
+    there are none, as those of a configuration of about its size. A chain is expected to
     reach its level cap, or the mean level at which chains of this sweep have ended before theirs.
     """
 
@@ -26,8 +27,8 @@ class Board:
         self._levels = {own.number: len(own.records) for own in standings}
         self._closed = {own.number for own in standings if own.ended or own.out}
         self._short = [len(own.records) for own in standings if own.ended and own.ended != "level cap"]
+        self._sizes = {_size(own.chain): level_work(own.chain.spec, 1) for own in standings}
         self._seconds: dict[Size, list[float]] = {}
-        self._rates: list[float] = []
         self.failed: list[Failed] = []
         self.left_out: list[LeftOut] = []
         self.latest: dict[int, Progress] = {}
@@ -67,7 +68,6 @@ class Board:
 
     def _learn(self, chain: PlannedChain, record: Record) -> None:
         self._seconds.setdefault(_size(chain), []).append(record.seconds)
-        self._rates.append(record.seconds / level_work(chain.spec, record.level))
 
     @property
     def chains(self) -> int:
@@ -97,18 +97,25 @@ class Board:
 
     def seconds_left(self) -> float | None:
         """Seconds of training still to do, added up over chains; None as long as nothing is known."""
-        if not self._rates:
+        if not self._seconds:
             return None
-        rate = fmean(self._rates)
+        expected = {size: self._expected(size, work) for size, work in self._sizes.items()}
         return sum(
-            self._left(number) * self._expected(chain, rate)
+            self._left(number) * expected[_size(chain)]
             for number, chain in self._chains.items()
             if number not in self._closed
         )
 
-    def _expected(self, chain: PlannedChain, rate: float) -> float:
-        known = self._seconds.get(_size(chain))
-        return fmean(known) if known else rate * level_work(chain.spec, 1)
+    def _expected(self, size: Size, work: float) -> float:
+        """The mean of finished levels of this size, or of the size nearest to it in work, scaled.
+
+        Small networks take longer than their multiply-adds say, so the time grows with their root only.
+        """
+        known = self._seconds.get(size)
+        if known:
+            return fmean(known)
+        nearest = min(self._seconds, key=lambda other: abs(math.log(self._sizes[other] / work)))
+        return fmean(self._seconds[nearest]) * math.sqrt(work / self._sizes[nearest])
 
 
 def _size(chain: PlannedChain) -> Size:

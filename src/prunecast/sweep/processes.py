@@ -17,6 +17,7 @@ from typing import Any
 import torch
 
 from prunecast.errors import StoreError
+from prunecast.sweep.cost import chain_work
 from prunecast.sweep.events import Failed, Job, Outcome
 from prunecast.sweep.failures import write_failure
 from prunecast.sweep.work import Loaded, torch_device, work
@@ -43,12 +44,13 @@ class _Worker:
 def processes(
     jobs: Sequence[Job], store: Path, *, count: int, device: str = "cpu", start: str = "forkserver"
 ) -> Iterator[Outcome]:
-    """Run jobs in `count` processes, in the order given, each on one chain at a time.
+    """Run jobs in `count` processes, the longest first, each on one chain at a time.
 
     Processes are forked from a server that has imported torch once. A process that dies takes nothing with
     it but the level in progress: another goes on with its chain.
     """
-    pool = _Pool(jobs, store, device, _context(start))
+    longest_first = sorted(jobs, key=lambda job: -chain_work(job.chain, job.done))
+    pool = _Pool(longest_first, store, device, _context(start))
     try:
         yield from pool.run(min(count, len(jobs)))
     finally:
@@ -157,6 +159,8 @@ def _serve(pipe: Connection, store: Path, device: str) -> None:
             pipe.send(_Free())
         except StoreError as problem:
             pipe.send(StoreError(*problem.args))
+            return
+        except BrokenPipeError:  # the driver is gone
             return
 
 

@@ -1,0 +1,63 @@
+"""Tiny sweeps on digits, and what drives them in processes that may be killed."""
+
+from functools import partial
+from pathlib import Path
+
+from prunecast.sweep import parse_plan, processes, rows, run_plan
+
+BRIEF = """
+family = "digits_cnn"
+dataset = "digits"
+depth = 3
+width = 0.5
+num_examples = [100, 200]
+replicates = 2
+level_cap = 2
+[recipe]
+preset = "digits"
+epochs = 2
+name = "brief"
+[stop]
+at_chance = 0
+"""
+MANY = """
+family = "digits_cnn"
+dataset = "digits"
+depth = [3, 4, 5]
+width = [0.5, 1]
+num_examples = [50, 75]
+replicates = 2
+level_cap = 16
+[recipe]
+preset = "digits"
+epochs = 2
+rewind = 0.5
+batch_size = 25
+checkpoint_steps = 1
+name = "tiny"
+[stop]
+disconnected = false
+at_chance = 0
+"""
+
+
+def parsed(text, beside=Path()):
+    return parse_plan(text, name="brief", place="brief.toml", beside=beside)
+
+
+def numbers(table):
+    """The table without the times, which differ from run to run."""
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
+
+
+def table(plan, store):
+    return numbers(rows(plan, store))
+
+
+def drive(text, store, pipe):
+    """A driver with two workers; it says when it begins and when the first level is there."""
+    pipe.send("begun")
+    for event in run_plan(parsed(text), store, executor=partial(processes, count=2)):
+        if pipe is not None:
+            pipe.send(type(event).__name__)
+            pipe = None

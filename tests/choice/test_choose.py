@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from prunecast import choose, fit, load, read
-from prunecast.architectures import architecture
+from prunecast.architectures import FAMILIES, architecture
+from prunecast.choice.counts import _layers
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.planted import planted
@@ -228,3 +229,12 @@ def test_multiply_adds_of_an_unknown_family_are_refused() -> None:
     table = read(planted(configurations=40).assign(family="mine"))
     with pytest.raises(PrunecastError, match="known for built-in families only"):
         choose(table, target_error=0.2, minimise="multiply-adds")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("width", [1 / 16, 0.3, 1.0, 1.7])
+def test_counts_by_depth_are_those_of_the_layers(family: str, width: float) -> None:
+    for depth in list(FAMILIES[family].depths)[:33:4]:
+        member = architecture(family, depth=depth, width=width, num_classes=10)
+        fixed = member.parameters - member.weights
+        assert _layers(family, depth, width, 10) == (member.weights, fixed, member.multiply_adds)

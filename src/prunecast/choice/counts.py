@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -76,8 +77,41 @@ class Counter:
 
 @lru_cache(maxsize=1 << 14)
 def _layers(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
+    """Prunable weights, other parameters and multiply-adds of one member."""
+    line = _by_depth(family, width, classes)
+    if line is not None and depth in FAMILIES[family].depths:
+        steps = (depth - line.depth) // line.apart
+        weights, fixed, multiply_adds = (first + step * steps for first, step in line.counts)
+        return weights, fixed, multiply_adds
+    return _counted(family, depth, width, classes)
+
+
+def _counted(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
     member = architecture(family, depth=depth, width=width, num_classes=classes)
     return member.weights, member.parameters - member.weights, member.multiply_adds
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """Counts that grow by the same step with every depth."""
+
+    depth: int
+    apart: int
+    counts: tuple[tuple[int, int], ...]
+    """first value and step of each count"""
+
+
+@lru_cache(maxsize=1 << 12)
+def _by_depth(family: str, width: float, classes: int) -> _Line | None:
+    """Families that repeat one block count evenly in depth: four members give all; None where steps differ."""
+    depths = FAMILIES[family].depths
+    if not isinstance(depths, range):
+        return None
+    first = [_counted(family, depth, width, classes) for depth in depths[:4]]
+    steps = {tuple(b - a for a, b in zip(one, two, strict=True)) for one, two in pairwise(first)}
+    if len(steps) > 1:
+        return None
+    return _Line(depth=depths[0], apart=depths.step, counts=tuple(zip(first[0], steps.pop(), strict=True)))
 
 
 def counter(fit: Fit) -> Counter:

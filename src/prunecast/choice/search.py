@@ -75,13 +75,14 @@ class Search:
         log_target = np.full(len(sizes), np.log(self.question.target_error))
         density = smallest_density(self.fit, sizes, log_target)
         score = quantile(self.fit, self.question.confidence)
+        open_ = np.arange(len(sizes))
         for _ in range(CONFIDENCE_STEPS if score else 0):
-            there = np.minimum(density, 1.0)
-            aim = log_target - score * by_law(self.fit, sizes, there).spread
-            following = smallest_density(self.fit, sizes, aim)
-            settled = np.allclose(np.minimum(following, 1.0), there, rtol=1e-8)
-            density = following
-            if settled:
+            there = np.minimum(density[open_], 1.0)
+            aim = log_target[open_] - score * by_law(self.fit, sizes[open_], there).spread
+            following = smallest_density(self.fit, sizes[open_], aim)
+            density[open_] = following
+            open_ = open_[~np.isclose(np.minimum(following, 1.0), there, rtol=1e-7, atol=0)]
+            if not len(open_):
                 break
         return density
 

@@ -15,6 +15,8 @@ from prunecast.laws.predict import query
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
 """How far beyond the measured sizes candidates go, as factors."""
+DEPTH_STEP = 1.15
+"""Depths that nobody trained are at least this factor apart."""
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
 REACHES = ("measured", "within", "around")
@@ -126,7 +128,11 @@ def _depths(fit: Fit, counter: Counter, reach: str) -> list[float]:
         return known
     factor = AROUND_DEPTH if reach == "around" else 1.0
     low, high = known[0] / factor, known[-1] * factor
-    return [float(depth) for depth in FAMILIES[counter.family].depths if low <= depth <= high]
+    listed: list[float] = []
+    for depth in (d for d in FAMILIES[counter.family].depths if low <= d <= high):
+        if depth in known or not listed or depth >= DEPTH_STEP * listed[-1]:
+            listed.append(float(depth))
+    return listed
 
 
 def _widths(fit: Fit, counter: Counter, reach: str) -> list[float]:

@@ -76,7 +76,7 @@ class Optimality:
 
 
 def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = None) -> Optimality:
-    """Hold the law's smallest networks against the measured ones, for one number of examples (by default the largest)."""
+    """Hold the law's smallest networks against the measured ones, for one number of examples."""
     fitted = fit(table, law=law)
     examples = num_examples or _usual(fitted)
     group = np.array([i for i, c in enumerate(fitted.configurations) if np.isclose(c.num_examples, examples)])

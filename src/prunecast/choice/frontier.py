@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from prunecast.choice.counts import counter
 from prunecast.choice.density import inverse, log_error, smallest_density
 from prunecast.choice.options import line, whole_weights
-from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.choice.sizes import Sizes, examples
+from prunecast.choice.sizes import sizes as networks
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Integers
@@ -37,11 +38,11 @@ def frontier(
     *,
     minimise: str = "stored",
     num_examples: float | None = None,
-    reach: str = "around",
+    sizes: str = "around",
 ) -> Frontier:
     """Fewest parameters for each error; by default 200 errors from the least possible to ε↑."""
     how = counter(fit)
-    candidates = sizes(fit, how, examples(fit, num_examples), reach)
+    candidates = networks(fit, how, examples(fit, num_examples), sizes)
     targets = _errors(fit, candidates) if errors is None else np.asarray(errors, dtype=float)
     if not (targets > 0).all():
         raise PrunecastError("errors on a frontier are positive")

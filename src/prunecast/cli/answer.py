@@ -76,7 +76,7 @@ def choose(
 
     fitted = _law_of(table, law, metric, chance, where)
     if frontier:
-        line = choice.frontier(fitted, minimise=minimise, num_examples=num_examples, reach=sizes)
+        line = choice.frontier(fitted, minimise=minimise, num_examples=num_examples, sizes=sizes)
         click.echo(dumps(vars(line)) if as_json else show_answer.frontier(line))
         return
     chosen = choice.choose(
@@ -104,8 +104,8 @@ STUDIES = {
 TAKES_LAW = ("sensitivity", "optimality", "noise")
 
 
-@click.command(epilog="Studies: " + "; ".join(f"{name}: {words}" for name, words in STUDIES.items()) + ".")
-@click.argument("name", type=click.Choice(list(STUDIES)))
+@click.command(epilog="\b\n" + "\n".join(f"{name:14} {words}" for name, words in STUDIES.items()))
+@click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
 @table_options
 @click.option("--law", type=LAWS, help="Which law, where the study takes one.  [default: eq2]")
 def study(
@@ -117,7 +117,7 @@ def study(
     as_json: bool,
     law: str | None,
 ) -> None:
-    """Study the law on TABLE as the paper does: its numbers as text, or with --json for programs."""
+    """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
     from dataclasses import asdict
 
     from prunecast import studies

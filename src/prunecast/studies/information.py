@@ -10,6 +10,7 @@ import numpy as np
 
 from prunecast.laws.forms import PruningForm
 from prunecast.laws.points import Floats, Points
+from prunecast.laws.solver import Mask
 
 KEPT_A_LEVEL = 0.8
 
@@ -27,6 +28,17 @@ class Sums:
             square=self.square + other.square,
             cross=self.cross + other.cross,
             curvature=self.curvature + other.curvature,
+        )
+
+    def __sub__(self, other: "Sums") -> "Sums":
+        return self + Sums(square=-other.square, cross=-other.cross, curvature=-other.curvature)
+
+    def where(self, kept: Mask) -> "Sums":
+        """The sums of the chains kept, nothing for the others."""
+        return Sums(
+            square=np.where(kept[:, None, None], self.square, 0.0),
+            cross=np.where(kept[:, None], self.cross, 0.0),
+            curvature=np.where(kept, self.curvature, 0.0),
         )
 
     def __getitem__(self, at: object) -> "Sums":

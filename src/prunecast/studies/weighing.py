@@ -144,15 +144,10 @@ class Weighing:
         known, most = self._points(measured), int(last.max()) + max(MORE_LEVELS)
         sums, errors = level_sums(self.one.form, self.one.theta, known, most)
         ends, each = self._last_useful(errors), np.arange(len(last))
-        before = sums[each, np.maximum(last - 1, 0)]
+        before = sums[each, np.maximum(last - 1, 0)].where(last > 0)
         for more in MORE_LEVELS:
             after = sums[each, last + more - 1]
-            gained = Sums(
-                square=after.square - before.square,
-                cross=after.cross - before.cross,
-                curvature=after.curvature - before.curvature,
-            )
-            added = (self.sums + gained).information - self.sums.information
+            added = (self.sums + after - before).information - self.sums.information
             useful = np.flatnonzero(last + more <= ends)
             yield from self._judged("more levels", measured, useful, added, last + more, more, more * unit)
 

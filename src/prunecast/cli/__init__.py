@@ -16,6 +16,7 @@ COMMANDS = {
     "next": ("answer:next_", "Say what to train next to learn the most."),
     "study": ("answer:study", "Study the law on a table as the paper does."),
     "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
+    "report": ("report:report", "Write one page that holds the answer and the evidence."),
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "status": ("engine:status", "Say where a plan's sweep stands."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),

@@ -1,0 +1,96 @@
+"""The commands that show: report, figures."""
+
+from pathlib import Path
+
+import click
+
+from prunecast.cli.law import Command, read_table
+from prunecast.errors import PrunecastError
+
+
+def _source(command: Command) -> Command:
+    """The arguments that name a table and a law."""
+    for option in (
+        click.option(
+            "--law", type=click.Choice(["eq2", "dip"]), default="eq2", show_default=True, help="Which law."
+        ),
+        click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
+        click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
+        click.option(
+            "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
+        ),
+        click.argument("table"),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command()
+@_source
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page, one file.",
+)
+@click.option("--target-error", type=float, help="Where the slider stands when the page opens.")
+@click.option(
+    "--minimise",
+    type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
+    default="stored",
+    show_default=True,
+    help="What counts as small.",
+)
+@click.option("--num-examples", type=float, help="Training examples; by default the most measured.")
+@click.option(
+    "--sizes",
+    type=click.Choice(["measured", "within", "around"]),
+    default="around",
+    show_default=True,
+    help="Only measured sizes, also those between them, or also beyond them.",
+)
+@click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
+@click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
+def report(
+    table: str,
+    where: tuple[str, ...],
+    metric: str,
+    chance: float | None,
+    law: str,
+    output: Path,
+    target_error: float | None,
+    minimise: str,
+    num_examples: float | None,
+    sizes: str,
+    studies: bool,
+    all_studies: bool,
+) -> None:
+    """Write one page that answers for every target error which network of TABLE's family to train and prune."""
+    from prunecast.report import page
+
+    html = page(
+        read_table(table, metric, chance, where),
+        law=law,
+        target_error=target_error,
+        minimise=minimise,
+        num_examples=num_examples,
+        sizes=sizes,
+        studies=studies,
+        all_studies=all_studies,
+        command=" ".join(["prunecast report", table, *(f"--where {one}" for one in where)]),
+    )
+    write(output, html)
+    click.echo(f"The page is in {output} ({len(html.encode()) / 1e6:.1f} MB).")
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError as problem:
+        aside.unlink(missing_ok=True)
+        raise PrunecastError(f"{path} cannot be written: {problem.strerror}") from None

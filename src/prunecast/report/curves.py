@@ -1,0 +1,174 @@
+"""What is shown, as arrays: measured rows beside their estimates, and the predicted curve of every family member."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunecast.choice.counts import counter
+from prunecast.choice.options import by_law, line
+from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.laws import Fit
+from prunecast.laws.formulas import log_invariant
+from prunecast.laws.judge import REGIONS, region
+from prunecast.laws.measured import measured
+from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.predict import evaluate, query
+from prunecast.table import Table
+
+STEPS = 90
+"""Densities a curve is drawn at."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Measured errors (means over replicates) with the law's estimates, one entry a point."""
+
+    depth: Floats
+    width: Floats
+    num_examples: Floats
+    density: Floats
+    error: Floats
+    estimate: Floats
+    region: NDArray[np.str_]
+    invariant: Floats
+    """m*"""
+    size: Floats
+    """in the measure that is minimised; NaN where the family's sizes are not known"""
+    unpruned: Floats
+    replicates: Floats
+
+    def __len__(self) -> int:
+        return len(self.error)
+
+    @property
+    def deviation(self) -> Floats:
+        """δ = (ε̂ − ε)/ε."""
+        return self.estimate / self.error - 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One network's predicted error on its way through all densities."""
+
+    depth: float
+    width: float
+    num_examples: float
+    measured: bool
+    """whether this size was trained; else its unpruned error is predicted"""
+    density: Floats
+    error: Floats
+    size: Floats
+    invariant: Floats
+
+
+def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
+    """All rows that survive, with what the law says of them."""
+    points = measured(table).points
+    own = points.configuration
+    columns = {name: getattr(points, name)[own] for name in ("depth", "width", "num_examples")}
+    unpruned = points.unpruned[own]
+    log_error, _ = evaluate(
+        fit, fit.theta()[None], query(fit, {**columns, "density": points.density}, unpruned)
+    )
+    regions = region(log_error[0], np.log(unpruned), float(np.log(fit.parameters["high_error"])))
+    return Rows(
+        **columns,
+        density=points.density,
+        error=points.error,
+        estimate=np.exp(log_error[0]),
+        region=np.array(REGIONS)[regions],
+        invariant=invariant(fit, points.density, **columns),
+        size=_sizes_of_rows(fit, points, minimise),
+        unpruned=unpruned,
+        replicates=points.replicates,
+    )
+
+
+def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examples: Floats) -> Floats:
+    """m* of the fitted law; exponents the law does not have count as zero."""
+    value = log_invariant(
+        np.log(density),
+        np.log(depth),
+        np.log(width),
+        fit.parameters.get("phi", 0.0),
+        fit.parameters.get("psi", 0.0),
+    )
+    examples_term = fit.parameters.get("nu", 0.0) * np.log(num_examples / fit.reference_examples)
+    return np.asarray(np.exp(value + examples_term))
+
+
+def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
+    """The family's own count of every row, in the measure asked for."""
+    counts = counter(fit)(points.depth, points.width)
+    known = Sizes(
+        depth=points.depth,
+        width=points.width,
+        num_examples=points.num_examples,
+        counts=counts,
+        unpruned=points.unpruned,
+        doubt=np.zeros(points.configurations),
+        measured=np.ones(points.configurations, dtype=bool),
+        outside=np.zeros(points.configurations, dtype=bool),
+    )
+    offset, slope = line(minimise, known)
+    return np.asarray(offset[points.configuration] + slope[points.configuration] * points.density)
+
+
+def family(fit: Fit, num_examples: float | None = None, reach: str = "around") -> Sizes:
+    """Every candidate size for one number of examples, those measured first."""
+    return sizes(fit, counter(fit), examples(fit, num_examples), reach)
+
+
+def curves(fit: Fit, members: Sizes, minimise: str = "stored", lowest: float | None = None) -> list[Curve]:
+    """The predicted curves of some sizes, down to a density."""
+    if not len(members):
+        return []
+    floor = lowest if lowest is not None else lowest_density(fit)
+    grid = np.geomspace(1.0, floor, STEPS)
+    every: Integers = np.repeat(np.arange(len(members)), STEPS)
+    spread = members[every]
+    density = np.tile(grid, len(members))
+    estimated = np.exp(fit.form().log_error(fit.theta()[None], spread.points(fit, density))[0])
+    offset, slope = line(minimise, spread)
+    star = invariant(fit, density, spread.depth, spread.width, spread.num_examples)
+    shaped = [values.reshape(len(members), STEPS) for values in (estimated, offset + slope * density, star)]
+    return [
+        Curve(
+            depth=float(members.depth[i]),
+            width=float(members.width[i]),
+            num_examples=float(members.num_examples[i]),
+            measured=bool(members.measured[i]),
+            density=grid,
+            error=shaped[0][i],
+            size=shaped[1][i],
+            invariant=shaped[2][i],
+        )
+        for i in range(len(members))
+    ]
+
+
+def measured_curves(fit: Fit) -> list[Curve]:
+    """The fitted curve of every measured configuration, whatever its number of examples."""
+    found: list[Curve] = []
+    for known in sorted({c.num_examples for c in fit.configurations}, reverse=True):
+        members = family(fit, known, "measured")
+        found += curves(fit, members[np.flatnonzero(members.measured)])
+    return found
+
+
+def lowest_density(fit: Fit) -> float:
+    """A little below the lowest density measured."""
+    return min(c.lowest_density for c in fit.configurations) * 0.7
+
+
+def interval(fit: Fit, members: Sizes, density: Floats) -> tuple[Floats, Floats]:
+    """log ε̂ and the standard deviation of log ε of one new training."""
+    options = by_law(fit, members, density)
+    return options.log_error, options.spread
+
+
+def distinct(values: Iterable[float]) -> list[float]:
+    """Values once each, in ascending order."""
+    return sorted(set(np.asarray(list(values), dtype=float).tolist()))

@@ -1,0 +1,48 @@
+"""Tables to make pages and figures of."""
+
+import pandas as pd
+
+from prunecast.laws.planted import planted
+from prunecast.table import Table, read
+
+SHIPPED = "cifar10-resnet20-24ep"
+EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'`${window.hit = 1}`</script>"
+
+
+def planted_table() -> Table:
+    """Depth, width and dataset size vary, with two replicates, in a built-in family."""
+    frame = planted(
+        configurations=18,
+        replicates=2,
+        depths=(8, 14, 20),
+        widths=(0.25, 0.5, 1.0),
+        num_examples=(50_000, 12_500),
+        noise=0.02,
+    )
+    frame = frame.drop(columns=["weights", "nonzero"])
+    return read(frame.assign(family="cifar_resnet", dataset="cifar10"))
+
+
+def evil_table() -> Table:
+    """A table in which every word is an attack."""
+    frame = planted(configurations=6, depths=(8, 14), widths=(0.5, 1, 2), num_examples=(50_000,), noise=0.01)
+    return read(frame.assign(family=EVIL, dataset=EVIL, method=EVIL, recipe=EVIL), chance=0.9)
+
+
+def tiny_table() -> Table:
+    return read(pd.DataFrame({"density": [1.0, 0.8, 0.5], "error": [0.1, 0.11, 0.15]}))
+
+
+def one_curve() -> Table:
+    density = [1.0, 0.8, 0.5, 0.3, 0.1, 0.05, 0.02, 0.01]
+    return read(pd.DataFrame({"density": density, "error": [0.1, 0.11, 0.15, 0.2, 0.3, 0.5, 0.7, 0.8]}))
+
+
+TABLES = {
+    "measured": lambda: read(SHIPPED, where={"num_examples": 50_000}),
+    "all sizes": lambda: read(SHIPPED),
+    "planted": planted_table,
+    "evil": evil_table,
+    "tiny": tiny_table,
+    "one": one_curve,
+}

@@ -1,0 +1,121 @@
+"""The page as a file: what it holds, how large it is, what it refuses."""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from report_tables import EVIL, TABLES
+
+from prunecast import choose, fit
+from prunecast.errors import PrunecastError
+from prunecast.report import page
+from prunecast.report.answers import answers, targets
+from prunecast.report.html import library, script_json
+from prunecast.report.vega import ticks
+
+MOST_BYTES = 6_000_000
+
+
+def own_part(html: str) -> str:
+    """The page without the charting library."""
+    return html.replace(library(), "")
+
+
+def data_of(html: str) -> dict:
+    return json.loads(
+        re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1]
+    )
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_pages_are_small_and_name_no_other_place(written, name):
+    html = written(name).read_text(encoding="utf-8")
+    assert len(html.encode()) < MOST_BYTES
+    assert not re.search(r"https?://|@import|url\(", own_part(html))
+
+
+@pytest.mark.parametrize("name", ["measured", "planted"])
+def test_every_part_is_there(written, name):
+    html = written(name).read_text(encoding="utf-8")
+    for part in ("answer", "fit", "parameters", "invariant", "studies", "unknown", "origin"):
+        assert f'<section id="{part}"' in html
+    studies = ("optimality", "extrapolation", "sensitivity", "invariance", "forms", "dips", "noise")
+    assert all(f'id="study-{study}"' in html for study in studies)
+    assert TABLES[name]().digest in html
+
+
+def test_cells_are_text_wherever_they_stand(written):
+    html = own_part(written("evil").read_text(encoding="utf-8"))
+    assert EVIL not in html
+    assert "window.hit = 1</script>" not in html
+    assert html.count("<script") == 3
+    assert "&lt;script&gt;window.hit" in html
+
+
+@pytest.mark.parametrize("text", ["</script><script>", "<!--", "a & b", "\u2028"])
+def test_json_cannot_leave_its_script(text):
+    made = script_json({"cell": text})
+    assert not set("<>&\u2028") & set(made)
+    assert json.loads(made) == {"cell": text}
+
+
+def test_the_page_looks_up_what_choose_says(written):
+    held = data_of(written("measured").read_text(encoding="utf-8"))["answers"]
+    law = fit(TABLES["measured"]())
+    for entry in held[:: len(held) // 6]:
+        chosen = choose(law, target_error=entry["target"])
+        assert entry["met"] == chosen.met
+        assert entry["notes"] == list(chosen.notes)
+        assert entry["data"]["chosen"][0]["size"] == float(f"{chosen.answer.stored_parameters:.5g}")
+        assert entry["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_a_looser_target_never_needs_a_larger_network(law):
+    sizes = [a.network.stored_parameters for a in answers(fit(TABLES["measured"](), law=law)) if a.choice.met]
+    assert len(sizes) > 60
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.11, 0.8), (0.004, 0.05), (0.06, 0.97), (0.3, 5.0)])
+def test_targets_are_round_dense_and_not_too_many(low, high):
+    found = targets(low, high)
+    steps = [b / a for a, b in pairwise(found)]
+    assert low <= found[0] <= low * 1.05
+    assert high / 1.05 <= found[-1] <= high
+    assert min(steps) > 1
+    assert max(steps) < 1.06
+    assert len(found) <= 160
+
+
+def test_a_table_too_small_to_fit_says_what_is_missing(written):
+    html = written("tiny").read_text(encoding="utf-8")
+    assert "No law could be fitted" in html
+    assert "cannot determine 3 parameters" in html
+    assert 'id="slider"' not in html
+
+
+def test_the_slider_starts_where_it_is_told():
+    held = data_of(page(TABLES["measured"](), target_error=0.3, studies=False))
+    assert held["answers"][held["start"]]["target"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"minimise": "bytes"}, "no measure"),
+        ({"num_examples": -1.0}, "positive"),
+        ({"sizes": "all"}, "sizes can be"),
+    ],
+)
+def test_a_wrong_option_is_a_sentence(options, words):
+    with pytest.raises(PrunecastError, match=words):
+        page(TABLES["measured"](), studies=False, **options)
+
+
+@pytest.mark.parametrize("ends", [(0.11, 0.9), (100.0, 3e5), (0.004, 1.0), (0.2, 0.21), (5.0, 5.0)])
+def test_axes_are_labelled_in_few_plain_numbers(ends):
+    found = ticks(ends)
+    assert 1 <= len(found) <= 10
+    assert all("e" not in f"{value:.10g}" for value in found)

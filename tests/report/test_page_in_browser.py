@@ -1,0 +1,155 @@
+"""The page as a person meets it: in a real browser, from a file, by slider and by keyboard."""
+
+import json
+import re
+
+import pytest
+from report_tables import TABLES
+
+from prunecast import choose, fit
+
+DRAWN = "[...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg path'))"
+
+
+def place_of_answer(page) -> tuple[float, float]:
+    """Where the chosen network's dot stands, in pixels."""
+    dot = page.locator("#chart-answer .layer_5_marks path, #chart-answer .layer_6_marks path").last
+    box = dot.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+@pytest.mark.parametrize("name", ["measured", "all sizes", "planted", "evil", "tiny", "one"])
+def test_every_page_draws_its_charts_and_asks_for_nothing(written, visit, name):
+    path = written(name)
+    seen = visit(path)
+    assert seen.page.evaluate(DRAWN)
+    assert seen.requests == [path.as_uri()] or set(seen.requests) <= {path.as_uri(), "data:,"}
+    assert seen.complaints == []
+    assert seen.page.evaluate("window.hit") is None
+
+
+def test_the_slider_moves_the_answer_and_the_dot(written, visit):
+    page = visit(written("measured")).page
+    headline, facts = page.locator("#headline").inner_text(), page.locator("#facts").inner_text()
+    before = place_of_answer(page)
+    page.locator("#slider").evaluate("(it) => { it.value = 5; it.dispatchEvent(new Event('input')); }")
+    page.wait_for_timeout(200)
+    assert page.locator("#headline").inner_text() != headline
+    assert page.locator("#facts").inner_text() != facts
+    after = place_of_answer(page)
+    assert after[0] > before[0] + 20
+    assert after[1] > before[1] + 20
+
+
+@pytest.mark.parametrize(("key", "step"), [("ArrowRight", 1), ("ArrowLeft", -1)])
+def test_the_slider_obeys_the_keyboard(written, visit, key, step):
+    page = visit(written("measured")).page
+    slider = page.locator("#slider")
+    start = int(slider.input_value())
+    slider.focus()
+    page.keyboard.press(key)
+    assert int(slider.input_value()) == start + step
+    answers = json.loads(page.locator("#data").text_content())["answers"]
+    assert page.locator("#headline").inner_text() == answers[start + step]["headline"]
+    assert answers[start + step]["headline"] in slider.get_attribute("aria-valuetext")
+
+
+def test_everything_that_acts_is_reached_by_tab(written, visit):
+    page = visit(written("measured")).page
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+    assert {"slider", "box", "SUMMARY", "A"} <= reached
+
+
+def test_a_typed_target_shows_what_choose_says(written, visit):
+    page = visit(written("measured")).page
+    page.locator("#box").fill("0.2")
+    best = choose(fit(TABLES["measured"]()), target_error=0.2).answer
+    facts = page.locator("#facts").inner_text()
+    assert f"{best.stored_parameters:,}" in facts
+    assert f"{best.density:.3g}" in facts
+    assert page.locator("#heard").inner_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("typed", "heard"),
+    [
+        ("0.2003", "The answer for 0.200"),
+        ("0,25", ""),
+        ("0.0001", "this is the best there is"),
+        ("nonsense", "Write an error such as"),
+        ("-1", "Write an error such as"),
+        ("", "Write an error such as"),
+    ],
+)
+def test_whatever_is_typed_gets_a_sentence(written, visit, typed, heard):
+    seen = visit(written("measured"))
+    seen.page.locator("#box").fill("0.3")
+    seen.page.locator("#box").fill(typed)
+    said = seen.page.locator("#heard").inner_text()
+    assert heard in said
+    assert bool(heard) == bool(said)
+    assert seen.complaints == []
+
+
+@pytest.mark.parametrize("name", ["measured", "planted", "tiny", "evil"])
+@pytest.mark.parametrize("width", [320, 390, 768])
+def test_a_narrow_screen_never_scrolls_sideways(written, visit, name, width):
+    page = visit(written(name), viewport={"width": width, "height": 700}).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def brightness(page, selector: str, which: str) -> float:
+    colour = page.locator(selector).first.evaluate(f"(it) => getComputedStyle(it).{which}")
+    return sum(map(float, re.findall(r"[\d.]+", colour)[:3])) / 3
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_light_and_dark_are_legible(written, visit, scheme):
+    page = visit(written("measured"), color_scheme=scheme).page
+    paper = brightness(page, "body", "backgroundColor")
+    assert (paper > 200) == (scheme == "light")
+    for selector, which in (
+        ("h1", "color"),
+        ("td", "color"),
+        (".mark-text text", "fill"),
+        ("label", "color"),
+    ):
+        assert abs(brightness(page, selector, which) - paper) > 80, selector
+
+
+def test_print_is_light_and_opens_what_is_folded(written, visit):
+    page = visit(written("measured"), color_scheme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert brightness(page, "body", "backgroundColor") > 200
+    assert page.locator("details:not([open])").count() == 0
+    assert not page.locator("#slider").is_visible()
+
+
+def test_charts_have_names_and_tables_beside_them(written, visit):
+    page = visit(written("measured")).page
+    named = "(place) => !!place.parentElement.querySelector('[role=graphics-document][aria-label*=\" \"]')"
+    for chart in page.locator("[data-chart]").all():
+        assert chart.evaluate(named), chart.get_attribute("id")
+    page.locator("#answer summary").click()
+    assert page.locator("#answer table tbody tr").count() > 5
+
+
+def test_pointing_at_a_dot_shows_its_cells_as_text(written, visit):
+    seen = visit(written("evil"))
+    seen.page.locator("#chart-fitted .mark-symbol path").first.hover()
+    seen.page.wait_for_timeout(300)
+    assert seen.page.evaluate("window.hit") is None
+    assert seen.page.locator("#vg-tooltip-element").inner_text().startswith("depth")
+
+
+def test_without_scripts_the_answers_are_still_there(written, chromium):
+    context = chromium.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(written("measured").as_uri())
+    assert "Train depth" in page.locator("#headline").inner_text()
+    assert page.locator("noscript").count() == 1
+    context.close()

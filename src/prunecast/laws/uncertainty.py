@@ -50,7 +50,7 @@ def uncertainty(
     latent = fit_latent(form, points, theta, fixed)
     lower_bound, upper_bound = bounds(form)
     rng = np.random.default_rng(seed)
-    spread = rng.multivariate_normal(np.zeros(len(theta)), latent.covariance, DRAWS, method="eigh")
+    spread = rng.standard_normal((DRAWS, len(theta))) @ _root(latent.covariance)
     middle = latent.theta
     if high_range is not None:
         noise = latent.run / np.sqrt(points.replicates.mean())
@@ -76,6 +76,12 @@ def uncertainty(
         run=latent.run,
         unpruned=latent.unpruned,
     )
+
+
+def _root(covariance: Floats) -> Floats:
+    """The symmetric square root, which is unique: draws are then the same whatever library finds the eigenvectors."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
 def _follow(

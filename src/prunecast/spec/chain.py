@@ -1,6 +1,7 @@
 """The chain's spec, its canonical form, and the digest that names it."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -51,7 +52,7 @@ class ChainSpec:
         require(self.replicate >= 0, f"replicate is {self.replicate}; give 0 or more.")
         require(self.threads > 0, f"threads is {self.threads}; give a positive number.")
 
-    @property
+    @functools.cached_property
     def digest(self) -> str:
         """The chain's name: the head of SHA-256 of its canonical form."""
         return hashlib.sha256(canonical(self).encode()).hexdigest()[:20]

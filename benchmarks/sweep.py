@@ -82,8 +82,8 @@ def throughput(folder: Path, text: str) -> None:
     show("a bare loop over run_chain", bare, levels, bare)
     ways: list[tuple[str, Executor]] = [
         ("inline", inline),
-        ("1 process", partial(processes, count=1)),
-        ("2 processes", partial(processes, count=2)),
+        ("1 process", partial(processes, devices=["cpu"])),
+        ("2 processes", processes),
     ]
     taken = {}
     for name, executor in ways:
@@ -96,7 +96,7 @@ def throughput(folder: Path, text: str) -> None:
 
 def processes_of_nothing(plan: Plan, store: Path) -> list[object]:
     jobs = [Job(number=number, chain=chain, done=99) for number, chain in enumerate(plan.chains, 1)]
-    return list(processes(jobs, store, count=2))
+    return list(processes(jobs, store))
 
 
 def show(name: str, seconds: float, levels: int, one: float) -> None:

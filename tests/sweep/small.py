@@ -1,6 +1,5 @@
 """Tiny sweeps on digits, and what drives them in processes that may be killed."""
 
-from functools import partial
 from pathlib import Path
 
 from prunecast.sweep import parse_plan, processes, rows, run_plan
@@ -57,7 +56,7 @@ def table(plan, store):
 def drive(text, store, pipe):
     """A driver with two workers; it says when it begins and when the first level is there."""
     pipe.send("begun")
-    for event in run_plan(parsed(text), store, executor=partial(processes, count=2)):
+    for event in run_plan(parsed(text), store, executor=processes):
         if pipe is not None:
             pipe.send(type(event).__name__)
             pipe = None

@@ -220,7 +220,7 @@ def test_a_chain_that_kills_its_process_fails_after_the_second_time(tmp_path, mo
     )
     monkeypatch.setenv("KILLING", "1")
     plan, store = parsed(OWN.format(name="killing_family")), tmp_path / "store"
-    events = list(run_plan(plan, store, executor=partial(processes, count=2, start="spawn")))
+    events = list(run_plan(plan, store, executor=partial(processes, start="spawn")))
     failed = [event for event in events if isinstance(event, Failed)]
     assert {event.number for event in failed} == {5, 6, 7, 8}
     assert "was ended by SIGKILL 2 times; is there enough memory" in failed[0].error

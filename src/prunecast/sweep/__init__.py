@@ -1,7 +1,7 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
-from prunecast.sweep.executors import fleet, inline
+from prunecast.sweep.executors import executor_for, fleet, inline
 from prunecast.sweep.failures import Failure, failure_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.look import Standing, look
@@ -27,6 +27,7 @@ __all__ = [
     "Select",
     "Standing",
     "as_csv",
+    "executor_for",
     "export",
     "failure_of",
     "fleet",

@@ -1,4 +1,4 @@
-"""Where chains run: in this process, in a pool of processes, or as a fleet on a GPU; all with one face."""
+"""Where chains run: in this process, in a pool of processes, or as a fleet on every GPU; all with one face."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -8,51 +8,40 @@ from pathlib import Path
 import torch
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep.events import Executor, Job, Outcome, Progress
+from prunecast.sweep.events import Executor, Job, Outcome
+from prunecast.sweep.fleets import in_a_fleet
 from prunecast.sweep.processes import processes
-from prunecast.sweep.work import Loaded, loader, torch_device, work
+from prunecast.sweep.work import one_by_one, torch_device
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
-    """The executor for a device and a number of chains at the same time: a fleet on a GPU unless `plain`."""
+    """The executor for a device and a number of chains at the same time: fleets on GPUs unless `plain`."""
     place = torch_device(device)
     if jobs < 1:
         raise PrunecastError(f"--jobs is {jobs}; give 1 or more.")
     if place.type == "cuda" and not plain:
-        return partial(fleet, device=place)
+        return partial(fleet, device=device)
     if jobs == 1:
         return partial(inline, device=device)
-    return partial(processes, count=jobs, device=device)
+    return partial(processes, devices=[device] * jobs)
 
 
 def usual_jobs(device: str) -> int:
-    """As many chains at the same time as there are cores for this process; one fleet on a GPU."""
+    """As many chains at the same time as there are cores for this process; a GPU has its fleet."""
     return len(os.sched_getaffinity(0)) if device == "cpu" else 1
 
 
 def inline(jobs: Sequence[Job], store: Path, *, device: str = "cpu") -> Iterator[Outcome]:
     """Run jobs one after the other in this process."""
+    yield from one_by_one(jobs, store, torch_device(device))
+
+
+def fleet(jobs: Sequence[Job], store: Path, *, device: str = "cuda") -> Iterator[Outcome]:
+    """Run jobs packed together: on one GPU in this process, on several in a process for each."""
     place = torch_device(device)
-    loaded: Loaded = {}
-    for job in jobs:
-        yield from work(job, store, place, loaded)
-
-
-def fleet(jobs: Sequence[Job], store: Path, *, device: torch.device) -> Iterator[Outcome]:
-    """Run jobs packed together on one GPU."""
-    from prunecast import fleet as packed
-
-    loaded: Loaded = {}
-    members = [
-        packed.Job(
-            spec=job.chain.spec,
-            rules=job.chain.rules,
-            dataset=loader(job.chain, device, loaded),
-            keep_weights=job.chain.keep_weights,
-        )
-        for job in jobs
-    ]
-    for done in packed.run_fleet(members, store, device=device):
-        job = jobs[done.number]
-        if done.record.level >= job.done:
-            yield Progress(number=job.number, chain=job.chain, record=done.record, ended=done.ended)
+    several = place.type == "cuda" and place.index is None and torch.cuda.device_count() > 1
+    if several:
+        devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+        yield from processes(jobs, store, devices=devices, packed=True)
+    else:
+        yield from in_a_fleet(jobs, store, place)

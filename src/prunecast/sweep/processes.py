@@ -1,4 +1,4 @@
-"""A pool of processes: each takes the next chain when it has finished one, and may die at any time."""
+"""A pool of processes: each takes the next chains when it has finished its own, and may die at any time."""
 
 import contextlib
 import multiprocessing
@@ -16,43 +16,57 @@ from typing import Any
 
 import torch
 
-from prunecast.errors import StoreError
+from prunecast.errors import PrunecastError
 from prunecast.sweep.cost import chain_work
 from prunecast.sweep.events import Failed, Job, Outcome
 from prunecast.sweep.failures import write_failure
-from prunecast.sweep.work import Loaded, torch_device, work
+from prunecast.sweep.fleets import in_a_fleet
+from prunecast.sweep.work import Loaded, one_by_one, torch_device
 
 TRIES = 2
 """How often a chain whose process dies is tried before it counts as failed."""
-PRELOADED = ["prunecast.sweep.work"]
+PRELOADED = ["prunecast.sweep.processes"]
+
+
+Share = tuple[Job, ...]
+"""Chains that a worker is given at once: one, or as many as a fleet packs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Free:
-    """A worker has finished its chain, well or not, and waits for the next."""
+    """A worker has finished its share, well or not, and waits for the next."""
 
 
 @dataclass(kw_only=True)
 class _Worker:
-    """A process at the other end of a pipe, and the chain it works on."""
+    """A process at the other end of a pipe, its device, and the chains it works on."""
 
     process: BaseProcess
     pipe: Connection
-    job: Job | None = None
+    device: str
+    share: Share = ()
 
 
 def processes(
-    jobs: Sequence[Job], store: Path, *, count: int, device: str = "cpu", start: str = "forkserver"
+    jobs: Sequence[Job],
+    store: Path,
+    *,
+    devices: Sequence[str] = ("cpu", "cpu"),
+    packed: bool = False,
+    start: str = "forkserver",
 ) -> Iterator[Outcome]:
-    """Run jobs in `count` processes, the longest first, each on one chain at a time.
+    """Run jobs in a process for each of the devices, the longest first, one chain at a time.
 
-    Processes are forked from a server that has imported torch once. A process that dies takes nothing with
-    it but the level in progress: another goes on with its chain.
+    Where they are `packed`, every process runs a fleet of a fair share of the chains. Processes are forked
+    from a server that has imported torch once. A process that dies takes nothing with it but levels in
+    progress: another goes on with its chains.
     """
     longest_first = sorted(jobs, key=lambda job: -chain_work(job.chain, job.done))
-    pool = _Pool(longest_first, store, device, _context(start))
+    size = len(devices) if packed else len(jobs)
+    shares = [tuple(longest_first[first::size]) for first in range(min(size, len(jobs)))]
+    pool = _Pool(shares, store, packed, _context(start))
     try:
-        yield from pool.run(min(count, len(jobs)))
+        yield from pool.run(devices[: len(shares)])
     finally:
         pool.close()
 
@@ -65,36 +79,37 @@ def _context(start: str) -> Any:
 
 
 class _Pool:
-    """The driver's side: which worker has which chain, and what is still to do."""
+    """The driver's side: which worker has which chains, and what is still to do."""
 
-    def __init__(self, jobs: Sequence[Job], store: Path, device: str, context: Any) -> None:
-        self._waiting, self._store, self._device, self._context = deque(jobs), store, device, context
+    def __init__(self, shares: Sequence[Share], store: Path, packed: bool, context: Any) -> None:
+        self._waiting, self._store, self._packed, self._context = deque(shares), store, packed, context
         self._workers: list[_Worker] = []
-        self._deaths: dict[int, int] = {}
+        self._deaths: dict[Share, int] = {}
 
-    def run(self, count: int) -> Iterator[Outcome]:
-        self._workers = [self._started() for _ in range(count)]
-        while any(worker.job for worker in self._workers):
-            pipes = {worker.pipe: worker for worker in self._workers if worker.job}
+    def run(self, devices: Sequence[str]) -> Iterator[Outcome]:
+        self._workers = [self._started(device) for device in devices]
+        while any(worker.share for worker in self._workers):
+            pipes = {worker.pipe: worker for worker in self._workers if worker.share}
             for pipe in wait(list(pipes)):
                 assert isinstance(pipe, Connection)
                 yield from self._hear(pipes[pipe])
 
-    def _started(self) -> _Worker:
+    def _started(self, device: str) -> _Worker:
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, self._store, self._device), daemon=True)
+        arguments = (there, self._store, device, self._packed)
+        process = self._context.Process(target=_serve, args=arguments, daemon=True)
         process.start()
         there.close()
-        worker = _Worker(process=process, pipe=here)
+        worker = _Worker(process=process, pipe=here, device=device)
         self._give(worker)
         return worker
 
     def _give(self, worker: _Worker) -> None:
-        worker.job = self._waiting.popleft() if self._waiting else None
-        if worker.job:
+        worker.share = self._waiting.popleft() if self._waiting else ()
+        if worker.share:
             # A worker that has just died is noticed when it is listened to.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                worker.pipe.send(worker.job)
+                worker.pipe.send(worker.share)
 
     def _hear(self, worker: _Worker) -> Iterator[Outcome]:
         try:
@@ -102,7 +117,7 @@ class _Pool:
         except (EOFError, ConnectionResetError):
             yield from self._replace(worker)
             return
-        if isinstance(message, StoreError):
+        if isinstance(message, Exception):
             raise message
         if isinstance(message, _Free):
             self._give(worker)
@@ -110,20 +125,20 @@ class _Pool:
             yield message
 
     def _replace(self, worker: _Worker) -> Iterator[Outcome]:
-        """Start another process in place of a dead one; its chain comes next, but not for ever."""
+        """Start another process in place of a dead one; its chains come next, but not for ever."""
         worker.process.join()
         worker.pipe.close()
         self._workers.remove(worker)
-        assert worker.job is not None
-        job, number = worker.job, worker.job.number
-        self._deaths[number] = self._deaths.get(number, 0) + 1
-        if self._deaths[number] < TRIES:
-            self._waiting.appendleft(job)
+        share = worker.share
+        self._deaths[share] = self._deaths.get(share, 0) + 1
+        if self._deaths[share] < TRIES:
+            self._waiting.appendleft(share)
         else:
             how = died(worker.process.exitcode)
-            write_failure(self._store, job.chain.spec, how, "")
-            yield Failed(number=number, chain=job.chain, error=how, traceback="")
-        self._workers.append(self._started())
+            for job in share:
+                write_failure(self._store, job.chain.spec, how, "")
+                yield Failed(number=job.number, chain=job.chain, error=how, traceback="")
+        self._workers.append(self._started(worker.device))
 
     def close(self) -> None:
         """Stop every process at once: a store bears that, and only levels in progress are lost."""
@@ -143,31 +158,30 @@ def died(exitcode: int | None) -> str:
     return f"the process of this chain ended with exit code {exitcode} {TRIES} times"
 
 
-def _serve(pipe: Connection, store: Path, device: str) -> None:
+def _serve(pipe: Connection, store: Path, device: str, packed: bool) -> None:
     """The worker's side: chains in, what happens out, until the driver hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     torch.set_num_threads(1)
-    jobs: queue.SimpleQueue[Job] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=(pipe, jobs), daemon=True).start()
+    shares: queue.SimpleQueue[Share] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(pipe, shares), daemon=True).start()
     loaded: Loaded = {}
-    while True:
-        job = jobs.get()
-        try:
-            for outcome in work(job, store, torch_device(device), loaded):
+    run = in_a_fleet if packed else one_by_one
+    try:
+        while True:
+            for outcome in run(shares.get(), store, torch_device(device), loaded):
                 pipe.send(outcome)
             pipe.send(_Free())
-        except StoreError as problem:
-            pipe.send(StoreError(*problem.args))
-            return
-        except BrokenPipeError:  # the driver is gone
-            return
+    except BrokenPipeError:  # the driver is gone
+        return
+    except PrunecastError as problem:  # a store that cannot be written, or a device that is not there
+        pipe.send(type(problem)(*problem.args))
 
 
-def _listen(pipe: Connection, jobs: "queue.SimpleQueue[Job]") -> None:
+def _listen(pipe: Connection, shares: "queue.SimpleQueue[Share]") -> None:
     """Pass chains on; when the driver is gone, however it went, so is the worker."""
     while True:
         try:
-            jobs.put(pipe.recv())
+            shares.put(pipe.recv())
         except (EOFError, OSError):
             os._exit(0)

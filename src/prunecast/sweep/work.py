@@ -3,7 +3,7 @@
 Whatever runs it (this process, a pool of them, a cluster) only calls it and passes on what it yields.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -45,6 +45,15 @@ def work(job: Job, store: Path, device: torch.device, loaded: Loaded | None = No
         raise
     except Exception as problem:
         yield failed(job, store, problem)
+
+
+def one_by_one(
+    jobs: Sequence[Job], store: Path, device: torch.device, loaded: Loaded | None = None
+) -> Iterator[Outcome]:
+    """Run several chains, each to its end before the next begins."""
+    loaded = {} if loaded is None else loaded
+    for job in jobs:
+        yield from work(job, store, device, loaded)
 
 
 def failed(job: Job, store: Path, problem: Exception) -> Failed:

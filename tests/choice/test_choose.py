@@ -250,3 +250,15 @@ def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
         errors = law_error(frame)[0] * (1 + 0.034 * rng.standard_normal(200))
         share.append((errors <= target).mean())
     assert 0.6 < np.mean(share) < 0.95
+
+
+def test_choices_use_validation_errors_where_every_row_has_one() -> None:
+    frame = planted(configurations=20, num_examples=(50_000,), depths=(20, 50))
+    tested, held_out = frame.assign(error=frame["error"] * 0.9), frame.assign(validation_error=frame["error"])
+    held_out = held_out.assign(error=tested["error"])
+    chosen = choose(read(held_out), target_error=0.2)
+    assert chosen.answer == choose(read(frame), target_error=0.2).answer
+    assert chosen.answer != choose(read(tested), target_error=0.2).answer
+    assert any("validation split" in note for note in chosen.notes)
+    partly = held_out.assign(validation_error=held_out["validation_error"].where(held_out["level"] > 0))
+    assert choose(read(partly), target_error=0.2).answer == choose(read(tested), target_error=0.2).answer

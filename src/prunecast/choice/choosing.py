@@ -18,12 +18,13 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.choice.source import as_fit
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, fit, load
+from prunecast.laws import Fit
 from prunecast.laws.points import Floats
 from prunecast.laws.uncertainty import COVERAGE
 from prunecast.spec.presets import RECIPES
-from prunecast.table import Table, read
+from prunecast.table import Table
 
 RUNNERS_UP, APART = 5, 1.5
 
@@ -59,17 +60,6 @@ def choose(
     )
     _check(question, fitted)
     return answer(Search(fit=fitted, counter=counter(fitted), question=question))
-
-
-def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
-    """The law itself, or the one that a saved file holds, or one fitted to a table."""
-    if isinstance(source, Fit):
-        return source
-    if isinstance(source, Table):
-        return fit(source, law=law)
-    if Path(source).suffix == ".json":
-        return load(source)
-    return fit(read(source), law=law)
 
 
 def _check(question: Question, fit: Fit) -> None:

@@ -9,6 +9,7 @@ from prunecast.choice.density import log_error
 from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
+from prunecast.choice.source import VALIDATION
 
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
 
@@ -34,6 +35,8 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
 
 def _settings(search: Search) -> Iterator[str]:
     fit = search.fit
+    if fit.options.get("error") == VALIDATION:
+        yield "Errors are those of the validation split, so that the test set stays untouched by the choice."
     known = sorted({c.num_examples for c in fit.configurations})
     if len(known) > 1:
         listed = ", ".join(f"{n:,.0f}" for n in known)

@@ -16,11 +16,11 @@ LAWS = click.Choice(["eq2", "dip"])
 
 def _law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
     """The saved law, or one fitted to the table."""
-    from prunecast.laws import fit, load
+    from prunecast.choice.source import as_fit
 
     if Path(source).suffix != ".json":
-        return fit(read_table(source, metric, chance, where), law=law or "eq2")
-    saved = load(source)
+        return as_fit(read_table(source, metric, chance, where), law or "eq2")
+    saved = as_fit(source)
     if where or (law and law != saved.law):
         raise PrunecastError(
             f"{source} is a fitted law ({saved.law}): give the table to fit another or to select rows"

@@ -1,0 +1,38 @@
+"""Where a choice's law comes from: a fit, a saved law, or a table, whose validation errors count where it has them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from prunecast.laws import Fit, fit, load
+from prunecast.table import Table, read
+
+VALIDATION = "validation_error"
+
+
+def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
+    """The law itself, or the one that a saved file holds, or one fitted to a table."""
+    if isinstance(source, Fit):
+        return source
+    if not isinstance(source, Table):
+        if Path(source).suffix == ".json":
+            return load(source)
+        source = read(source)
+    held_out = validated(source)
+    fitted = fit(held_out or source, law=law)
+    return replace(fitted, options={**fitted.options, "error": VALIDATION}) if held_out else fitted
+
+
+def validated(table: Table) -> Table | None:
+    """The table with validation errors in place of test errors; None where a row has none.
+
+    What is chosen on the test set is no longer tested by it, so choices use the held-out split where there is one.
+    """
+    if VALIDATION not in table.frame or table.metric != "error":
+        return None
+    values = pd.to_numeric(table.frame[VALIDATION], errors="coerce").to_numpy(dtype=float)
+    if not (np.isfinite(values) & (values > 0) & (values <= 1)).all():
+        return None
+    return replace(table, frame=table.frame.assign(error=values)).select()

@@ -1,48 +1,45 @@
 """Draw the pictures of the README and the docs from the shipped table: `python docs/pictures.py`."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-import numpy as np
-from matplotlib.ticker import FuncFormatter, NullFormatter
-
 import prunecast
+from prunecast.report import page
+from prunecast.report.figures import figures
 
 HERE = Path(__file__).parent / "pictures"
-COLOURS = ["#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7"]
-"""The colour-blind safe palette of Okabe and Ito."""
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
-def law_picture(path: Path) -> None:
+def law_picture(table: prunecast.Table, path: Path) -> None:
     """Measured errors of five widths with the fitted law, and the same rows collapsing on the invariant m*."""
-    table = prunecast.read("cifar10-resnet20-24ep", where={"num_examples": 50000})
-    fit = prunecast.fit(table)
-    psi = fit.parameters["psi"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
-    densities = np.geomspace(0.003, 1, 200)
-    for colour, one in zip(COLOURS, fit.configurations, strict=True):
-        rows = table.frame[table.frame["width"] == one.width]
-        label = f"width {one.width:g}" if one.width == 1 else f"width 1/{1 / one.width:g}"
-        left.plot(densities, fit.predict(densities, width=one.width).error, color=colour)
-        left.plot(rows["density"], rows["error"], "o", color=colour, ms=4)
-        right.plot(one.width**psi * rows["density"], rows["error"], "o", color=colour, ms=4, label=label)
-    left.set(title="measured (dots) and the fitted law (lines)", xlabel="density", ylabel="test error")
-    right.set(title="the same networks against the invariant", xlabel=f"m* = width^{psi:.2f} · density")
-    for axes in (left, right):
-        axes.set(xscale="log", yscale="log", yticks=[0.15, 0.2, 0.3, 0.4, 0.6, 0.8])
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-            axis.set_minor_formatter(NullFormatter())
-        axes.grid(alpha=0.25)
-        axes.spines[["top", "right"]].set_visible(False)
-    right.legend(frameon=False)
-    figure.savefig(path, dpi=150)
+    with tempfile.TemporaryDirectory() as folder:
+        (drawn,) = figures(table, Path(folder), only=("error-against-invariant",))
+        shutil.copy(drawn.paths[1], path)
+
+
+def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:
+    """The top of the page as a browser shows it."""
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        file = Path(folder) / "page.html"
+        file.write_text(page(table, target_error=0.2, studies=False), encoding="utf-8")
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        tab = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme="light")
+        tab.goto(file.as_uri())
+        tab.wait_for_selector("body[data-ready=yes]")
+        tab.screenshot(path=path)
+        browser.close()
 
 
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    law_picture(HERE / "law.png")
+    measured = prunecast.read("cifar10-resnet20-24ep", where={"num_examples": 50000})
+    law_picture(measured, HERE / "law.png")
+    found = shutil.which("chromium")
+    if found is None:
+        print("No chromium here: the picture of the page stays as it is.")
+    else:
+        page_picture(measured, HERE / "page.png", found)

@@ -17,6 +17,7 @@ COMMANDS = {
     "study": ("answer:study", "Study the law on a table as the paper does."),
     "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
     "report": ("report:report", "Write one page that holds the answer and the evidence."),
+    "figures": ("report:figures", "Draw the figures of the paper from a table."),
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "status": ("engine:status", "Say where a plan's sweep stands."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),

@@ -94,3 +94,36 @@ def write(path: Path, text: str) -> None:
     except OSError as problem:
         aside.unlink(missing_ok=True)
         raise PrunecastError(f"{path} cannot be written: {problem.strerror}") from None
+
+
+@click.command()
+@_source
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("figures"),
+    show_default=True,
+    help="Folder for the figures, PDF and PNG.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
+def figures(
+    table: str,
+    where: tuple[str, ...],
+    metric: str,
+    chance: float | None,
+    law: str,
+    output: Path,
+    only: tuple[str, ...],
+) -> None:
+    """Draw every figure of the paper that TABLE allows, as PDF and PNG."""
+    try:
+        from prunecast.report.figures import figures as draw
+    except ImportError:
+        raise PrunecastError("figures need matplotlib: pip install 'prunecast[report]'") from None
+    try:
+        drawn = draw(read_table(table, metric, chance, where), output, law=law, only=only)
+    except OSError as problem:
+        raise PrunecastError(f"{output} cannot be written: {problem.strerror}") from None
+    for one in drawn:
+        click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))

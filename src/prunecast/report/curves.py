@@ -17,7 +17,7 @@ from prunecast.laws.points import Floats, Integers, Points
 from prunecast.laws.predict import evaluate, query
 from prunecast.table import Table
 
-STEPS = 90
+STEPS = 64
 """Densities a curve is drawn at."""
 
 

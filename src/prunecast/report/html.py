@@ -13,6 +13,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.parts import Chart, Grid, Section
+from prunecast.report.vega import Spec
 from prunecast.table import Table
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["coded"] = coded
-    specs = {one.name: one.spec for one in _charts(chart, body)}
+    specs, datasets = packed(_charts(chart, body))
     scripts = {"library": library(), "code": _text("page.js")}
-    data = {"charts": specs, "answers": list(found), "start": start}
+    data = {"charts": specs, "datasets": datasets, "answers": list(found), "start": start}
     subject = " on ".join(word for word in (table.family, table.dataset) if word) or table.source
     return environment.get_template("page.html").render(
         title=f"What pruning does to {subject}",
@@ -71,6 +72,20 @@ def _charts(chart: Chart | None, body: Sequence[Section]) -> list[Chart]:
     for section in body:
         found += [*section.charts, *(one for inner in section.after for one in inner.charts)]
     return found
+
+
+def packed(charts: Sequence[Chart]) -> tuple[dict[str, Spec], list[dict[str, Any]]]:
+    """Specifications whose data sets are places in a common list, in which each stands once and names stand once."""
+    found: dict[str, int] = {}
+    specs: dict[str, Spec] = {}
+    for one in charts:
+        places = {}
+        for name, records in one.spec["datasets"].items():
+            columns = list(records[0]) if records else []
+            table = {"columns": columns, "rows": [[row[column] for column in columns] for row in records]}
+            places[name] = found.setdefault(json.dumps(table), len(found))
+        specs[one.name] = {**one.spec, "datasets": places}
+    return specs, [json.loads(text) for text in found]
 
 
 def coded(text: str) -> "Markup":

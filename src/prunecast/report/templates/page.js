@@ -1,13 +1,21 @@
 "use strict";
 // The page looks answers up: every number and word below was computed when the page was made.
 (() => {
-  const { charts, answers, start } = JSON.parse(document.getElementById("data").textContent);
+  const { charts, datasets, answers, start } = JSON.parse(document.getElementById("data").textContent);
   const views = {};
+
+  const records = ({ columns, rows }) =>
+    rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index]])));
+
+  const whole = (spec) => ({
+    ...spec,
+    datasets: Object.fromEntries(Object.entries(spec.datasets).map(([name, place]) => [name, records(datasets[place])])),
+  });
 
   const draw = async (place) => {
     const name = place.dataset.chart;
     const options = { ast: true, actions: false, renderer: "svg", tooltip: { theme: "custom", disableDefaultStyle: false } };
-    const { view } = await vegaEmbed(place, charts[name], options);
+    const { view } = await vegaEmbed(place, whole(charts[name]), options);
     views[name] = view;
     place.dataset.drawn = "yes";
   };

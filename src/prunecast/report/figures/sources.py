@@ -1,0 +1,80 @@
+"""What the figures of a table are drawn from, worked out once."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prunecast.laws import Fit, fit
+from prunecast.report.curves import Curve, Rows, distinct, measured_curves, measured_rows
+from prunecast.table import Table
+
+AXES = ("width", "depth", "num_examples")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A table and its law, with measured rows and fitted curves."""
+
+    table: Table
+    law: str
+
+    @cached_property
+    def fit(self) -> Fit:
+        """The fitted law."""
+        return fit(self.table, law=self.law)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Measured rows beside their estimates."""
+        return measured_rows(self.table, self.fit)
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The fitted curve of every configuration."""
+        return measured_curves(self.fit)
+
+    def slice(self, axis: str) -> dict[str, float] | None:
+        """The other two axes at the values for which this axis has most sizes; None where it never varies."""
+        others = [name for name in AXES if name != axis]
+        keys = [[getattr(c, name) for name in others] for c in self.fit.configurations]
+        counts = {
+            tuple(key): len(
+                {getattr(c, axis) for c, own in zip(self.fit.configurations, keys, strict=True) if own == key}
+            )
+            for key in keys
+        }
+        best = max(counts, key=lambda key: (counts[key], key[-1], -abs(float(np.log(key[0])))))
+        return dict(zip(others, best, strict=True)) if counts[best] > 1 else None
+
+    def along(self, axis: str) -> Iterator[tuple[float, Curve, NDArray[np.bool_]]]:
+        """Each size of an axis inside its slice, with its curve and which rows are its own."""
+        fixed = self.slice(axis)
+        if fixed is None:
+            return
+        inside = [c for c in self.curves if all(getattr(c, name) == value for name, value in fixed.items())]
+        for curve in sorted(inside, key=lambda c: float(getattr(c, axis))):
+            yield float(getattr(curve, axis)), curve, self.own(curve)
+
+    def own(self, curve: Curve) -> NDArray[np.bool_]:
+        """Which rows belong to a curve's configuration."""
+        rows = self.rows
+        return np.asarray(
+            np.isclose(rows.depth, curve.depth)
+            & np.isclose(rows.width, curve.width)
+            & np.isclose(rows.num_examples, curve.num_examples)
+        )
+
+    def varying(self) -> list[str]:
+        """The axes along which more than one size was measured, all else equal."""
+        return [axis for axis in AXES if self.slice(axis) is not None]
+
+    def hue(self) -> tuple[str, list[float]]:
+        """The axis that colours tell apart, and its values."""
+        for axis in AXES:
+            values = distinct(getattr(c, axis) for c in self.fit.configurations)
+            if len(values) > 1:
+                return axis, values
+        return "width", distinct(c.width for c in self.fit.configurations)

@@ -1,0 +1,94 @@
+"""One style for every figure: sizes, colours, and logarithmic axes labelled in plain numbers."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
+
+from prunecast.report import words
+from prunecast.report.palette import colours
+from prunecast.report.vega import ticks
+
+PANEL = (4.6, 3.7)
+"""Inches of one panel."""
+DPI = 200
+GREY, FAINT = "#5B6470", "#C9CED6"
+STYLE: Any = {
+    "font.size": 10,
+    "font.family": "sans-serif",
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#E6E9EE",
+    "grid.linewidth": 0.7,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 3.6,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+}
+
+
+def panels(
+    count: int, *, shared: bool = False, size: tuple[float, float] = PANEL
+) -> tuple[Figure, list[Axes]]:
+    """A figure with panels side by side, at most three in a row."""
+    columns = min(count, 3)
+    lines = -(-count // columns)
+    figure = Figure(figsize=(size[0] * columns, size[1] * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = [one for row in figure.subplots(lines, columns, squeeze=False, sharey=shared) for one in row]
+    for spare in axes[count:]:
+        spare.set_visible(False)
+    return figure, axes[:count]
+
+
+def save(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """The figure as PDF and PNG, the same bytes from the same numbers."""
+    paths = [folder / f"{name}.pdf", folder / f"{name}.png"]
+    figure.savefig(paths[0], metadata={"CreationDate": None})
+    figure.savefig(paths[1], dpi=DPI, metadata={"Software": None})
+    return paths
+
+
+def log_axis(axis: Any, values: Iterable[float], *, margin: float = 1.06) -> None:
+    """Make an axis logarithmic over some values, with plain numbers at round places."""
+    found = [value for value in values if value == value and value > 0]
+    low, high = min(found) / margin, max(found) * margin
+    is_x = axis.axis_name == "x"
+    (axis.axes.set_xscale if is_x else axis.axes.set_yscale)("log")
+    (axis.axes.set_xlim if is_x else axis.axes.set_ylim)(low, high)
+    axis.set_major_locator(FixedLocator(ticks([low, high])))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def shades(values: Sequence[float]) -> dict[float, str]:
+    """A colour for each value."""
+    return dict(zip(values, colours(len(values)), strict=True))
+
+
+def legend(axes: Axes, title: str) -> None:
+    """A legend inside the panel, in two columns where it is long."""
+    handles, _ = axes.get_legend_handles_labels()
+    if len(handles) > 1:
+        axes.legend(title=title or None, title_fontsize=8.5, ncols=1 if len(handles) < 6 else 2)
+
+
+def name_of(axis: str) -> str:
+    """An axis of a family in words."""
+    return axis.replace("num_examples", "training examples")
+
+
+def value_of(value: float) -> str:
+    """A value on an axis in words."""
+    return words.size(value)

@@ -1,0 +1,50 @@
+"""Every figure a table allows is drawn; those it does not allow say why."""
+
+import pytest
+from PIL import Image
+from report_tables import TABLES
+
+from prunecast.errors import PrunecastError
+from prunecast.report.figures import FIGURES, figures
+
+NOT_ALLOWED = {
+    "measured": {"replicates-spread"},
+    "planted": set(),
+    "one": {"contours", "error-against-invariant", "replicates-spread", "extrapolation"},
+}
+
+
+@pytest.mark.parametrize("name", NOT_ALLOWED)
+def test_figures_are_drawn_or_say_why_not(tmp_path, name):
+    drawn = {one.name: one for one in figures(TABLES[name](), tmp_path)}
+    assert list(drawn) == list(FIGURES)
+    missing = {one.name for one in drawn.values() if one.missing}
+    assert missing >= NOT_ALLOWED[name]
+    if name != "one":
+        assert missing == NOT_ALLOWED[name]
+    for one in drawn.values():
+        assert bool(one.paths) != bool(one.missing)
+        if one.paths:
+            pdf, png = one.paths
+            assert pdf.read_bytes().startswith(b"%PDF")
+            with Image.open(png) as image:
+                assert min(image.size) > 500
+                assert len(set(image.convert("L").resize((60, 60)).get_flattened_data())) > 10
+
+
+def test_the_same_table_gives_the_same_bytes(tmp_path):
+    for folder in ("a", "b"):
+        figures(TABLES["measured"](), tmp_path / folder, only=("error-against-density",))
+    for kind in ("pdf", "png"):
+        one, two = (tmp_path / folder / f"error-against-density.{kind}" for folder in ("a", "b"))
+        assert one.read_bytes() == two.read_bytes()
+
+
+def test_an_unknown_figure_is_a_sentence(tmp_path):
+    with pytest.raises(PrunecastError, match="no figure is called 'pie'"):
+        figures(TABLES["measured"](), tmp_path, only=("pie",))
+
+
+def test_a_table_too_small_is_a_sentence(tmp_path):
+    with pytest.raises(PrunecastError, match="cannot determine"):
+        figures(TABLES["tiny"](), tmp_path)

@@ -1,0 +1,68 @@
+"""The commands report and figures, as a shell runs them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(sys.executable).with_name("prunecast")
+SHIPPED = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
+
+
+def run(*arguments, cwd):
+    return subprocess.run(
+        [SCRIPT, *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd, check=False
+    )
+
+
+def test_report_writes_one_file(tmp_path):
+    done = run("report", *SHIPPED, "-o", "page.html", "--no-studies", "--target-error", "0.2", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("The page is in page.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_figures_are_written_in_their_folder(tmp_path):
+    done = run(
+        "figures",
+        *SHIPPED,
+        "-o",
+        "figures",
+        "--only",
+        "frontier",
+        "--only",
+        "replicates-spread",
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "not drawn; no network was trained twice" in done.stdout
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"frontier.pdf", "frontier.png"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("report", "nowhere.csv"), "nowhere.csv"),
+        (("report", *SHIPPED, "-o", "missing/page.html", "--no-studies"), "cannot be written"),
+        (("report", "bad.csv"), "bad.csv"),
+        (("figures", *SHIPPED, "--only", "pie"), "no figure is called"),
+        (("figures", "tiny.csv"), "cannot determine"),
+        (("figures", *SHIPPED, "-o", "tiny.csv/figures", "--only", "frontier"), "cannot be written"),
+    ],
+)
+def test_a_mistake_is_a_sentence(tmp_path, arguments, said):
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / "tiny.csv").write_text("density,error\n1,0.1\n0.5,0.2\n", encoding="utf-8")
+    done = run(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_table_too_small_still_gives_a_page(tmp_path):
+    (tmp_path / "tiny.csv").write_text("density,error\n1,0.1\n0.5,0.2\n", encoding="utf-8")
+    done = run("report", "tiny.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "No law could be fitted" in (tmp_path / "report.html").read_text(encoding="utf-8")

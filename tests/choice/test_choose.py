@@ -1,6 +1,8 @@
 """Choices on the shipped table and on planted ones, against brute force over whole numbers of weights."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -262,3 +264,8 @@ def test_choices_use_validation_errors_where_every_row_has_one() -> None:
     assert any("validation split" in note for note in chosen.notes)
     partly = held_out.assign(validation_error=held_out["validation_error"].where(held_out["level"] > 0))
     assert choose(read(partly), target_error=0.2).answer == choose(read(tested), target_error=0.2).answer
+
+
+def test_choosing_and_studying_need_no_torch() -> None:
+    code = "import sys, prunecast.choice, prunecast.studies; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

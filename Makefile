@@ -1,9 +1,9 @@
-# make demo · make test · make check: each builds its own virtual environment first.
+# make demo · make test · make check · make docs: each builds its own virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check format bench clean
+.PHONY: demo test check docs format bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
@@ -16,6 +16,9 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.dev
+	$(BIN)/zensical build --strict
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

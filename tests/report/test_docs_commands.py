@@ -1,0 +1,69 @@
+"""Every command in the README and the docs that runs on two cores is run, page by page, as a reader would."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prunecast import tables
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BLOCK = re.compile(r"(?P<before>[^\n]*)\n```(?P<kind>console|python)\n(?P<body>.*?)\n```", re.DOTALL)
+LEFT_OUT = "<!-- not run:"
+"""Before a block: it is left out, for the reason given."""
+
+
+def blocks(page: Path, kind: str) -> list[str]:
+    """The blocks of one kind that are not marked as left out."""
+    found = BLOCK.finditer("\n" + page.read_text(encoding="utf-8"))
+    return [one["body"] for one in found if one["kind"] == kind and not one["before"].startswith(LEFT_OUT)]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The lines after a prompt that call prunecast, continued lines joined; installing is left to CI itself."""
+    lines = "\n".join(blocks(page, "console")).replace("\\\n", " ").split("\n")
+    asked = [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ ")]
+    return [words for words in asked if words and words[0] == "prunecast"]
+
+
+def started(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    script = str(Path(sys.executable).with_name("prunecast"))
+    env = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [script, *words[1:]], cwd=folder, env=env, capture_output=True, text=True, timeout=400, check=False
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+def test_commands_run(page, tmp_path):
+    shutil.copy(tables.path("cifar10-resnet20-24ep"), tmp_path / "results.csv")
+    for words in commands(page):
+        done = started(words, tmp_path)
+        assert done.returncode == 0, f"{page.name}: {shlex.join(words)}\n{done.stderr}"
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+)
+def test_python_compiles(page):
+    for body in blocks(page, "python"):
+        compile(body, page.name, "exec")
+
+
+def test_the_readme_and_the_first_page_have_commands():
+    assert commands(ROOT / "README.md")
+    assert commands(ROOT / "docs" / "index.md")
+
+
+def test_every_page_is_in_the_navigation():
+    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    missing = [page.name for page in (ROOT / "docs").glob("*.md") if page.name not in listed]
+    assert not missing

@@ -19,7 +19,7 @@ MOST_LISTED = 30
 
 def duration(seconds: float) -> str:
     """A time in the largest unit that fits and the next smaller one."""
-    units = ((86400, "days"), (3600, "h"), (60, "min"), (1, "s"))
+    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     for (size, unit), (smaller, name) in itertools.pairwise(units):
         if seconds >= size:
             whole, rest = divmod(round(seconds / smaller), size // smaller)
@@ -29,8 +29,9 @@ def duration(seconds: float) -> str:
 
 def plans(summaries: Mapping[str, str]) -> str:
     """The plans that ship, one line each."""
-    table = grid(["plan", "what it does"], list(summaries.items()), left=2)
-    return render([table, "", Text("prunecast plan NAME shows one of them, prunecast run NAME runs it.")])
+    widest = max(map(len, summaries))
+    lines = [f"{name:<{widest}}  {text}" for name, text in summaries.items()]
+    return "\n".join([*lines, "", "prunecast plan NAME shows one of them, prunecast run NAME runs it."])
 
 
 def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:

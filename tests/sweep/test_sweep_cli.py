@@ -1,0 +1,142 @@
+import pytest
+from click.testing import CliRunner
+from small import BRIEF, parsed, table
+
+from prunecast.cli import cli
+from prunecast.cli.progress import Clock, panel
+from prunecast.cli.show_sweep import duration
+from prunecast.pruning import chain_folder
+from prunecast.sweep import LeftOut, look, run_plan, shipped_plans
+from prunecast.sweep.board import Board
+from prunecast.sweep.estimate import estimate
+from prunecast.sweep.overview import overview
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    path = tmp_path / "brief.toml"
+    path.write_text(BRIEF)
+    return path
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli, [*map(str, arguments)])
+
+
+def test_plan_alone_lists_what_ships():
+    output = invoke("plan").output
+    for name, text in shipped_plans().items():
+        (line,) = (line for line in output.splitlines() if line.split()[:1] == [name])
+        assert text.splitlines()[0].removeprefix("# ") in line
+
+
+@pytest.mark.parametrize("name", shipped_plans())
+def test_every_shipped_plan_can_be_shown(name):
+    result = invoke("plan", name, "--no-estimate")
+    assert result.exit_code == 0, result.output
+    assert f"{name}: " in result.output
+
+
+def test_a_plan_is_counted_and_timed(plan_file):
+    output = invoke("plan", plan_file, "--jobs", 2).output
+    assert "brief: 4 chains, at most 12 trainings (level cap 2)" in output
+    assert "    3     0.5          438        404        4                   12" in output
+    assert "digits_cnn       3     0.5      32" in output
+    assert "on cpu, 2 at a time; chains that end before their level cap take less" in output
+    assert "timed" not in invoke("plan", plan_file, "--no-estimate").output
+
+
+def test_parameters_are_those_of_the_trained_networks(tmp_path):
+    plan = parsed(BRIEF)
+    next(run_plan(plan, tmp_path))
+    (row,) = table(plan, tmp_path)
+    (network,) = overview(plan).networks
+    assert (network.parameters, network.weights) == (row["parameters"], row["weights"])
+
+
+def test_an_estimate_counts_every_step_and_image():
+    plan = parsed(
+        BRIEF.replace("[100, 200]", "[64, 64, 128]").replace("epochs = 2", "epochs = 4\nrewind = 1")
+    )
+    found = estimate(plan)
+    (one,) = found.timings
+    steps = {64: 8 + 2 * 6, 128: 16 + 2 * 12}
+    looks = {64: 3 * (64 + 1197), 128: 3 * (128 + 1197)}
+    expected = sum(2 * (steps[count] * one.step + looks[count] * one.look) for count in (64, 128))
+    assert found.seconds == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            BRIEF.replace("depth = 3", "depth = 99"),
+            "digits_cnn has no depth 99; its depths are 3, 4, 5, 6 ... 21",
+        ),
+        (BRIEF.replace("digits_cnn", "digit_cnn"), "unknown family 'digit_cnn'; the built-in families are"),
+    ],
+)
+def test_a_plan_that_cannot_be_built_is_refused_when_shown(plan_file, text, words):
+    plan_file.write_text(text)
+    assert words in str(invoke("plan", plan_file, "--no-estimate").exception)
+
+
+def test_status_tells_the_states_apart(tmp_path, plan_file):
+    store = tmp_path / "store"
+    plan = parsed(BRIEF)
+    running = run_plan(plan, store)
+    for _ in range(4):
+        next(running)
+    with chain_folder(store, plan.chains[2].spec).locked():
+        output = invoke("status", plan_file, "--store", store).output
+    assert "brief: 4 chains (1 ended, 2 running, 1 waiting), 4 trainings done" in output
+    assert "1       ended: level cap       3     0.5        100           0        3" in output
+    running.close()
+    assert "1 begun" in invoke("status", plan_file, "--store", store).output
+
+
+def test_a_run_tells_progress_and_what_is_left(tmp_path, plan_file):
+    result = invoke("run", plan_file, "--store", tmp_path / "store", "--jobs", 1, "-o", tmp_path / "t.csv")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert lines[0].startswith("brief: 0 of 4 chains are at their end, 0 levels are in ")
+    assert " of about 12, about " in lines[1]
+    assert lines[-2].startswith("4 chains at their end; ")
+    assert lines[-1] == f"12 rows in {tmp_path / 't.csv'}"
+    again = invoke("run", plan_file, "--store", tmp_path / "store", "--jobs", 1)
+    assert len(again.output.splitlines()) == 2
+
+
+def test_the_board_counts_to_the_end(tmp_path):
+    plan = parsed(BRIEF)
+    board = Board(look(plan, tmp_path))
+    assert (board.levels_done, board.levels_expected, board.seconds_left()) == (0, 12, None)
+    left = []
+    for event in run_plan(plan, tmp_path):
+        board.take(event)
+        left.append(board.seconds_left())
+        assert "levels" in str(panel(board, Clock(board, 1)).renderables[-1].columns[1]._cells[0])
+    assert (board.levels_done, board.levels_expected, board.chains_done) == (12, 12, 4)
+    assert left[-1] == 0
+    assert min(left[:-1]) > 0
+    assert Board(look(plan, tmp_path)).levels_done == 12
+
+
+def test_the_board_leaves_out_what_the_selection_does(tmp_path):
+    plan = parsed(BRIEF)
+    board = Board(look(plan, tmp_path))
+    board.take(LeftOut(number=2, chain=plan.chains[1], reason="too large"))
+    assert (board.chains_done, board.levels_expected) == (1, 9)
+
+
+def test_durations_have_two_units():
+    cases = {
+        0.4: "0 s",
+        59: "59 s",
+        60: "1 min",
+        61: "1 min 1 s",
+        3600: "1 h",
+        5430: "1 h 30 min",
+        90000: "1 d 1 h",
+    }
+    assert {seconds: duration(seconds) for seconds in cases} == cases

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
+from fleet_digits import chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast.fleet import Options
 from prunecast.pruning.files import read_tensors
@@ -116,13 +116,12 @@ def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
     assert len(list(fleet(jobs, tmp_path / "fleet"))) == 24
 
 
-def test_a_family_that_cannot_be_packed_trains_alone(tmp_path):
-    from prunecast import data
-
-    digits = data.load("digits")
-    own = chain(family="fleet_own:normalised_by_groups", recipe={"epochs": 1, "rewind": 0.0})
-    jobs = jobs_of([own, chain(recipe={"epochs": 1, "rewind": 0.0})], cap=1, dataset=digits)
-    from prunecast.pruning import open_chain
-
-    finished = list(fleet(jobs, tmp_path, ANY, open_chain))
-    assert [(done.number, done.record.level) for done in finished] == [(1, 0), (1, 1), (0, 0), (0, 1)]
+def test_families_that_cannot_be_packed_train_alone_beside_packs(tmp_path):
+    brief = {"epochs": 2, "rewind": 1.0}
+    own = [chain(family="fleet_own:normalised_by_groups", recipe=brief, replicate=k) for k in range(3)]
+    jobs = jobs_of([*own, chain(recipe=brief), chain(recipe=brief, width=1.0)], cap=2)
+    plain(jobs, tmp_path / "plain")
+    finished = list(fleet(jobs, tmp_path / "fleet"))
+    for number in range(len(jobs)):
+        assert [done.record.level for done in finished if done.number == number] == [0, 1, 2]
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")

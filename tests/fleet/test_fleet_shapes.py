@@ -3,10 +3,14 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 
+from prunecast.fleet.options import Options, best_budget
 from prunecast.fleet.shapes import deal, fitting, places, shape_of
+from prunecast.fleet.yard import Yard, _Site
+from prunecast.pruning import StopRules
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,54 @@ def test_the_first_pack_has_room_for_every_other(widths, budget, packs):
 
 def test_a_shape_that_is_far_too_wide_is_not_used():
     wide, near = (1.0, 0.5, 0.25), (0.5, 0.25)
-    assert fitting([wide, near], [Sized(0.25)], 3.0) == near
-    assert fitting([wide], [Sized(0.25)], 3.0) is None
+    assert fitting([wide, near], [Sized(0.25)], 0.75) == near
+    assert fitting([wide], [Sized(0.25)], 0.75) is None
     assert fitting([wide], [Sized(0.25), Sized(0.25)], math.inf) is None
+
+
+@pytest.mark.parametrize(
+    ("times", "budget"),
+    [
+        ({8.0: 1.0, 16.0: 1.0, 32.0: 1.0}, 16.0),
+        ({8.0: 1.0, 16.0: 1.04}, 16.0),
+        ({8.0: 1.0, 16.0: 1.06, 32.0: 1.2}, 8.0),
+        ({8.0: 1.0, 16.0: 0.9, 32.0: 0.8}, 32.0),
+        ({8.0: 1.0}, 8.0),
+        ({}, 4.0),
+    ],
+)
+def test_the_usual_budget_is_kept_unless_another_is_clearly_better(times, budget):
+    assert best_budget(times) == budget
+
+
+@dataclass(frozen=True, eq=False)
+class Trainee(Sized):
+    steps: int = 1000
+    levels: int = 1
+
+    @property
+    def level(self):
+        return SimpleNamespace(first=0, last=self.steps, level=0)
+
+    @property
+    def job(self):
+        return SimpleNamespace(rules=StopRules(level_cap=self.levels - 1))
+
+
+@pytest.mark.parametrize(
+    ("compiled", "levels", "wanted", "given"),
+    [
+        (True, 20, [1.0] * 3, (1.0,) * 16),  # 20,000 steps do not pay for another minute of compiling
+        (True, 2000, [1.0] * 3, (1.0,) * 3),  # 2,000,000 do
+        (True, 20, [0.5], (0.5,)),  # nothing that holds it is there
+        (False, 20, [1.0] * 9, (1.0,) * 16),
+        (False, 20, [1.0] * 3, (1.0,) * 3),
+    ],
+)
+def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, levels, wanted, given):
+    yard, kind = Yard([], Options(compile=compiled)), "kind"
+    yard._sites[kind] = _Site()
+    full = [Trainee(1.0, levels=levels) for _ in range(16)]
+    assert yard.shape(kind, full) == (1.0,) * 16
+    assert yard.shape(kind, [Trainee(width, levels=levels) for width in wanted]) == given
+    assert yard.shape(kind, full) == (1.0,) * 16

@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -10,10 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.fleet.bench import EAGER, PackBench, Programs, forward, gather, step, update
+from prunecast.fleet.host import HOST
 
 LOG = logging.getLogger(__name__)
-HOST = threading.RLock()
-"""Held by whoever calls modules, traces or compiles in a thread: torch.fx patches modules for all of them."""
 WARM_UPS = 3
 STEPS_A_GRAPH = 8
 WAITING = 32
@@ -26,6 +24,7 @@ class Runner:
 
     bench: PackBench
     module: nn.Module
+    """Whose graph is run: the pack's own, or one that all compiled packs of a shape share."""
     programs: Programs
     stream: torch.cuda.Stream | None
     graphs: dict[int, torch.cuda.CUDAGraph]
@@ -38,7 +37,7 @@ class Runner:
             for _ in range(many):
                 self.graphs[size].replay()
         for _ in range(steps):
-            with HOST:
+            with HOST.shared():
                 step(self.bench, self.module, self.programs)
 
     @contextlib.contextmanager
@@ -64,7 +63,7 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream(device))
     runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
-    with HOST, runner.current():
+    with HOST.alone(), runner.current():
         _warm_up(runner)
         _capture(runner)
         reset(bench)
@@ -87,7 +86,7 @@ def _warm_up(runner: Runner) -> None:
             if runner.programs is EAGER:
                 raise
             LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
-            runner.programs = EAGER
+            runner.programs, runner.module = EAGER, runner.bench.pack.module
 
 
 def _capture(runner: Runner) -> None:

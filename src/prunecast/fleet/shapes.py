@@ -30,11 +30,10 @@ def shape_of(members: Sequence[Member]) -> Shape:
     return tuple(sorted((member.width for member in members), reverse=True))
 
 
-def fitting(known: Sequence[Shape], members: Sequence[Member], waste: float) -> Shape | None:
-    """The narrowest known shape with a slot for everybody, at most `waste` times as wide as they are."""
+def fitting(known: Sequence[Shape], members: Sequence[Member], widest: float) -> Shape | None:
+    """The narrowest known shape with a slot for everybody, if it is not wider than `widest`."""
     wanted = Counter(member.width for member in members)
-    total = sum(member.width for member in members)
-    good = [shape for shape in known if not wanted - Counter(shape) and sum(shape) <= waste * total]
+    good = [shape for shape in known if not wanted - Counter(shape) and sum(shape) <= widest]
     return min(good, key=sum, default=None)
 
 
@@ -42,3 +41,19 @@ def places(shape: Shape, members: Sequence[Member]) -> list[int]:
     """A slot of its own width for every member."""
     free = {width: [slot for slot, own in enumerate(shape) if own == width] for width in set(shape)}
     return [free[member.width].pop(0) for member in members]
+
+
+def split(members: list[Member], suspects: Sequence[int]) -> list[list[Member]]:
+    """The first to show numbers that are not finite, and the rest; halves if all showed them at once."""
+    if len(suspects) == len(members):
+        return halves(members)
+    return [
+        [member for place, member in enumerate(members) if (place in suspects) == suspected]
+        for suspected in (True, False)
+    ]
+
+
+def halves(members: list[Member]) -> list[list[Member]]:
+    """Two packs in place of one."""
+    middle = len(members) // 2
+    return [members[:middle], members[middle:]]

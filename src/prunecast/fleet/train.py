@@ -15,8 +15,9 @@ from torch import Tensor
 
 from prunecast.data import Source
 from prunecast.fleet.bench import join
+from prunecast.fleet.host import HOST
 from prunecast.fleet.members import EpochData, Member, draw_members
-from prunecast.fleet.runner import HOST, WAITING, Runner, renew, reset, to_device
+from prunecast.fleet.runner import WAITING, Runner, renew, reset, to_device
 from prunecast.pruning import Chain, Trained
 from prunecast.pruning.chain import device_name
 from prunecast.training import Score, learning_rate, stretches
@@ -234,7 +235,7 @@ def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) ->
     chosen = to_device(torch.from_numpy(indices), device)
     size = max(100, min(1000, IMAGES_AT_ONCE // pack.slots))
     for part in torch.split(chosen, size, dim=-1):
-        with HOST:
+        with HOST.shared():
             pack.module.eval()
             own = part.expand(pack.slots, -1)
             images = source.batch(part.flatten(), None).view(-1, part.shape[-1], *source.image_shape)

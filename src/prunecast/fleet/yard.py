@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -13,41 +12,23 @@ from torch import nn
 
 from prunecast import families
 from prunecast.fleet.bench import EAGER, PackBench, Programs, bench_of
+from prunecast.fleet.host import HOST
 from prunecast.fleet.members import Kind, Member, levels_left
+from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options, best_budget
 from prunecast.fleet.pack import Pack, pack
-from prunecast.fleet.runner import HOST, Runner, compiled_programs, make_runner
+from prunecast.fleet.runner import Runner, compiled_programs, make_runner
 from prunecast.fleet.shapes import Shape, fitting, shape_of
 from prunecast.pruning import Chain
 from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
-CANDIDATES = (4.0, 8.0, 16.0, 32.0)
-"""Budgets that are tried out on a GPU, in widths added up."""
-WITHIN = 1.05
-"""The smallest budget is taken that is so near to the best one in time per network."""
-WASTE = 3.0
-"""How many times as wide as its members a pack may be before another shape is made; compiled ones never are."""
+WASTE = 2.0
+"""How many times as wide as its members an uncompiled pack may be before another shape is made."""
 COMPILE_FROM = 30_000
-"""Steps from which compiling a shape, which takes under a minute, pays."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a fleet uses its device."""
-
-    workers: int = 4
-    """Packs in training at the same time, each on its own stream."""
-    budget: float | None = None
-    """Widths added up in one pack; None measures it on a GPU."""
-    compile: bool | None = None
-    """Whether to compile the steps; None does so where it pays."""
-    smallest_group: int | None = None
-    """Channels a group of a convolution has at least; None leaves convolutions dense."""
-    most_chains: int = 512
-    """Chains open at the same time."""
-    threads: int = 2
-    """torch threads of every worker for what it does on the host."""
+"""Steps from which compiling a shape, which takes about a minute, pays."""
+SPARED_FROM = 400_000
+"""Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
 
 
 @dataclass(kw_only=True)
@@ -70,7 +51,7 @@ class Yard:
         """Look at all specs, so that buffers are large enough for the longest epoch from the start."""
         self._options = options
         self._sites: dict[Kind, _Site] = {}
-        self._returned = threading.Condition(HOST)
+        self._returned = threading.Condition()
         self._programs: Programs | None = None
         times = [timeline(spec.recipe, spec.num_examples) for spec in specs]
         self._longest: dict[int, int] = {}
@@ -86,30 +67,37 @@ class Yard:
     def budget(self, kind: Kind, members: Sequence[Member]) -> float:
         """The widths that one pack may add up to, measured where that makes a difference."""
         site = self._sites[kind]
-        if site.budget is None:
-            total = sum(member.width for member in members)
-            device = kind.dataset.train.labels.device
-            site.budget = self._options.budget or (
-                self._measured(kind, members, total) if device.type == "cuda" else CANDIDATES[0]
-            )
+        if site.budget is not None:
+            return site.budget
+        if kind.dataset.train.labels.device.type != "cuda":
+            return self._options.budget or ON_CPU
+        total = sum(member.width for member in members)
+        useful = [size for size in CANDIDATES if size < 2 * total]
+        if self._options.budget or len(useful) < 2:
+            return self._options.budget or BUDGET
+        site.budget = self._measured(kind, members, useful)
         return site.budget
 
     def shape(self, kind: Kind, members: Sequence[Member]) -> Shape:
-        """A known shape where one fits, else a new one."""
-        site = self._sites[kind]
-        if site.compiling is None:
-            first = members[0]
-            steps = (first.level.last - first.level.first) * max(map(levels_left, members))
-            site.compiling = steps > COMPILE_FROM if self._options.compile is None else self._options.compile
-        found = fitting(site.shapes, members, math.inf if site.compiling else WASTE)
-        if found is None:
-            found = shape_of(members)
-            site.shapes.append(found)
-        return found
+        """The narrowest known shape that holds them, or a new one that just does where that pays."""
+        first = members[0].level
+        steps = max(1, first.last - first.first) * max(map(levels_left, members))
+        with self._returned:
+            site = self._sites[kind]
+            if site.compiling is None:
+                site.compiling = (
+                    steps > COMPILE_FROM if self._options.compile is None else self._options.compile
+                )
+            own = shape_of(members)
+            spare = SPARED_FROM / steps if site.compiling else (WASTE - 1) * sum(own)
+            found = fitting(site.shapes, members, sum(own) + spare)
+            if found is None:
+                site.shapes.append(own)
+            return found or own
 
     def shrink(self, kind: Kind, shape: Shape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
-        with HOST:
+        with self._returned:
             site = self._sites[kind]
             site.budget = max(sum(shape) / 2, min(shape))
             site.shapes = [known for known in site.shapes if sum(known) < sum(shape)]
@@ -120,7 +108,7 @@ class Yard:
 
     def give_up_compiling(self, kind: Kind, failure: Exception) -> bool:
         """Go on as it is written after a failure in compiled packs; False where nothing was compiled."""
-        with HOST:
+        with self._returned:
             site = self._sites[kind]
             compiled, site.compiling = bool(site.compiling), False
             if compiled:
@@ -146,33 +134,43 @@ class Yard:
 
     def clear(self) -> None:
         """Let go of all memory."""
-        with HOST:
+        with self._returned:
             self._sites.clear()
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
 
     def _borrow(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
-        with self._returned:
-            while not site.idle.get(shape):
-                if not site.made.get(shape) or self._room(site, kind, shape):
+        while True:
+            with HOST.alone():  # so that the last one to build has told what it took
+                with self._returned:
+                    if site.idle.get(shape):
+                        return site.idle[shape].pop()
+                room = self._room(site, kind, shape)
+                if not room:
+                    self._drop_idle()
+                if room or not site.made.get(shape):
                     return self._build(site, kind, shape, chain)
-                self._returned.wait()
-            return site.idle[shape].pop()
+            with self._returned:
+                self._returned.wait_for(lambda: site.idle.get(shape), timeout=1.0)
 
     def _room(self, site: _Site, kind: Kind, shape: Shape) -> bool:
-        """Whether another runner of a shape fits, with as much again for evaluation."""
+        """Whether another runner of a shape fits, with as much again for evaluation.
+
+        One of a shape never built is taken to be as large as the largest.
+        """
         device = kind.dataset.train.labels.device
         if device.type != "cuda":
             return True
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return free + unused > 2 * site.bytes.get(shape, 0)
+        return free + unused > 2 * site.bytes.get(shape, max(site.bytes.values(), default=0))
 
     def _drop_idle(self) -> None:
-        for site in self._sites.values():
-            for shape, runners in site.idle.items():
-                site.made[shape] -= len(runners)
-                runners.clear()
+        with self._returned:
+            for site in self._sites.values():
+                for shape, runners in site.idle.items():
+                    site.made[shape] -= len(runners)
+                    runners.clear()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
@@ -180,14 +178,17 @@ class Yard:
         began = time.perf_counter()
         device = kind.dataset.train.labels.device
         on_gpu = device.type == "cuda"
-        before = torch.cuda.mem_get_info(device)[0] if on_gpu else 0
+        before = _free(device)
         if shape not in site.prototypes:
             site.prototypes[shape] = self._prototype(kind, shape, chain)
-        programs = self._compiled() if site.compiling and on_gpu else EAGER
         bench = self._bench(kind, site.prototypes[shape])
-        runner = make_runner(bench, site.prototypes[shape].module, programs)
-        site.made[shape] = site.made.get(shape, 0) + 1
-        site.bytes[shape] = before - torch.cuda.mem_get_info(device)[0] if on_gpu else 0
+        if site.compiling and on_gpu:
+            runner = make_runner(bench, site.prototypes[shape].module, self._compiled())
+        else:
+            runner = make_runner(bench, bench.pack.module, EAGER)
+        with self._returned:
+            site.made[shape] = site.made.get(shape, 0) + 1
+        site.bytes[shape] = max(before - _free(device), site.bytes.get(shape, 0))
         LOG.info(
             "A pack of %d networks, width %g, is ready after %.1f s%s.",
             len(shape),
@@ -228,14 +229,8 @@ class Yard:
             self._programs = compiled_programs()
         return self._programs
 
-    def _measured(self, kind: Kind, members: Sequence[Member], total: float) -> float:
-        """Time a few sizes of packs, uncompiled, and take the smallest that is nearly the best.
-
-        Nothing is measured where everything that is ready goes into the smallest pack anyway.
-        """
-        useful = [size for size in CANDIDATES if size < 2 * total]
-        if len(useful) < 2:
-            return CANDIDATES[0]
+    def _measured(self, kind: Kind, members: Sequence[Member], useful: Sequence[float]) -> float:
+        """Time a few sizes of packs, uncompiled; the usual one is kept unless another is clearly better."""
         widths = sorted((member.width for member in members), reverse=True)
         times: dict[float, float] = {}
         for size in useful:
@@ -243,10 +238,7 @@ class Yard:
                 times[size] = self._time(kind, self._sample(widths, size), members[0].chain)
             except torch.OutOfMemoryError:
                 break
-        if not times:
-            return CANDIDATES[0]
-        best = min(times.values())
-        chosen = min(size for size, seconds in times.items() if seconds <= WITHIN * best)
+        chosen = best_budget(times)
         told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
         LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
         return chosen
@@ -260,10 +252,9 @@ class Yard:
 
     def _time(self, kind: Kind, shape: Shape, chain: Chain) -> float:
         """Seconds of a step over the widths of a pack."""
-        with HOST:
-            runner = make_runner(
-                self._bench(kind, proto := self._prototype(kind, shape, chain)), proto.module, EAGER
-            )
+        with HOST.alone():
+            bench = self._bench(kind, self._prototype(kind, shape, chain))
+            runner = make_runner(bench, bench.pack.module, EAGER)
         assert runner.stream is not None
         steps = min(len(runner.bench.rates), 24)
         seconds = []
@@ -278,3 +269,11 @@ class Yard:
         del runner
         torch.cuda.empty_cache()
         return min(seconds)
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that nothing uses on a GPU; capturing empties the cache, so it must be empty before, too."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info(device)[0]

@@ -1,0 +1,101 @@
+"""A chain that cannot be packed, trained by the plain loop on a stream of its own beside others."""
+
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from prunecast.fleet.host import HOST
+from prunecast.pruning import Chain, Level, Trained
+from prunecast.pruning.chain import bench_of, train_level
+from prunecast.training import Bench, step
+from prunecast.training.graph import written_by
+
+LOG = logging.getLogger(__name__)
+WARM_UPS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lone:
+    """One chain's network with all that its steps need; every level is trained on the same one."""
+
+    chain: Chain
+    bench: Bench
+    advance: Callable[[], None]
+    stream: torch.cuda.Stream | None
+
+    def train(self, level: Level) -> Trained:
+        """Train a level as the plain loop does, with its checkpoints."""
+        with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
+            return train_level(self.chain, level, self.bench, self.advance)
+
+
+def lone(chain: Chain) -> Lone:
+    """Lay out a chain's network on its device."""
+    bench = bench_of(chain)
+    bench = replace(bench, model=cast("nn.Module", _Guarded(bench.model)))
+    if not bench.cursor.is_cuda:
+        return Lone(chain=chain, bench=bench, advance=partial(step, bench), stream=None)
+    device = bench.cursor.device
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream(device))
+    return Lone(chain=chain, bench=bench, advance=_Captured(bench, stream), stream=stream)
+
+
+class _Guarded:
+    """A module that is only called while nobody traces."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+
+    def __call__(self, images: Tensor) -> Tensor:
+        with HOST.shared():
+            scores: Tensor = self._module(images)
+            return scores
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._module, name)
+
+
+class _Captured:
+    """A step as a CUDA graph, captured on the first call while other threads use the device."""
+
+    def __init__(self, bench: Bench, stream: torch.cuda.Stream) -> None:
+        self._bench, self._stream = bench, stream
+        self._run: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        if self._run is None:
+            with HOST.alone():
+                self._run = self._captured()
+        self._run()
+
+    def _captured(self) -> Callable[[], None]:
+        written = written_by(self._bench)
+        saved = [tensor.detach().clone() for tensor in written]
+        graph = torch.cuda.CUDAGraph()
+        try:
+            for _ in range(WARM_UPS):
+                step(self._bench)
+                _copy(saved, written)
+            with torch.cuda.graph(graph, stream=self._stream, capture_error_mode="thread_local"):
+                step(self._bench)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as failure:
+            LOG.warning("The step cannot be captured, so every kernel is launched: %s", failure)
+            return partial(step, self._bench)
+        finally:
+            _copy(saved, written)
+        return graph.replay
+
+
+@torch.no_grad()
+def _copy(values: list[Tensor], targets: list[Tensor]) -> None:
+    for value, target in zip(values, targets, strict=True):
+        target.copy_(value)

@@ -1,0 +1,42 @@
+"""The ends of a level on the host: chains opened, levels stored and pruned, the next ones opened."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from torch import Tensor
+
+from prunecast.data import Dataset
+from prunecast.fleet.events import Finished
+from prunecast.fleet.host import HOST
+from prunecast.fleet.members import Job, Member
+from prunecast.pruning import Chain, Record, Trained, close_level, open_level, why_ended
+from prunecast.pruning.packed import write_packed
+from prunecast.spec import ChainSpec
+
+Opener = Callable[[ChainSpec, Path, Dataset], Chain]
+
+
+def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) -> Member:
+    """A chain with its next level; only the first one counts the paths of its network, which traces it."""
+    if records:
+        level = open_level(chain, records)
+    else:
+        with HOST.alone():
+            level = open_level(chain, records)
+    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level)
+
+
+def close(
+    member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None
+) -> tuple[Finished, Member | None]:
+    """Store a finished level, and open the next one unless the chain has ended."""
+    chain, level, job = member.chain, member.level, member.job
+    weights = chain.spec.method.retraining == "weight-rewinding"
+    if level.level == 0 and weights and rewind is not None:
+        write_packed(chain.folder.rewind, rewind, level.masks, 0)
+    with HOST.alone():
+        record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
+    records = (*member.records, record)
+    ended = why_ended(records, job.rules)
+    finished = Finished(number=member.number, record=record, ended=ended)
+    return finished, None if ended else open_member(member.number, job, chain, records)

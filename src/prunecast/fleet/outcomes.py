@@ -1,0 +1,72 @@
+"""What the threads of a fleet hand to its scheduler."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from prunecast.fleet.events import Failed, Finished
+from prunecast.fleet.members import Group, Member
+from prunecast.fleet.shapes import halves
+from prunecast.pruning import Trained
+
+LOG = logging.getLogger(__name__)
+Team = tuple[object, ...]
+"""Chains that train together at one level or another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closing:
+    """A member's training, to be closed."""
+
+    member: Member
+    end: Trained
+    rewind: Mapping[str, Tensor] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a thread hands back."""
+
+    trained: Sequence[Closing] = ()
+    events: Sequence[Finished | Failed] = ()
+    following: Sequence[Member] = ()
+    apart: Sequence[list[Member]] = ()
+    """Members to train again in other company."""
+    left: Sequence[Member] = ()
+    """Members to be trained by the plain loop when all others are done."""
+
+
+@dataclass(kw_only=True)
+class Work:
+    """Futures by the team they work for."""
+
+    training: dict[Future[Outcome], Team] = field(default_factory=dict)
+    closing: dict[Future[Outcome], Team] = field(default_factory=dict)
+
+    def done(self, *, patient: bool) -> list[Outcome]:
+        """What is finished; where `patient`, wait until something is."""
+        futures = [*self.training, *self.closing]
+        found, _ = wait(futures, None if patient else 0, return_when=FIRST_COMPLETED)
+        for future in found:
+            self.training.pop(future, None)
+            self.closing.pop(future, None)
+        return [future.result() for future in found]
+
+    def __bool__(self) -> bool:
+        return bool(self.training or self.closing)
+
+
+def team(group: Group) -> Team:
+    """What all levels of chains that train together share."""
+    return group.kind, group.recipe, group.num_examples
+
+
+def apart(members: list[Member], failure: Exception) -> Outcome:
+    """Halves of a pack that failed, so that a guilty member is found; one alone is left to the plain loop."""
+    LOG.warning("A pack of %d failed: %r", len(members), failure)
+    if len(members) == 1:
+        return Outcome(left=members)
+    return Outcome(apart=halves(members))

@@ -1,0 +1,256 @@
+"""The scheduler: forms packs of ready levels and gives them to streams; closes levels beside the training."""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from prunecast.errors import StoreError
+from prunecast.fleet.alone import Lone, lone
+from prunecast.fleet.events import Failed, Finished
+from prunecast.fleet.host import HOST
+from prunecast.fleet.layout import Unpackable
+from prunecast.fleet.members import Group, Job, Member, group_of, kind_of, levels_left
+from prunecast.fleet.open_close import Opener, close, open_member
+from prunecast.fleet.options import BUDGET, Options
+from prunecast.fleet.outcomes import Closing, Outcome, Work, apart, team
+from prunecast.fleet.shapes import Shape, deal, places, split
+from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
+from prunecast.fleet.yard import Yard
+from prunecast.pruning import Chain, chain_folder, why_ended, within
+
+LOG = logging.getLogger(__name__)
+
+
+class Scheduler:
+    """The main thread opens chains and forms packs, one thread per stream trains, others close levels."""
+
+    def __init__(
+        self,
+        jobs: Sequence[tuple[int, Job]],
+        store: Path,
+        device: torch.device,
+        options: Options,
+        opener: Opener,
+    ) -> None:
+        """Nothing is opened yet."""
+        self._jobs, self._store, self._device, self._opener = deque(jobs), store, device, opener
+        self._options = options
+        self._yard = Yard([job.spec for _, job in jobs], options)
+        self._locks: dict[int, ExitStack] = {}
+        self._ready: dict[Group, list[Member]] = {}
+        self._formed: deque[list[Member]] = deque()
+        self._alone: deque[Member] = deque()
+        self._lones: dict[int, Lone | None] = {}
+        self._work = Work()
+        self._stop = threading.Event()
+        self._refused: set[str] = set()
+        self.left: list[int] = []
+        """Jobs that the plain loop must do after the fleet: data that streams, failures of the fleet."""
+        self._ahead = self._pool("draws", options.workers)
+        self._streams = self._pool("stream", options.workers)
+        self._closers = self._pool("close", options.workers + 2)
+
+    def _pool(self, name: str, threads: int) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(
+            threads, name, initializer=lambda: torch.set_num_threads(self._options.threads)
+        )
+
+    def run(self) -> Iterator[Finished | Failed]:
+        """Run all chains but those in `left`."""
+        try:
+            while True:
+                opening = bool(self._jobs) and len(self._locks) < self._options.most_chains
+                if opening:
+                    yield from self._open(*self._jobs.popleft())
+                self._dispatch(opening=opening)
+                if not opening and not self._work and not self._jobs:
+                    return
+                outcomes = self._work.done(patient=not opening) if self._work else []
+                for outcome in outcomes:
+                    self._take(outcome)
+                for outcome in outcomes:
+                    yield from outcome.events
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        """Let go of everything, but store what is trained."""
+        self._stop.set()
+        self._streams.shutdown(wait=True, cancel_futures=True)
+        for future in self._work.training:
+            if not future.cancelled() and future.exception() is None:
+                for trained in future.result().trained:
+                    self._closers.submit(self._close, trained)
+        self._closers.shutdown(wait=True)
+        self._ahead.shutdown(wait=True, cancel_futures=True)
+        for lock in self._locks.values():
+            lock.close()
+        self._lones.clear()
+        self._yard.clear()
+
+    def _open(self, number: int, job: Job) -> Iterator[Finished | Failed]:
+        """Open a chain; what is stored is told at once."""
+        try:
+            yield from self._opened(number, job)
+        except StoreError:
+            raise
+        except Exception as problem:
+            yield Failed(number=number, problem=problem)
+
+    def _opened(self, number: int, job: Job) -> Iterator[Finished]:
+        folder = chain_folder(self._store, job.spec)
+        with ExitStack() as lock:
+            if not why_ended(folder.records(), job.rules):
+                lock.enter_context(folder.locked())
+            records = folder.records()
+            shown = within(records, job.rules)
+            for count, record in enumerate(shown, 1):
+                yield Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
+            if why_ended(records, job.rules):
+                return
+            folder.tidy(len(records))
+            with HOST.shared():
+                chain = self._opener(job.spec, self._store, job.dataset())
+            if chain.dataset.train.streams or chain.dataset.test.streams:
+                self.left.append(number)
+                return
+            if not self._packable(chain):
+                self._lones[number] = None
+            member = open_member(number, job, chain, records)
+            self._locks[number] = lock.pop_all()
+            self._put(member)
+
+    def _packable(self, chain: Chain) -> bool:
+        try:
+            with HOST.alone():
+                self._yard.check(kind_of(chain), chain)
+        except Unpackable as reason:
+            if chain.spec.family not in self._refused:
+                LOG.warning("%s trains alone: %s", chain.spec.family, reason)
+                self._refused.add(chain.spec.family)
+            return False
+        return True
+
+    def _put(self, member: Member) -> None:
+        """Make a level wait for its turn; a lone chain that was begun goes on first."""
+        if member.number not in self._lones:
+            self._ready.setdefault(group_of(member), []).append(member)
+        elif self._lones[member.number]:
+            self._alone.appendleft(member)
+        else:
+            self._alone.append(member)
+
+    def _dispatch(self, *, opening: bool) -> None:
+        """Give work to idle streams, longest first."""
+        while len(self._work.training) < self._options.workers:
+            members = self._next(opening=opening)
+            if members is not None:
+                group = group_of(members[0])
+                shape = self._yard.shape(group.kind, members)
+                future = self._streams.submit(self._level, members, shape)
+                self._work.training[future] = team(group)
+            elif self._alone:
+                member = self._alone.popleft()
+                self._work.training[self._streams.submit(self._lone_level, member)] = ()
+            else:
+                return
+
+    def _next(self, *, opening: bool) -> list[Member] | None:
+        if self._formed:
+            return self._formed.popleft()
+        for group in sorted(self._ready, key=self._steps_left, reverse=True):
+            members = self._ready[group]
+            width = sum(member.width for member in members)
+            if opening and width < self._options.workers * (self._options.budget or BUDGET):
+                continue  # more of its team may be about to come
+            budget = self._yard.budget(group.kind, members)
+            if width < self._enough(group, budget):
+                continue
+            del self._ready[group]
+            self._formed.extend(deal(members, budget))
+            return self._formed.popleft()
+        return None
+
+    def _enough(self, group: Group, budget: float) -> float:
+        """The width from which a group need not wait for others of its team: one full pack beats two."""
+        if team(group) in self._work.closing.values():
+            return budget
+        return budget / 2 if team(group) in self._work.training.values() else 0.0
+
+    def _steps_left(self, group: Group) -> float:
+        """Steps that a group has still to do along its longest chain."""
+        return (group.last - group.first) * max(map(levels_left, self._ready[group]))
+
+    def _level(self, members: list[Member], shape: Shape) -> Outcome:
+        """One level of a pack: the work of a stream's thread."""
+        group = group_of(members[0])
+        try:
+            if self._stop.is_set():
+                raise Stopped
+            with self._yard.runner(group.kind, shape, members[0].chain) as runner:
+                end = train_level(runner, members, places(shape, members), self._ahead, self._stop)
+        except Stopped:
+            return Outcome()
+        except torch.OutOfMemoryError as failure:
+            self._yard.shrink(group.kind, shape)
+            return apart(members, failure)
+        except Exception as failure:
+            if self._yard.give_up_compiling(group.kind, failure):
+                return Outcome(apart=[members])
+            return apart(members, failure)
+        if isinstance(end, Spoilt):
+            if len(members) > 1:
+                return Outcome(apart=split(members, end.suspects))
+            end = Ends(trained=[diverged(end, self._device, 0.0)], rewinds=None)
+        rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
+        own = zip(members, end.trained, rewinds, strict=True)
+        return Outcome(trained=[Closing(member=who, end=last, rewind=point) for who, last, point in own])
+
+    def _lone_level(self, member: Member) -> Outcome:
+        """One level of a chain that cannot be packed; what fails here is tried once more with all to itself."""
+        try:
+            if self._stop.is_set():
+                return Outcome()
+            found = self._lones[member.number] or lone(member.chain)
+            self._lones[member.number] = found
+            return Outcome(trained=[Closing(member=member, end=found.train(member.level))])
+        except StoreError:
+            raise
+        except Exception as failure:
+            return apart([member], failure)
+
+    def _close(self, closing: Closing) -> Outcome:
+        """Store a level and open the next: the work of a closing thread."""
+        try:
+            finished, following = close(closing.member, closing.end, closing.rewind)
+        except StoreError:
+            raise
+        except Exception as problem:
+            return Outcome(events=[Failed(number=closing.member.number, problem=problem)])
+        return Outcome(events=[finished], following=[following] if following else [])
+
+    def _take(self, outcome: Outcome) -> None:
+        """Pass on what a thread handed back, all of it before anything is told: who listens may go away."""
+        for closing in outcome.trained:
+            future = self._closers.submit(self._close, closing)
+            self._work.closing[future] = team(group_of(closing.member))
+        for member in outcome.following:
+            self._put(member)
+        self._formed.extend(outcome.apart)
+        for member in outcome.left:
+            self._release(member.number)
+            self.left.append(member.number)
+        for event in outcome.events:
+            if isinstance(event, Failed) or event.ended:
+                self._release(event.number)
+
+    def _release(self, number: int) -> None:
+        self._lones.pop(number, None)
+        self._locks.pop(number).close()

@@ -1,0 +1,89 @@
+"""A chain that cannot go on is told, and stops nobody else."""
+
+import dataclasses
+
+import pytest
+import torch
+from fleet_digits import ANY, CPU, chain, jobs_of
+
+from prunecast import data
+from prunecast.errors import BusyError, PrunecastError
+from prunecast.fleet import Failed, Finished, Options, fleet_events, run_fleet
+from prunecast.pruning import chain_folder, open_chain
+
+BRIEF = {"epochs": 2, "rewind": 1.0}
+BAD = 1
+
+
+def jobs():
+    specs = [chain(recipe=BRIEF, replicate=replicate) for replicate in (0, 1, 2)]
+    return jobs_of(specs, cap=1, dataset=data.load("digits"))
+
+
+def events_of(own, store, opener=open_chain, options=ANY):
+    return list(fleet_events(own, store, device=CPU, options=options, opener=opener))
+
+
+def levels(events):
+    return sorted((event.number, event.record.level) for event in events if isinstance(event, Finished))
+
+
+def spoilt(how):
+    """Opens replicate 1 in a broken state."""
+
+    def opener(spec, store, dataset):
+        opened = open_chain(spec, store, dataset)
+        return how(opened) if spec.replicate == BAD else opened
+
+    return opener
+
+
+def raising(opened):
+    raise ValueError("no such network")
+
+
+def with_a_method_that_prunes_nothing_sensible(opened):
+    method = dataclasses.replace(opened.spec.method)
+    object.__setattr__(method, "fraction", "a fifth")
+    return dataclasses.replace(opened, spec=dataclasses.replace(opened.spec, method=method))
+
+
+@pytest.mark.parametrize("how", [raising, with_a_method_that_prunes_nothing_sensible])
+def test_a_chain_that_raises_when_opened_or_closed(tmp_path, how):
+    own = jobs()
+    events = events_of(own, tmp_path, spoilt(how))
+    (failed,) = [event for event in events if isinstance(event, Failed)]
+    assert failed.number == BAD
+    assert isinstance(failed.problem, ValueError)
+    assert levels(events) == [(0, 0), (0, 1), (2, 0), (2, 1)]
+    assert levels(events_of(own, tmp_path)) == [(number, level) for number in range(3) for level in (0, 1)]
+
+
+def test_a_chain_in_other_hands_and_a_damaged_one(tmp_path):
+    own = jobs()
+    folder = chain_folder(tmp_path, own[2].spec)
+    folder.path.mkdir(parents=True)
+    (folder.path / "records.json").write_text("{")
+    with chain_folder(tmp_path, own[BAD].spec).locked():
+        events = events_of(own, tmp_path)
+        with pytest.raises(BusyError):
+            list(run_fleet(own, tmp_path, device=CPU, options=ANY))
+    problems = {event.number: type(event.problem) for event in events if isinstance(event, Failed)}
+    assert problems == {BAD: BusyError, 2: PrunecastError}
+    assert levels(events) == [(0, 0), (0, 1)]
+
+
+def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplog):
+    def with_a_tensor_more(opened):
+        opened.untrained.register_buffer("more", torch.zeros(1))
+        return opened
+
+    events = events_of(jobs(), tmp_path, spoilt(with_a_tensor_more))
+    assert levels(events) == [(number, level) for number in range(3) for level in (0, 1)]
+    assert [event.number for event in events[-2:]] == [BAD, BAD]
+    assert "A pack of 1 failed" in caplog.text
+
+
+def test_few_chains_open_at_once(tmp_path):
+    events = events_of(jobs(), tmp_path, options=Options(workers=2, threads=1, most_chains=1))
+    assert [event.number for event in events] == [0, 0, 1, 1, 2, 2]

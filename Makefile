@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
-	$(BIN)/prunecast fit cifar10-resnet20-24ep --where num_examples=50000
+	$(BIN)/prunecast demo -o demo
 
 test: $(VENV)/.dev
 	$(BIN)/pytest -n 2
@@ -31,7 +31,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e .
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[train,report]'
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt

@@ -43,6 +43,9 @@ def _source(command: Command) -> Command:
     show_default=True,
     help="What counts as small.",
 )
+@click.option(
+    "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
+)
 @click.option("--num-examples", type=float, help="Training examples; by default the most measured.")
 @click.option(
     "--sizes",
@@ -62,6 +65,7 @@ def report(
     output: Path,
     target_error: float | None,
     minimise: str,
+    confidence: float,
     num_examples: float | None,
     sizes: str,
     studies: bool,
@@ -69,12 +73,14 @@ def report(
 ) -> None:
     """Write one page that answers for every target error which network of TABLE's family to train and prune."""
     from prunecast.report import page
+    from prunecast.report.page import write
 
     html = page(
         read_table(table, metric, chance, where),
         law=law,
         target_error=target_error,
         minimise=minimise,
+        confidence=confidence,
         num_examples=num_examples,
         sizes=sizes,
         studies=studies,
@@ -83,17 +89,6 @@ def report(
     )
     write(output, html)
     click.echo(f"The page is in {output} ({len(html.encode()) / 1e6:.1f} MB).")
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        aside.write_text(text, encoding="utf-8")
-        aside.replace(path)
-    except OSError as problem:
-        aside.unlink(missing_ok=True)
-        raise PrunecastError(f"{path} cannot be written: {problem.strerror}") from None
 
 
 @click.command()
@@ -127,3 +122,30 @@ def figures(
         raise PrunecastError(f"{output} cannot be written: {problem.strerror}") from None
     for one in drawn:
         click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("demo"),
+    show_default=True,
+    help="Folder for the table, the law, the page and the store.",
+)
+@click.option(
+    "--target-error", type=float, default=0.05, show_default=True, help="The largest error accepted."
+)
+@click.option("--plan", default="digits", show_default=True, help="The plan of the sweep.")
+def demo(output: Path, target_error: float, plan: str) -> None:
+    """The whole journey on two cores: sweep, fit, choice, the chosen network trained for real, and the page."""
+    try:
+        from prunecast.demo import demo as journey
+    except ImportError as missing:
+        raise PrunecastError(
+            f"the demo needs {missing.name}: pip install 'prunecast[train,report]'"
+        ) from None
+    try:
+        journey(output, plan=plan, target_error=target_error, say=click.echo)
+    except KeyboardInterrupt:
+        raise PrunecastError(f"stopped; the same command goes on with what is in {output}") from None

@@ -51,7 +51,7 @@ def answer_chart(
     layers = [
         lines(x, y, "others", strokeWidth=0.8, opacity=0.55, color="var(--faint)"),
         coloured,
-        points(x, y, colours),
+        points(x, y, own),
         lines(x, y, "frontier", strokeWidth=3.2, color="var(--ink)", opacity=0.9),
         *_chosen_layers(x, y),
     ]

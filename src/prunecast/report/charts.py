@@ -10,6 +10,9 @@ from prunecast.report import words
 from prunecast.report.curves import Curve, Rows, distinct
 from prunecast.report.vega import Row, Spec, chart, colour, log_axis, rows, tooltip
 
+MOST_SHAPES = 6
+SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hue:
@@ -17,6 +20,8 @@ class Hue:
 
     axis: str
     values: tuple[float, ...]
+    depths: tuple[float, ...] = ()
+    """what shapes tell apart where depth varies beside the width"""
 
     @property
     def title(self) -> str:
@@ -34,7 +39,9 @@ def hue(configurations: Sequence[object]) -> Hue:
     for axis in ("width", "depth", "num_examples"):
         values = distinct(getattr(one, axis) for one in configurations)
         if len(values) > 1:
-            return Hue(axis=axis, values=tuple(values))
+            depths = distinct(getattr(one, "depth") for one in configurations)  # noqa: B009
+            several = axis == "width" and 1 < len(depths) <= MOST_SHAPES
+            return Hue(axis=axis, values=tuple(values), depths=tuple(depths) if several else ())
     return Hue(axis="width", values=tuple(values[:1]) if axis == "width" else (_only(configurations),))
 
 
@@ -86,12 +93,27 @@ TOLD = {
 }
 
 
-def points(x: Spec, y: Spec, colours: Spec, data: str = "points") -> Spec:
+def marks(own: Hue) -> Spec:
+    """Colour by the hue's axis, and shape by depth where that varies too."""
+    made: Spec = {"color": colour("hue", own.title, own.names)}
+    if own.depths:
+        domain = [words.size(depth) for depth in own.depths]
+        made["shape"] = {
+            "field": "depth",
+            "type": "nominal",
+            "title": "depth",
+            "sort": domain,
+            "scale": {"domain": domain, "range": list(SHAPES[: len(domain)])},
+        }
+    return made
+
+
+def points(x: Spec, y: Spec, own: Hue, data: str = "points") -> Spec:
     """Dots of measured networks."""
     return {
         "data": {"name": data},
         "mark": {"type": "point", "filled": True, "size": 34, "opacity": 0.85, "clip": True},
-        "encoding": {"x": x, "y": y, "color": colours, "tooltip": tooltip(TOLD)},
+        "encoding": {"x": x, "y": y, **marks(own), "tooltip": tooltip(TOLD)},
     }
 
 
@@ -130,7 +152,7 @@ def fit_chart(measured: Rows, fit: Fit, own: Hue) -> Spec:
             "mark": {"type": "line", "color": "var(--ink)", "strokeWidth": 1.2, "clip": True},
             "encoding": {"x": x, "y": y},
         },
-        points(x, y, colour("hue", own.title, own.names)),
+        points(x, y, own),
     ]
     return chart(
         "Errors by the law against measured errors: points on the diagonal are exact, the band is one σ.",
@@ -153,7 +175,7 @@ def invariant_chart(measured: Rows, curves: Sequence[Curve], own: Hue, along: st
         f"Test error against {title}: dots are measured, lines are the law.",
         340,
         datasets,
-        [fitted, points(x, y, colours)],
+        [fitted, points(x, y, own)],
     )
 
 
@@ -165,6 +187,6 @@ def raw_chart(measured: list[Row], own: Hue) -> Spec:
     layer = {
         "data": {"name": "points"},
         "mark": {"type": "point", "filled": True, "size": 40},
-        "encoding": {"x": x, "y": y, "color": colour("hue", own.title, own.names), "tooltip": tooltip(told)},
+        "encoding": {"x": x, "y": y, **marks(own), "tooltip": tooltip(told)},
     }
     return chart("Test error against density, as measured.", 340, {"points": measured}, [layer])

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,6 @@ class Answered:
     start: int
     chart: Chart
     grid: Grid
-    num_examples: float
     minimise: str
 
 
@@ -42,6 +42,7 @@ def page(
     minimise: str = "stored",
     num_examples: float | None = None,
     sizes: str = "around",
+    confidence: float = 0.5,
     studies: bool = True,
     all_studies: bool = False,
     command: str = "prunecast.report.page",
@@ -56,9 +57,13 @@ def page(
     own = charts.hue(fitted.configurations)
     measured = measured_rows(table, fitted, minimise)
     try:
-        top = _answered(fitted, measured, own, target_error, minimise, num_examples, sizes)
+        found = answers(
+            fitted, minimise=minimise, num_examples=num_examples, sizes=sizes, confidence=confidence
+        )
+        top = _answered(fitted, measured, own, found, _start(found, target_error))
     except PrunecastError:
-        if target_error is not None or num_examples is not None or minimise != "stored" or sizes != "around":
+        asked = (minimise, num_examples, sizes, confidence)
+        if asked != ("stored", None, "around", 0.5):
             raise
         top = None
     body = [
@@ -78,18 +83,10 @@ def page(
     return render(table, fitted, body, chart=top.chart, grid=top.grid, found=lookup(top), start=top.start)
 
 
-def _answered(
-    fitted: Fit,
-    measured: Rows,
-    own: charts.Hue,
-    target_error: float | None,
-    minimise: str,
-    num_examples: float | None,
-    sizes: str,
-) -> Answered:
-    found = answers(fitted, minimise=minimise, num_examples=num_examples, sizes=sizes)
-    members = family(fitted, num_examples, sizes)
-    start = _start(found, target_error)
+def _answered(fitted: Fit, measured: Rows, own: charts.Hue, found: Sequence[Answer], start: int) -> Answered:
+    question = found[0].choice.question
+    minimise = question.minimise
+    members = family(fitted, question.num_examples, question.sizes)
     lines = curves(fitted, members, minimise)
     used = {(a.network.depth, a.network.width) for a in found}
     others = [
@@ -99,9 +96,10 @@ def _answered(
     shown = Rows(**{name: value[here] for name, value in vars(measured).items()})
     known = [c for c in lines if c.measured]
     spec = answer_chart(shown, known, others, found, start, own, minimise)
+    sure = "" if question.confidence == 0.5 else f", met by {question.confidence:.0%} of trainings"
     caption = (
         "Dots are measured networks, coloured lines the law for each measured size, grey lines sizes nobody trained. "
-        "The thick line is the frontier, the fewest parameters for each error; the large dot is the network "
+        f"The thick line is the frontier, the fewest parameters for each error{sure}; the large dot is the network "
         "recommended, its bar the interval in which 95% of new trainings fall."
     )
     return Answered(
@@ -109,7 +107,6 @@ def _answered(
         start=start,
         chart=Chart(name="answer", spec=spec, caption=caption),
         grid=_answers_grid(found),
-        num_examples=float(members.num_examples[0]),
         minimise=minimise,
     )
 
@@ -191,3 +188,14 @@ def _missing(table: Table, problem: str) -> Section:
             )
         ],
     )
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        aside.write_text(text, encoding="utf-8")
+        aside.replace(path)
+    except OSError as problem:
+        aside.unlink(missing_ok=True)
+        raise PrunecastError(f"{path} cannot be written: {problem.strerror}") from None

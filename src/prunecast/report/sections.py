@@ -19,7 +19,7 @@ MEANING = {
     "psi": ("ψ", "how width trades against density"),
     "nu": ("ν", "how dataset size trades against density"),
     "dip": ("A", "deepest dip below the unpruned error"),
-    "dip_examples": ("n₀", "examples that halve the dip"),
+    "dip_ratio": ("ρ", "examples a weight that halve the dip"),
 }
 LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
 UNKNOWN = ("undetermined", "weak", "bound", "flat", "few", "outside")

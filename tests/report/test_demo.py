@@ -1,0 +1,65 @@
+"""The journey of `prunecast demo`, on a sweep small enough for a test."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from prunecast.table import read
+
+PLAN = """# A miniature of the demo.
+family = "digits_cnn"
+dataset = "digits"
+recipe = {preset = "digits", name = "short", epochs = 4, drops = [3], rewind = 1}
+num_examples = 300
+replicates = 2
+level_cap = 9
+depth = 3
+width = [1, 2]
+"""
+SCRIPT = Path(sys.executable).with_name("prunecast")
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    line = [SCRIPT, "demo", "--plan", "small.toml", "-o", "demo", *arguments]
+    return subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+@pytest.mark.slow
+def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
+    (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
+    done = run(tmp_path, "--target-error", "0.3")
+    assert done.returncode == 0, done.stderr
+    for step in (
+        "1. Sweep",
+        "2. Fit",
+        "3. Choice",
+        "4. Proof",
+        "5. Page",
+        "Found: depth 3",
+        "The page is file:///",
+    ):
+        assert step in done.stdout
+    assert len(read(tmp_path / "demo" / "results.csv")) > 20
+    assert 'id="slider"' in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    again = run(tmp_path, "--target-error", "0.3")
+    assert again.returncode == 0, again.stderr
+    assert "· level" not in again.stdout
+    found = [
+        next(line for line in out.splitlines() if "Predicted error" in line)
+        for out in (done.stdout, again.stdout)
+    ]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [(("--plan", "nowhere"), "nowhere"), (("--target-error", "2"), "below 1")],
+)
+def test_a_mistake_is_a_sentence(tmp_path, arguments, said):
+    (tmp_path / "small.toml").write_text(PLAN.replace("level_cap = 9", "level_cap = 0"), encoding="utf-8")
+    done = run(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr

@@ -11,7 +11,9 @@ from prunecast import choose, fit
 from prunecast.errors import PrunecastError
 from prunecast.report import page
 from prunecast.report.answers import answers, targets
+from prunecast.report.curves import measured_curves, measured_rows
 from prunecast.report.html import library, script_json
+from prunecast.report.sections import MEANING
 from prunecast.report.vega import ticks
 
 MOST_BYTES = 6_000_000
@@ -119,3 +121,22 @@ def test_axes_are_labelled_in_few_plain_numbers(ends):
     found = ticks(ends)
     assert 1 <= len(found) <= 10
     assert all("e" not in f"{value:.10g}" for value in found)
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+@pytest.mark.parametrize("name", ["measured", "all sizes", "planted"])
+def test_what_is_shown_is_what_was_fitted(name, law):
+    table = TABLES[name]()
+    fitted = fit(table, law=law)
+    shown = measured_rows(table, fitted)
+    assert shown.deviation.mean() == pytest.approx(fitted.deviation.mean, abs=1e-9)
+    assert shown.deviation.std() == pytest.approx(fitted.deviation.std, abs=1e-9)
+    assert set(fitted.parameters) <= set(MEANING)
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_curves_pass_where_the_law_predicts(law):
+    fitted = fit(TABLES["measured"](), law=law)
+    for curve in measured_curves(fitted):
+        said = fitted.predict(curve.density, width=curve.width).error
+        assert curve.error == pytest.approx(said, rel=1e-9)

@@ -1,7 +1,7 @@
 """What is shown, as arrays: measured rows beside their estimates, and the predicted curve of every family member."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from prunecast.laws.formulas import log_invariant
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Integers, Points
-from prunecast.laws.predict import evaluate, query
 from prunecast.table import Table
 
 STEPS = 64
@@ -69,9 +68,8 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
     own = points.configuration
     columns = {name: getattr(points, name)[own] for name in ("depth", "width", "num_examples")}
     unpruned = points.unpruned[own]
-    log_error, _ = evaluate(
-        fit, fit.theta()[None], query(fit, {**columns, "density": points.density}, unpruned)
-    )
+    in_paper_units = replace(points, reference_depth=1.0, reference_examples=fit.reference_examples)
+    log_error = fit.form().log_error(fit.theta()[None], in_paper_units)
     regions = region(log_error[0], np.log(unpruned), float(np.log(fit.parameters["high_error"])))
     return Rows(
         **columns,

@@ -86,7 +86,7 @@ def parameters_section(fit: Fit) -> Section:
     """The parameters with intervals, and what each one means for pruning."""
     rows = []
     for name, value in fit.parameters.items():
-        symbol, meaning = MEANING[name]
+        symbol, meaning = MEANING.get(name, (name, ""))
         low, high = fit.intervals[name]
         span = "held" if name in fit.fixed else f"{words.number(low)} – {words.number(high)}"
         remark = " (not determined)" if name in fit.undetermined else ""

@@ -156,7 +156,7 @@ MISTAKES = {
     ),
     "compare too few": (
         "compare good.csv",
-        "good.csv: 1 configurations are too few to leave any out; compare needs three",
+        "good.csv: too few configurations (1) to leave any out; compare needs three",
     ),
     "no law": (
         "predict nowhere.json --density 0.1",

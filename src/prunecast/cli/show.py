@@ -25,7 +25,7 @@ MEANING = {
     "psi": ("ψ", "how width trades against density"),
     "nu": ("ν", "how dataset size trades against density"),
     "dip": ("A", "deepest dip below the unpruned error"),
-    "dip_examples": ("n₀", "examples that halve the dip"),
+    "dip_ratio": ("ρ", "examples a weight that halve the dip"),
 }
 
 
@@ -70,16 +70,17 @@ def _deviation(own: "Deviation") -> list[str]:
     return [percent(own.mean, sign=True), percent(own.std), f"{own.rows:,}"]
 
 
-def equation(law: str, axes: Sequence[str]) -> str:
-    """The invariant and the law as one line."""
+def equation(result: "Fit") -> str:
+    """The law and its invariant; the law `dip` takes a second line for its plateau."""
+    law, axes = result.law, result.axes
     powers = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
     invariant = " · ".join([*(powers[axis] for axis in axes), "density"])
     low = "unpruned" if law != "dip" else "low"
     words = f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
     if law != "dip":
         return words
-    share = "A/(1 + n/n₀)" if "num_examples" in axes else "A"
-    return f"{words},  low = unpruned · (1 − {share} · (1 − density²))"
+    share = "A/(1 + n/(ρM))" if "dip_ratio" in result.parameters else "A"
+    return f"{words}\nlow = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
 
 
 def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
@@ -93,7 +94,7 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
     return render(
         [
             Text(f"{name} fitted to {origin.table}{about}: {counts}"),
-            Text(equation(result.law, result.axes)),
+            Text(equation(result)),
             "",
             _parameters(result),
             "",

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.dip import DIP, DIP_EXAMPLES, Sinking, dip
+from prunecast.laws.dip import DIP, DIP_RATIO, Sinking, dip
 from prunecast.laws.eq2 import GAMMA, HIGH, SCALE, eq2
 from prunecast.laws.forms import Joint, Parameter, PruningForm, bounds
 from prunecast.laws.points import Floats, Points
 
 LAWS: dict[str, Callable[[Points, str], PruningForm]] = {"eq2": eq2, "dip": dip}
 RANDOM_STARTS = 7
-POSITIVE = {HIGH, GAMMA, SCALE, DIP, DIP_EXAMPLES}
+POSITIVE = {HIGH, GAMMA, SCALE, DIP, DIP_RATIO}
 
 
 def build(law: str, points: Points, metric: str) -> PruningForm:
@@ -44,7 +44,7 @@ def starts(form: PruningForm, points: Points, seed: int = 0) -> Floats:
         "psi": 1.0,
         "nu": 0.1,
         DIP: np.log(0.1),
-        DIP_EXAMPLES: np.log(np.median(points.num_examples)),
+        DIP_RATIO: np.log(np.median(points.num_examples / points.weights)),
     }
     guess = np.array([read_off[parameter.name] for parameter in form.parameters])
     spread = np.random.default_rng(seed).uniform(lower, upper, (RANDOM_STARTS, len(lower)))

@@ -39,7 +39,7 @@ def compare(table: Table, seed: int = 0) -> list[Score]:
     points = measured(table).points
     if points.configurations < 3:
         raise PrunecastError(
-            f"{table.source}: {points.configurations} configurations are too few to leave any out; compare needs three"
+            f"{table.source}: too few configurations ({points.configurations}) to leave any out; compare needs three"
         )
     scores = [_score(rival, points, seed) for rival in rivals(points, table.metric)]
     without = _with_dense_law(rivals(points, table.metric)[0], points, table.chance, seed)

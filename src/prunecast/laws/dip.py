@@ -9,15 +9,18 @@ from prunecast.laws.eq2 import SYMBOLS, eq2
 from prunecast.laws.forms import Parameter, fill, log_scale
 from prunecast.laws.points import Floats, Points
 
-NU, DIP, DIP_EXAMPLES = "nu", "dip", "dip_examples"
+NU, DIP, DIP_RATIO = "nu", "dip", "dip_ratio"
+TELLING_SPAN = 4.0
+"""Dataset sizes that span less than this cannot tell ν, which would run away when a larger one is predicted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sinking:
-    """Eq. 2 with ε_np replaced by ε_low(d) = ε_np · (1 − a(1 − d²)), a = A/(1 + n/n₀).
+    """Eq. 2 with ε_np replaced by ε_low(d) = ε_np · (1 − a(1 − d²)), a = A / (1 + n/(ρM)).
 
-    The invariant also feels the data, m* = l^φ w^ψ (n/N)^ν d. Where n does not vary, ν and n₀ are left out and a = A.
-    With A = 0 and ν = 0 this is Eq. 2.
+    The dip is deepest, A, where there are few examples for the M weights of the unpruned network, and half as deep at ρ
+    examples a weight. The invariant also feels the data, m* = l^φ w^ψ (n/N)^ν d. Where n/M does not vary ρ is left out
+    and a = A, where n hardly varies ν is left out. With A = 0 and ν = 0 this is Eq. 2.
     """
 
     parameters: tuple[Parameter, ...]
@@ -50,27 +53,28 @@ class Sinking:
         return np.asarray(1 - stack[:, 0])
 
     def _sunk(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
-        """a(1 − d²) of every row, and ∂log a/∂log n₀ of every configuration."""
+        """a(1 − d²) of every row, and ∂log a/∂log ρ of every configuration."""
         column = 3 + len(self.axes)
-        depth = np.exp(theta[:, column : column + 1]) * np.ones((1, points.configurations))
+        deepest = np.exp(theta[:, column : column + 1]) * np.ones((1, points.configurations))
         share = None
         if len(self.parameters) > column + 1:
-            ratio = points.num_examples / np.exp(theta[:, column + 1 : column + 2])
-            depth, share = depth / (1 + ratio), ratio / (1 + ratio)
-        return depth.take(points.configuration, axis=-1) * (1 - points.density**2), share
+            ratio = points.num_examples / points.weights / np.exp(theta[:, column + 1 : column + 2])
+            deepest, share = deepest / (1 + ratio), ratio / (1 + ratio)
+        return deepest.take(points.configuration, axis=-1) * (1 - points.density**2), share
 
 
 def dip(points: Points, metric: str = "error") -> Sinking:
     """The law with the parameters that the table at hand can tell."""
     plain = eq2(points, metric)
-    several = bool(np.ptp(points.num_examples) > 0)
-    own = [Parameter(name=DIP, symbol="A", lower=1e-6, upper=0.9)]
-    exponents: list[Parameter] = []
-    if several:
-        smallest, largest = float(points.num_examples.min()), float(points.num_examples.max())
-        exponents = [Parameter(name=NU, symbol=SYMBOLS[NU], lower=-1.0, upper=2.0, positive=False)]
-        own.append(Parameter(name=DIP_EXAMPLES, symbol="n₀", lower=smallest / 1e3, upper=largest * 1e3))
+    span = float(points.num_examples.max() / points.num_examples.min())
+    ratio = points.num_examples / points.weights
+    exponents, own = [], [Parameter(name=DIP, symbol=SYMBOLS[DIP], lower=1e-6, upper=0.9)]
+    if span >= TELLING_SPAN:
+        exponents.append(Parameter(name=NU, symbol=SYMBOLS[NU], lower=-1.0, upper=2.0, positive=False))
+    if float(np.ptp(np.log(ratio))) > 0:
+        lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
+        own.append(Parameter(name=DIP_RATIO, symbol=SYMBOLS[DIP_RATIO], lower=lower, upper=upper))
     return Sinking(
         parameters=(*plain.parameters, *exponents, *own),
-        axes=(*plain.axes, *(["num_examples"] if several else [])),
+        axes=(*plain.axes, *(["num_examples"] if exponents else [])),
     )

@@ -14,7 +14,7 @@ SYMBOLS = {
     PSI: "ψ",
     "nu": "ν",
     "dip": "A",
-    "dip_examples": "n₀",
+    "dip_ratio": "ρ",
 }
 EXPONENT_OF = {"depth": PHI, "width": PSI}
 

@@ -8,11 +8,12 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws import catalogue
 from prunecast.laws.dense import fit_dense
+from prunecast.laws.eq2 import GAMMA
 from prunecast.laws.forms import PruningForm, natural
-from prunecast.laws.identify import Note, plateau_reached, undetermined
+from prunecast.laws.identify import plateau_reached, undetermined
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
-from prunecast.laws.notes import notes
+from prunecast.laws.notes import Optimum, notes
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.prefer import held_out_rms, preference
 from prunecast.laws.result import Configuration, Fit, Origin, Spread
@@ -66,14 +67,17 @@ def fit(
     found = best(solve(form, points, starts, held=held, objective=objective))
     open_range = _open_high_error(form, points, table, held)
     to_paper = _to_paper(form, points)
-    unsure = uncertainty(form, points, found.theta, held, open_range, to_paper, seed)
+    unsure = uncertainty(form, points, found.theta, held, open_range, to_paper, objective, seed)
+    optimum = Optimum(
+        form=form, points=points, theta=found.theta, cost=found.cost, held=held, objective=objective
+    )
     options = {
         "replicates": replicates,
         "residual": residual,
         "huber": str(huber),
         "high_error": str(high_error),
     }
-    return _assemble(table, data, form, found, held, unsure, to_paper, options)
+    return _assemble(table, data, optimum, unsure, to_paper, options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,14 +179,12 @@ def _to_paper(form: PruningForm, points: Points) -> Floats:
 def _assemble(
     table: Table,
     data: Measured,
-    form: PruningForm,
-    found: Best,
-    held: Mask,
+    found: Optimum,
     unsure: Uncertainty,
     to_paper: Floats,
     options: dict[str, str],
 ) -> Fit:
-    points = data.points
+    points, form, held = data.points, found.form, found.held
     names = [parameter.name for parameter in form.parameters]
     values = dict(zip(names, natural(form, to_paper @ found.theta).tolist(), strict=True))
     ends = zip(natural(form, unsure.lower).tolist(), natural(form, unsure.upper).tolist(), strict=True)
@@ -221,9 +223,10 @@ def _assemble(
         origin=_origin(table),
         options=options,
     )
-    open_questions: Iterator[Note] = undetermined(values, intervals, points, table.chance, free)
-    remarks = notes(result, form, points, found.theta, held, found.cost)
-    return replace(result, notes=(*open_questions, *remarks, *preference(result.law, result.held_out)))
+    questions = tuple(undetermined(values, intervals, points, table.chance, free))
+    unknown = {note.parameter for note in questions if note.kind == "undetermined" and note.parameter}
+    preferred = [] if GAMMA in unknown else preference(result.law, result.held_out)
+    return replace(result, notes=(*questions, *notes(result, found, unknown), *preferred))
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:

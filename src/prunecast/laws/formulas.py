@@ -60,7 +60,7 @@ def pruned_error(
     above /= upper_sum
     below /= lower_sum
     upper_sum /= lower_sum
-    log_ratio = np.log(upper_sum, out=upper_sum)
+    log_ratio = np.log(upper_sum)
     return PrunedError(log_unpruned + gamma / 2 * log_ratio, log_ratio, upper=above, lower=below)
 
 

@@ -5,13 +5,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prunecast.laws.catalogue import build, starts
 from prunecast.laws.forms import Form, bounds
 from prunecast.laws.judge import relative
 from prunecast.laws.measured import size_order
 from prunecast.laws.points import Floats, Integers, Points
 from prunecast.laws.solver import solve
 
-STARTS, FOLDS = 24, 10
+STARTS, FOLDS, TRIES = 24, 10, 4
+SEARCHED_ROWS, FINALISTS = 600, 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,11 +62,27 @@ def _without(count: int, predicted: Integers) -> Split:
 
 
 def search(form: Form, points: Points, seed: int = 0) -> Floats:
-    """The best parameters from random starts over the bounds."""
+    """The best parameters from random starts over the bounds; large tables are searched on a part of their rows."""
     lower, upper = bounds(form)
-    starts = np.random.default_rng(seed).uniform(lower, upper, (STARTS, len(lower)))
-    found = solve(form, points, starts)
-    return np.asarray(found.theta[int(found.cost.argmin())])
+    spread = np.random.default_rng(seed).uniform(lower, upper, (STARTS, len(lower)))
+    part = points.rows(np.arange(len(points)) % max(1, len(points) // SEARCHED_ROWS) == 0)
+    found = solve(form, part, spread)
+    finalists = found.theta[np.argsort(found.cost)[:FINALISTS]]
+    best = solve(form, points, finalists)
+    return np.asarray(best.theta[int(best.cost.argmin())])
+
+
+def evaluate_law(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:
+    """As `evaluate`, with the law built anew for what is fitted: it has the parameters that those rows can tell."""
+    return np.concatenate([_law_held_out(law, points, metric, split, seed) for split in splits])
+
+
+def _law_held_out(law: str, points: Points, metric: str, split: Split, seed: int) -> Floats:
+    if not len(split.fitted):
+        return np.full(len(points.of(split.predicted)), np.nan)
+    form = build(law, points.of(split.fitted), metric)
+    found = solve(form, points.of(split.fitted), starts(form, points.of(split.fitted), seed)[:TRIES])
+    return _held_out(form, points, split, found.theta[int(found.cost.argmin())])
 
 
 def evaluate(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:

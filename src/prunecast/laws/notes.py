@@ -1,16 +1,17 @@
 """What a reader of a fit should know beside its numbers."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from prunecast.laws.eq2 import SYMBOLS
-from prunecast.laws.forms import PruningForm, bounds, natural
+from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.result import Configuration, Fit
-from prunecast.laws.solver import Mask
+from prunecast.laws.solver import Mask, Objective
 from prunecast.laws.uncertainty import profile
 
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
@@ -19,12 +20,22 @@ FLAT_COST = 4.0
 """A profile is flat where halving or doubling a parameter costs less than this many residual variances."""
 
 
-def notes(
-    fit: Fit, form: PruningForm, points: Points, theta: Floats, held: Mask, cost: float
-) -> Iterator[Note]:
+@dataclass(frozen=True, kw_only=True)
+class Optimum:
+    """Where the search ended, and what it was told."""
+
+    form: PruningForm
+    points: Points
+    theta: Floats
+    cost: float
+    held: Mask
+    objective: Objective
+
+
+def notes(fit: Fit, found: Optimum, undetermined: set[str]) -> Iterator[Note]:
     """Bounds reached, flat profiles, doubtful estimates, dips, misses, thin data, rows at chance."""
-    yield from _at_bounds(form, theta, held)
-    yield from _flat(form, points, theta, held, cost)
+    yield from _at_bounds(found.form, found.theta, found.held)
+    yield from _flat(found, undetermined)
     yield from _outside(fit)
     if fit.law != "dip":
         yield from _dips(fit)
@@ -55,19 +66,26 @@ def _at_bounds(form: PruningForm, theta: Floats, held: Mask) -> Iterator[Note]:
                 yield Note(kind="bound", parameter=parameter.name, text=text)
 
 
-def _flat(form: PruningForm, points: Points, theta: Floats, held: Mask, cost: float) -> Iterator[Note]:
-    """Parameters that can be halved or doubled (φ, ψ: moved by a half) at little cost, the others following."""
-    variance = cost / max(1, len(points) - int((~held).sum()))
+def _flat(found: Optimum, undetermined: set[str]) -> Iterator[Note]:
+    """Parameters that can be halved or doubled (exponents: moved by a half) at little cost, the others following.
+
+    Those already known to be undetermined are not named again.
+    """
+    form, theta = found.form, found.theta
+    variance = found.cost / max(1, len(found.points) - int((~found.held).sum()))
     lower, upper = bounds(form)
     for index, parameter in enumerate(form.parameters):
         step = np.log(2) if parameter.positive else 0.5
         tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
-        if held[index] or (tried == theta[index]).any():
+        tried = tried[np.abs(tried - theta[index]) > step / 2]
+        if found.held[index] or parameter.name in undetermined or not len(tried):
             continue
-        rises = profile(form, points, theta, held, index, tried) - cost
-        for value in tried[rises < FLAT_COST * variance]:
-            there = natural(form, np.where(np.arange(len(theta)) == index, value, theta))[index]
-            text = f"{parameter.symbol} has a flat profile: {there:.3g} fits almost as well, as the others follow."
+        costs = profile(form, found.points, theta, found.held, index, tried, found.objective)
+        flat = tried[costs - found.cost < FLAT_COST * variance]
+        if len(flat):
+            values = " or ".join(f"{np.exp(x) if parameter.positive else x:.3g}" for x in flat)
+            fits = "fits" if len(flat) == 1 else "fit"
+            text = f"{parameter.symbol} has a flat profile: {values} {fits} almost as well, as the others follow."
             yield Note(kind="flat", parameter=parameter.name, text=text)
 
 

@@ -52,7 +52,7 @@ def predict(
         "depth": _default(fit, "depth", depth, needed="depth" in fit.axes),
         "width": _default(fit, "width", width, needed="width" in fit.axes),
         "num_examples": _default(
-            fit, "num_examples", num_examples, needed=unpruned_error is None or "num_examples" in fit.axes
+            fit, "num_examples", num_examples, needed=unpruned_error is None or fit.needs_examples
         ),
         "unpruned_error": np.nan if unpruned_error is None else unpruned_error,
     }
@@ -146,15 +146,17 @@ def _from_dense_law(fit: Fit, place: dict[str, float]) -> float:
             f"the unpruned error at {words} was not measured, and there are too few configurations for a law of "
             "the unpruned error: give it with --unpruned-error or unpruned_error="
         )
-    size = place["depth"] * place["width"] ** 2
+    weights = size_of(fit, np.array(place["depth"]), np.array(place["width"]))
+    return float(fit.dense.predict(weights, np.array(max(place["num_examples"], 1.0))))
 
-    def distance(index: int) -> float:
-        other = fit.configurations[index]
-        return abs(float(np.log(size / (other.depth * other.width**2))))
 
-    nearest = fit.configurations[min(range(len(fit.configurations)), key=distance)]
-    weights = nearest.weights * size / (nearest.depth * nearest.width**2)
-    return float(fit.dense.predict(np.array(weights), np.array(max(place["num_examples"], 1.0))))
+def size_of(fit: Fit, depth: Floats, width: Floats) -> Floats:
+    """Prunable weights of a network, in the unit of the law's data: l·w², corrected as measured networks are."""
+    known = {c.depth * c.width**2: c.weights for c in fit.configurations}
+    volumes = np.array(sorted(known))
+    correction = np.log([known[volume] / volume for volume in volumes])
+    volume = depth * width**2
+    return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
 
 
 def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
@@ -167,7 +169,7 @@ def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
         error=np.ones(count),
         replicates=np.ones(count),
         nonzero=np.ones(count),
-        weights=np.ones(count),
+        weights=size_of(fit, asked["depth"], asked["width"]),
         depth=asked["depth"],
         width=asked["width"],
         num_examples=np.maximum(asked["num_examples"], 1.0),

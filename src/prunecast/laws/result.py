@@ -10,6 +10,7 @@ import numpy.typing as npt
 from prunecast.errors import PrunecastError
 from prunecast.laws.catalogue import named
 from prunecast.laws.dense import DenseLaw
+from prunecast.laws.dip import DIP_RATIO
 from prunecast.laws.forms import PruningForm, inner
 from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
@@ -101,6 +102,11 @@ class Fit:
     def undetermined(self) -> tuple[str, ...]:
         """The parameters that the data do not determine."""
         return tuple(note.parameter for note in self.notes if note.kind == "undetermined" and note.parameter)
+
+    @property
+    def needs_examples(self) -> bool:
+        """Whether a prediction depends on the number of examples beyond its unpruned error."""
+        return "num_examples" in self.axes or DIP_RATIO in self.parameters
 
     def interval(self, parameter: str) -> tuple[float, float]:
         """The 95% interval of a parameter."""

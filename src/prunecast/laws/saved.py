@@ -11,7 +11,7 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.catalogue import LAWS, POSITIVE
 from prunecast.laws.dense import DenseLaw
-from prunecast.laws.dip import DIP, DIP_EXAMPLES, NU
+from prunecast.laws.dip import DIP, DIP_RATIO, NU
 from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
 from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
@@ -98,7 +98,7 @@ def _sound(fit: Fit) -> Fit:
         *(exponents[axis] for axis in fit.axes),
         *([DIP] if fit.law == "dip" else []),
     }
-    missing = needed ^ (set(fit.parameters) - {DIP_EXAMPLES})
+    missing = needed ^ (set(fit.parameters) - {DIP_RATIO})
     outside = [n for n, x in fit.parameters.items() if not np.isfinite(x) or (n in POSITIVE and x <= 0)]
     if fit.law not in ("eq1", *LAWS):
         raise ValueError(f"no law is called {fit.law!r}")

@@ -39,6 +39,7 @@ def uncertainty(
     held: Mask,
     high_range: tuple[float, float] | None,
     to_paper: Floats,
+    objective: Objective,
     seed: int = 0,
 ) -> Uncertainty:
     """Intervals from the latent fit; an undetermined ε↑ is spread over `high_range` and the others follow it.
@@ -55,7 +56,7 @@ def uncertainty(
     if high_range is not None:
         noise = latent.run / np.sqrt(points.replicates.mean())
         high_range = max(high_range[0] - EXTREME * noise, float(lower_bound[0])), high_range[1]
-        middle = _follow(form, points, theta, held, high_range)
+        middle = _follow(form, points, theta, held, high_range, objective)
     draws = np.clip(middle + spread, lower_bound, upper_bound)
     quantile = float(stats.t.ppf((1 + COVERAGE) / 2, latent.degrees))
     if high_range is None:
@@ -85,22 +86,33 @@ def _root(covariance: Floats) -> Floats:
 
 
 def _follow(
-    form: PruningForm, points: Points, theta: Floats, held: Mask, high_range: tuple[float, float]
+    form: PruningForm,
+    points: Points,
+    theta: Floats,
+    held: Mask,
+    high_range: tuple[float, float],
+    objective: Objective,
 ) -> Floats:
-    """The paper's fit with ε↑ held at values spread evenly over its range."""
+    """The point fit with ε↑ held at values spread evenly over its range."""
     starts = np.tile(theta, (DRAWS, 1))
     starts[:, 0] = np.linspace(*high_range, DRAWS)
     fixed = held.copy()
     fixed[0] = True
-    return solve(form, points, starts, held=fixed, objective=Objective()).theta
+    return solve(form, points, starts, held=fixed, objective=objective).theta
 
 
 def profile(
-    form: PruningForm, points: Points, theta: Floats, held: Mask, column: int, values: Floats
+    form: PruningForm,
+    points: Points,
+    theta: Floats,
+    held: Mask,
+    column: int,
+    values: Floats,
+    objective: Objective,
 ) -> Floats:
     """The least cost with one parameter held at each value, the others free."""
     starts = np.tile(theta, (len(values), 1))
     starts[:, column] = values
     fixed = held.copy()
     fixed[column] = True
-    return solve(form, points, starts, held=fixed).cost
+    return solve(form, points, starts, held=fixed, objective=objective).cost

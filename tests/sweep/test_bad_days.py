@@ -4,7 +4,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from functools import partial
 
 import pytest
 from click.testing import CliRunner
@@ -215,17 +214,17 @@ def test_a_family_that_raises_fails_alone_and_is_tried_again(tmp_path, monkeypat
 
 def test_a_chain_that_kills_its_process_fails_after_the_second_time(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    own_family(
-        tmp_path, "killing_family", "os.kill(os.getpid(), signal.SIGKILL)", "os.environ.get('KILLING')"
-    )
-    monkeypatch.setenv("KILLING", "1")
+    flag = tmp_path / "kill"
+    flag.touch()
+    kill = "os.kill(os.getpid(), signal.SIGKILL)"
+    own_family(tmp_path, "killing_family", kill, f"os.path.exists({str(flag)!r})")
     plan, store = parsed(OWN.format(name="killing_family")), tmp_path / "store"
-    events = list(run_plan(plan, store, executor=partial(processes, start="spawn")))
+    events = list(run_plan(plan, store, executor=processes))
     failed = [event for event in events if isinstance(event, Failed)]
     assert {event.number for event in failed} == {5, 6, 7, 8}
     assert "was ended by SIGKILL 2 times; is there enough memory" in failed[0].error
     assert len(rows(plan, store)) == 4 * 3
-    monkeypatch.delenv("KILLING")
+    flag.unlink()
     assert all(isinstance(event, Progress) for event in run_plan(plan, store))
     assert len(rows(plan, store)) == 8 * 3
 

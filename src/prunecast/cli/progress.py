@@ -40,7 +40,8 @@ class Clock:
     @property
     def left(self) -> str:
         """Levels done and the time left, in words; chains at the same time count as fast as they have been."""
-        if not self._text or self.elapsed - self._told > 1:
+        done = self._board.chains_done == self._board.chains
+        if done or not self._text or self.elapsed - self._told > 1:
             self._told = self.elapsed
             seconds = self._board.seconds_left()
             speed = self._board.trained / self.elapsed if self._board.trained else self._jobs
@@ -54,7 +55,12 @@ def follow(events: "Iterable[Event]", plan: "Plan", board: "Board", jobs: int) -
     clock = Clock(board, jobs)
     console = Console()
     if console.is_terminal:
-        with Live(console=console, refresh_per_second=4, get_renderable=lambda: panel(board, clock)) as live:
+        with Live(
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+            get_renderable=lambda: panel(board, clock),
+        ) as live:
             for event in events:
                 board.take(event)
                 _tell_above(live, plan, event)
@@ -93,7 +99,7 @@ def panel(board: "Board", clock: Clock) -> Group:
     header = ["chain", "depth", "width", "examples", "replicate", "level", "density", "error"]
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
-        ProgressBar(total=max(1, board.levels_expected), completed=board.levels_done, width=40),
+        ProgressBar(total=max(1, board.levels_expected), completed=board.levels_done, width=20),
         Text(f"levels {clock.left} · chains {board.chains_done:,} of {board.chains:,}"),
     )
     failed = [Text(f"{len(board.failed)} failed", style="bold")] if board.failed else []

@@ -72,6 +72,13 @@ def test_the_continuous_optimum_beats_a_fine_grid(deep: Fit, target: float) -> N
     )
 
 
+@pytest.mark.parametrize("target", [0.2, 0.35, 0.5])
+def test_the_optimum_of_measured_networks_is_certified(shipped: Fit, target: float) -> None:
+    best = optimum(shipped, target, num_examples=50_000)
+    assert best is not None
+    assert best.gradient < 1e-5
+
+
 def test_the_optimum_of_an_impossible_error_is_none(deep: Fit) -> None:
     assert optimum(deep, 0.001) is None
 

@@ -9,6 +9,7 @@ import numpy as np
 from prunecast.architectures import FAMILIES, architecture
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
+from prunecast.laws.predict import size_of
 from prunecast.table.columns import plain
 
 NUM_CLASSES = {
@@ -33,7 +34,7 @@ class Counts:
     multiply_adds: Floats
     """of one image"""
     dense_size: Floats
-    """the size in the unit that the law of the unpruned error was fitted in"""
+    """prunable weights in the unit of the table that the laws were fitted to"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +48,12 @@ class Counter:
     exact: bool
     """whether counts are whole numbers of weights; else they are in proportion to l·w²"""
     own_unit: bool
-    """whether the table's own counts are the unit of the law of the unpruned error"""
+    """whether the laws were fitted to the table's own counts"""
     note: str | None
 
     def __call__(self, depth: Floats, width: Floats) -> Counts:
         """Count the networks of these depths and widths."""
-        scaled = self._scaled(depth, width)
+        scaled = size_of(self.fit, depth, width)
         if self.family is None:
             unknown = np.full(len(depth), np.nan)
             whole = np.round(scaled) if self.exact else scaled
@@ -64,15 +65,6 @@ class Counter:
         weights, fixed, multiply_adds = np.array(rows, dtype=float).reshape(-1, 3).T
         size = scaled if self.own_unit else weights
         return Counts(weights=weights, fixed=fixed, multiply_adds=multiply_adds, dense_size=size)
-
-    def _scaled(self, depth: Floats, width: Floats) -> Floats:
-        """Weights of the nearest measured size, changed in proportion to l·w²."""
-        known = self.fit.configurations
-        units = np.array([c.depth * c.width**2 for c in known])
-        weights = np.array([c.weights for c in known])
-        asked = depth * width**2
-        nearest = np.abs(np.log(asked[:, None] / units)).argmin(axis=1)
-        return np.asarray(weights[nearest] * asked / units[nearest])
 
 
 @lru_cache(maxsize=1 << 14)

@@ -47,14 +47,14 @@ class Sizes:
         return replace(self, counts=counts, **fields)
 
     def points(self, fit: Fit, density: Floats) -> Points:
-        """These networks at these densities, for evaluation by a law."""
+        """These networks at these densities, for evaluation by a law, with their own counts of weights."""
         asked = {
             "density": density,
             "depth": self.depth,
             "width": self.width,
             "num_examples": self.num_examples,
         }
-        return query(fit, asked, self.unpruned)
+        return replace(query(fit, asked, self.unpruned), weights=self.counts.dense_size)
 
 
 def examples(fit: Fit, wanted: float | None) -> float:

@@ -8,8 +8,7 @@ import numpy as np
 from prunecast.laws import fit_each
 from prunecast.laws.forms import natural
 from prunecast.laws.points import Points
-from prunecast.laws.solver import Mask
-from prunecast.studies.refits import Subject, deviations, refit
+from prunecast.studies.refits import Subject, best_fit, deviations
 from prunecast.table import Table
 
 SETS = 30
@@ -58,18 +57,16 @@ def single_curves(table: Table, one: Subject) -> SingleCurves:
     )
 
 
-def few_curves(one: Subject, *, seed: int = 0) -> FewCurves | None:
-    """Fit the law to random rectangles of curves; None where no rectangle was measured."""
+def few_curves(one: Subject, metric: str, *, seed: int = 0) -> FewCurves | None:
+    """Fit the law, with what the curves can tell of it, to random rectangles; None where none was measured."""
     axes = [axis for axis in one.form.axes if axis != "num_examples"]
     rectangles = _rectangles(one.points, axes)
     if not axes or not rectangles:
         return None
     order = np.random.default_rng(seed).permutation(len(rectangles))[:SETS]
-    chosen: Mask = np.zeros((len(order), one.points.configurations), dtype=bool)
-    for row, index in enumerate(order):
-        chosen[row, list(rectangles[index])] = True
-    theta = refit(one.form, one.points, one.start, chosen[:, one.points.configuration])
-    _, sigma = deviations(one.form, theta, one.points)
+    chosen = [one.points.of(np.sort(rectangles[index])) for index in order]
+    fits = [best_fit(one.form.name, corners, metric, seed=seed) for corners in chosen]
+    sigma = np.array([deviations(form, theta[None], one.points)[1][0] for form, theta in fits])
     return FewCurves(
         curves=2 ** len(axes),
         sets=len(order),

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.catalogue import build
+from prunecast.laws.catalogue import LAWS, build
 from prunecast.laws.forms import Form
-from prunecast.laws.held_out import Split, configurations_out, evaluate, in_sample, search
+from prunecast.laws.held_out import Split, configurations_out, evaluate, evaluate_law, in_sample, search
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region
 from prunecast.laws.points import Floats, Integers, Points
 from prunecast.laws.rivals import rivals
@@ -52,14 +52,23 @@ def forms(table: Table, *, seed: int = 0) -> Forms:
     rows = {name: int((where == index).sum()) for index, name in enumerate(REGIONS)}
     listed = [(rival.form, rival.title, rival.given_unpruned) for rival in rivals(points, table.metric)]
     listed.append((build("dip", points, table.metric), "Eq. 2 with a low plateau that sinks (dip)", True))
-    scores = [_score(form, title, given, points, where, seed) for form, title, given in listed]
+    scores = [_score(*form, points, table.metric, where, seed) for form in listed]
     best_first = sorted(scores, key=lambda score: score.left_out.rms)
     return Forms(table=table.source, rows_by_region=rows, scores=tuple(best_first))
 
 
-def _score(form: Form, title: str, given: bool, points: Points, where: Integers, seed: int) -> FormScore:
-    start = search(form, points, seed)
-    inside, outside = (_judged(form, points, splits, start, where) for splits in _trials(points, seed))
+def _score(
+    form: Form, title: str, given: bool, points: Points, metric: str, where: Integers, seed: int
+) -> FormScore:
+    trials = in_sample(points), configurations_out(points, seed)
+    deltas = (
+        [evaluate_law(form.name, points, metric, splits, seed) for splits in trials]
+        if form.name in LAWS
+        else _deltas(form, points, trials, seed)
+    )
+    inside, outside = (
+        _judged(delta, points, splits, where) for delta, splits in zip(deltas, trials, strict=True)
+    )
     return FormScore(
         name=form.name,
         title=title,
@@ -72,13 +81,13 @@ def _score(form: Form, title: str, given: bool, points: Points, where: Integers,
     )
 
 
-def _trials(points: Points, seed: int) -> tuple[Sequence[Split], Sequence[Split]]:
-    return in_sample(points), configurations_out(points, seed)
+def _deltas(form: Form, points: Points, trials: Sequence[Sequence[Split]], seed: int) -> list[Floats]:
+    start = search(form, points, seed)
+    return [evaluate(form, points, splits, start) for splits in trials]
 
 
 def _judged(
-    form: Form, points: Points, splits: Sequence[Split], start: Floats, where: Integers
+    delta: Floats, points: Points, splits: Sequence[Split], where: Integers
 ) -> tuple[Deviation, dict[str, Deviation]]:
-    delta = evaluate(form, points, splits, start)
     places = np.concatenate([where[np.isin(points.configuration, split.predicted)] for split in splits])
     return deviation(delta), dict(zip(REGIONS, by_group(delta, places, len(REGIONS)), strict=True))

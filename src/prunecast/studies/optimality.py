@@ -90,7 +90,7 @@ def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = N
     miss = np.array([abs(one.predicted_nonzero / one.measured_nonzero - 1) for one in frontier])
     regret = np.array([one.regret for one in frontier])
     one = subject(table, law)
-    few = few_curves(one)
+    few = few_curves(one, table.metric)
     return Optimality(
         law=law,
         table=table.source,

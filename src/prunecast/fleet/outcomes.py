@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from prunecast.fleet.events import Failed, Finished
 from prunecast.fleet.members import Group, Member
 from prunecast.fleet.shapes import halves
 from prunecast.pruning import Trained
+from prunecast.spec import ChainSpec
 
 LOG = logging.getLogger(__name__)
 Team = tuple[object, ...]
@@ -62,6 +63,12 @@ class Work:
 def team(group: Group) -> Team:
     """What all levels of chains that train together share."""
     return group.kind, group.recipe, group.num_examples
+
+
+def company(spec: ChainSpec) -> Team:
+    """The team of a chain that is not open yet."""
+    recipe = replace(spec.recipe, name="", checkpoint_steps=1)
+    return spec.family, spec.depth, spec.dataset, recipe, spec.num_examples
 
 
 def apart(members: list[Member], failure: Exception) -> Outcome:

@@ -18,12 +18,14 @@ from prunecast.fleet.host import HOST
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Group, Job, Member, group_of, kind_of, levels_left
 from prunecast.fleet.open_close import Opener, close, open_member
-from prunecast.fleet.options import BUDGET, Options
-from prunecast.fleet.outcomes import Closing, Outcome, Work, apart, team
+from prunecast.fleet.options import Options
+from prunecast.fleet.outcomes import Closing, Outcome, Work, apart, company, team
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
 from prunecast.fleet.yard import Yard
 from prunecast.pruning import Chain, chain_folder, why_ended, within
+from prunecast.spec import ChainSpec
+from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +42,8 @@ class Scheduler:
         opener: Opener,
     ) -> None:
         """Nothing is opened yet."""
-        self._jobs, self._store, self._device, self._opener = deque(jobs), store, device, opener
+        self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
+        self._store, self._device, self._opener = store, device, opener
         self._options = options
         self._yard = Yard([job.spec for _, job in jobs], options)
         self._locks: dict[int, ExitStack] = {}
@@ -167,16 +170,19 @@ class Scheduler:
             return self._formed.popleft()
         for group in sorted(self._ready, key=self._steps_left, reverse=True):
             members = self._ready[group]
-            width = sum(member.width for member in members)
-            if opening and width < self._options.workers * (self._options.budget or BUDGET):
-                continue  # more of its team may be about to come
+            if opening and self._more_to_come(members[0].chain.spec):
+                continue
             budget = self._yard.budget(group.kind, members)
-            if width < self._enough(group, budget):
+            if sum(member.width for member in members) < self._enough(group, budget):
                 continue
             del self._ready[group]
             self._formed.extend(deal(members, budget))
             return self._formed.popleft()
         return None
+
+    def _more_to_come(self, spec: ChainSpec) -> bool:
+        """Whether chains of the same team are about to be opened; they come one after the other."""
+        return bool(self._jobs) and company(self._jobs[0][1].spec) == company(spec)
 
     def _enough(self, group: Group, budget: float) -> float:
         """The width from which a group need not wait for others of its team: one full pack beats two."""
@@ -254,3 +260,8 @@ class Scheduler:
     def _release(self, number: int) -> None:
         self._lones.pop(number, None)
         self._locks.pop(number).close()
+
+
+def _opening_order(job: Job) -> tuple[int, str]:
+    """Teams with the most steps first, one team after the other."""
+    return -timeline(job.spec.recipe, job.spec.num_examples).total, repr(company(job.spec))

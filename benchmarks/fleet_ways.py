@@ -1,0 +1,176 @@
+"""The ways to train that are compared: the plain loop, one CUDA graph, fleets; random images of CIFAR's shape."""
+
+import fcntl
+import re
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+
+import torch
+from fleet_bound import CLASSES, DEPTH, FAMILY
+
+from prunecast.data import Dataset
+from prunecast.data.memory import MemorySource
+from prunecast.families import build, prunable
+from prunecast.fleet import Job, Options
+from prunecast.fleet.members import Member, kind_of
+from prunecast.fleet.shapes import deal, places
+from prunecast.fleet.train import Ends, train_level
+from prunecast.fleet.yard import Yard
+from prunecast.pruning import StopRules, open_chain, open_level
+from prunecast.spec import ChainSpec, Recipe, method
+from prunecast.spec.presets import recipe as preset
+from prunecast.spec.streams import rng
+from prunecast.training import evaluate, prepare, step, stepper, train
+
+NETWORKS = 16
+"""Networks of width 1 in a fleet; of narrower ones as many as have the same channels in total."""
+TRIAL = 2
+"""Steps of the trial that ends a start-up."""
+LONE = ("plain", "graph")
+"""Ways that train one network."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What all ways have in common."""
+
+    device: torch.device
+    recipe: Recipe
+    data: Dataset
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way to train: so many networks of a width, after a start-up."""
+
+    widths: tuple[float, ...]
+    start: Callable[[], object]
+    run: Callable[[], object]
+
+
+def prepare_setting(examples: int, epochs: int) -> Setting:
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    precision = "bf16" if device.type == "cuda" else "fp32"
+    recipe = preset("cifar10").lasting(epochs).changed({"precision": precision})
+    data = Dataset(
+        name="random",
+        train=random_source(examples, device),
+        test=random_source(max(1, examples // 5), device),
+        num_classes=CLASSES,
+        chance_error=0.9,
+        digest="random",
+    )
+    return Setting(device=device, recipe=recipe, data=data)
+
+
+def random_source(count: int, device: torch.device) -> MemorySource:
+    generator = torch.Generator().manual_seed(count)
+    images = torch.randint(0, 256, (count, 32, 32, 3), generator=generator, dtype=torch.uint8).to(device)
+    labels = torch.randint(0, CLASSES, (count,), generator=generator).to(device)
+    mean = torch.full((3,), 127.5, device=device)
+    return MemorySource(images, labels, mean=mean, std=mean / 2)
+
+
+def alone(setting: Setting, *, graph: bool) -> Way:
+    """The plain loop, eager or as one CUDA graph."""
+    generator = torch.Generator().manual_seed(1)
+    model = build(FAMILY, depth=DEPTH, width=1.0, num_classes=CLASSES, generator=generator)
+    source, recipe = setting.data.train, setting.recipe
+    examples = rng(0, "subsample").permutation(len(source))
+    bench = prepare(model, prunable(model), recipe, 0, source, examples)
+    advance = stepper(bench) if graph else lambda: step(bench)
+
+    def run() -> None:
+        train(bench, advance, 0, bench.times.total)
+        for half in (setting.data.test, source):
+            evaluate(bench.model, half, torch.arange(len(half)), recipe.precision)
+
+    return Way(widths=(1.0,), start=advance, run=run)
+
+
+def fleet(setting: Setting, name: str, turn: Path) -> Way:
+    """Packs of equal budget, each on a stream of its own, as the fleet trains them."""
+    found = re.fullmatch(r"([\d/]+|mixed)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
+    if found is None:
+        raise SystemExit(f"There is no way {name}.")
+    on_gpu = setting.device.type == "cuda"
+    streams = int(found[4] or (2 if on_gpu else 1))
+    options = Options(
+        workers=streams,
+        budget=float(found[2] or (16 if on_gpu else 4)),
+        compile=on_gpu,
+        smallest_group=int(found[3] or 32) or None,
+    )
+    members = open_members(setting, widths_of(found[1]))
+    kind = kind_of(members[0].chain)
+    specs = [member.chain.spec for member in members]
+    yard, trial_yard = Yard(specs, options), Yard(specs, replace(options, compile=False))
+    for each in (yard, trial_yard):
+        each.check(kind, members[0].chain)
+    packs = deal(members, yard.budget(kind, members))
+    pool, ahead, stop = ThreadPoolExecutor(streams), ThreadPoolExecutor(streams), threading.Event()
+    meeting = threading.Barrier(min(streams, len(packs)))
+
+    def one(members: list[Member], yard: Yard, *, trial: bool) -> None:
+        if trial:  # every thread gets a runner of its own
+            meeting.wait()
+            members = [replace(member, level=replace(member.level, last=TRIAL)) for member in members]
+        shape = yard.shape(kind, members)
+        with yard.runner(kind, shape, members[0].chain) as runner:
+            if trial:
+                meeting.wait()
+            end = train_level(runner, members, places(shape, members), ahead, stop)
+        assert isinstance(end, Ends), "a network diverged"
+
+    def start() -> None:
+        with turn.open("a") as lock:  # libraries choose their kernels best while nobody else is on the device
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try_out(trial_yard)
+            trial_yard.clear()
+        try_out(yard)
+
+    def try_out(yard: Yard) -> None:
+        yard.shape(kind, packs[0])
+        list(pool.map(lambda members: one(members, yard, trial=True), packs[:streams]))
+
+    def run() -> None:
+        list(pool.map(lambda members: one(members, yard, trial=False), packs))
+
+    return Way(widths=tuple(member.width for member in members), start=start, run=run)
+
+
+def widths_of(name: str) -> list[float]:
+    if name == "mixed":
+        return [2.0**-k for k in range(5) for _ in range(2)]
+    width = float(Fraction(name))
+    return [width] * round(NETWORKS / width)
+
+
+def open_members(setting: Setting, widths: list[float]) -> list[Member]:
+    """Chains at level 0, each a replicate of its own."""
+    store = Path(tempfile.mkdtemp())
+    members: list[Member] = []
+    for replicate, width in enumerate(widths):
+        spec = ChainSpec(
+            family=FAMILY,
+            dataset="random",
+            recipe=setting.recipe,
+            method=method("imp"),
+            depth=DEPTH,
+            width=width,
+            num_examples=len(setting.data.train),
+            replicate=replicate,
+        )
+        job = Job(spec=spec, rules=StopRules(), dataset=lambda: setting.data)
+        chain = open_chain(spec, store, setting.data)
+        same = members and members[-1].width == width
+        level = members[-1].level if same else open_level(chain, [])  # its masks and counts are the same
+        network = dict(chain.untrained.state_dict())
+        own = replace(level, network=network)
+        members.append(Member(number=replicate, job=job, chain=chain, records=(), level=own))
+    return members

@@ -5,10 +5,17 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from prunecast.choice import Choice, choose, frontier, optimum
+    from prunecast.choice.answer import Choice
+    from prunecast.choice.choosing import choose
+    from prunecast.choice.frontier import frontier
+    from prunecast.choice.optimum import optimum
     from prunecast.errors import PrunecastError
-    from prunecast.laws import Fit, compare, fit, fit_each, load
-    from prunecast.table import Table, read
+    from prunecast.laws.compare import compare
+    from prunecast.laws.fitting import fit, fit_each
+    from prunecast.laws.result import Fit
+    from prunecast.laws.saved import load
+    from prunecast.table.frame import Table
+    from prunecast.table.read import read
 
 __all__ = [
     "Choice",

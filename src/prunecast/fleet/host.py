@@ -8,15 +8,21 @@ from collections.abc import Iterator
 class Host:
     """A lock that many threads share to call modules, and one has alone to trace, compile or prune.
 
-    Whoever waits to be alone goes before those who come later to share. Inside `alone` a thread may ask for
-    either again; inside `shared` for neither.
+    Neither keeps the other waiting for long: who waits to be alone goes before those who come later to share,
+    and who waits to share goes before the next one alone. Inside `alone` a thread may ask for either again;
+    inside `shared` for neither.
     """
 
     def __init__(self) -> None:
         """Nobody holds it."""
         self._free = threading.Condition()
         self._sharing = 0
+        self._queued = 0
+        """Threads that wait to share."""
+        self._admitted = 0
+        """How many of them go first."""
         self._waiting = 0
+        """Threads that wait to be alone."""
         self._owner: int | None = None
 
     @contextlib.contextmanager
@@ -26,8 +32,13 @@ class Host:
             yield
             return
         with self._free:
-            self._free.wait_for(lambda: self._owner is None and not self._waiting)
-            self._sharing += 1
+            self._queued += 1
+            try:
+                self._free.wait_for(self._may_share)
+                self._sharing += 1
+                self._admitted = max(0, self._admitted - 1)
+            finally:
+                self._queued -= 1
         try:
             yield
         finally:
@@ -44,7 +55,7 @@ class Host:
         with self._free:
             self._waiting += 1
             try:
-                self._free.wait_for(lambda: self._owner is None and not self._sharing)
+                self._free.wait_for(self._may_be_alone)
                 self._owner = threading.get_ident()
             finally:
                 self._waiting -= 1
@@ -52,8 +63,14 @@ class Host:
             yield
         finally:
             with self._free:
-                self._owner = None
+                self._owner, self._admitted = None, self._queued
                 self._free.notify_all()
+
+    def _may_share(self) -> bool:
+        return self._owner is None and bool(self._admitted or not self._waiting)
+
+    def _may_be_alone(self) -> bool:
+        return self._owner is None and not self._sharing and not (self._admitted and self._queued)
 
 
 HOST = Host()

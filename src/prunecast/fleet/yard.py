@@ -141,10 +141,11 @@ class Yard:
 
     def _borrow(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
         while True:
+            if (idle := self._idle(site, shape)) is not None:
+                return idle
             with HOST.alone():  # so that the last one to build has told what it took
-                with self._returned:
-                    if site.idle.get(shape):
-                        return site.idle[shape].pop()
+                if (idle := self._idle(site, shape)) is not None:
+                    return idle
                 room = self._room(site, kind, shape)
                 if not room:
                     self._drop_idle()
@@ -152,6 +153,10 @@ class Yard:
                     return self._build(site, kind, shape, chain)
             with self._returned:
                 self._returned.wait_for(lambda: site.idle.get(shape), timeout=1.0)
+
+    def _idle(self, site: _Site, shape: Shape) -> Runner | None:
+        with self._returned:
+            return site.idle[shape].pop() if site.idle.get(shape) else None
 
     def _room(self, site: _Site, kind: Kind, shape: Shape) -> bool:
         """Whether another runner of a shape fits, with as much again for evaluation.

@@ -80,7 +80,8 @@ def sizes(fit: Fit, counter: Counter, num_examples: float, reach: str = "around"
     measured = [c for c in fit.configurations if np.isclose(c.num_examples, num_examples)]
     pairs = [(c.depth, c.width) for c in measured]
     new = [] if fit.dense is None else _grid(fit, counter, reach)
-    pairs += [pair for pair in new if not any(np.allclose(pair, own) for own in pairs[: len(measured)])]
+    own = np.array(pairs).reshape(-1, 2)
+    pairs += [pair for pair in new if not np.isclose(own, pair).all(axis=1).any()]
     if not pairs:
         raise PrunecastError(
             f"no network was trained on {num_examples:g} examples; allow predicted sizes with --sizes around"

@@ -11,22 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from prunecast.laws.words import MEANING
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from prunecast.laws import Deviation, Fit, Score, SingleFit
 
 WIDTH = 110
-MEANING = {
-    "high_error": ("ε↑", "error of the high plateau"),
-    "gamma": ("γ", "slope of the power-law region"),
-    "p": ("p′", "where the high plateau ends, in m*"),
-    "phi": ("φ", "how depth trades against density"),
-    "psi": ("ψ", "how width trades against density"),
-    "nu": ("ν", "how dataset size trades against density"),
-    "dip": ("A", "deepest dip below the unpruned error"),
-    "dip_ratio": ("ρ", "examples a weight that halve the dip"),
-}
 
 
 def render(parts: Iterable[object]) -> str:

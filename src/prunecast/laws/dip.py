@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.laws import formulas
-from prunecast.laws.eq2 import SYMBOLS, eq2
+from prunecast.laws.eq2 import eq2
 from prunecast.laws.forms import Parameter, fill, log_scale
 from prunecast.laws.points import Floats, Points
+from prunecast.laws.words import SYMBOLS
 
 NU, DIP, DIP_RATIO = "nu", "dip", "dip_ratio"
 TELLING_SPAN = 4.0

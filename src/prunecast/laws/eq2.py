@@ -4,18 +4,9 @@ import numpy as np
 
 from prunecast.laws.forms import Joint, Parameter
 from prunecast.laws.points import Points
+from prunecast.laws.words import SYMBOLS
 
 HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
-SYMBOLS = {
-    HIGH: "ε↑",
-    GAMMA: "γ",
-    SCALE: "p′",
-    PHI: "φ",
-    PSI: "ψ",
-    "nu": "ν",
-    "dip": "A",
-    "dip_ratio": "ρ",
-}
 EXPONENT_OF = {"depth": PHI, "width": PSI}
 
 

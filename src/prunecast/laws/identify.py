@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE, SYMBOLS
+from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
 from prunecast.laws.points import Floats, Points
+from prunecast.laws.words import SYMBOLS
 
 NEAR_PLATEAU = 0.85
 """Rows above this share of chance count as the high plateau."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.laws.eq2 import SYMBOLS
 from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
@@ -13,6 +12,7 @@ from prunecast.laws.points import Floats, Points
 from prunecast.laws.result import Configuration, Fit
 from prunecast.laws.solver import Mask, Objective
 from prunecast.laws.uncertainty import profile
+from prunecast.laws.words import SYMBOLS
 
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5

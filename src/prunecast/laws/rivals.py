@@ -13,6 +13,7 @@ import numpy as np
 from prunecast.laws import eq2, formulas
 from prunecast.laws.forms import ComplexStep, Form, Parameter
 from prunecast.laws.points import Points
+from prunecast.laws.words import SYMBOLS
 
 Columns = list[formulas.Array]
 
@@ -39,9 +40,7 @@ def _positive(**ranges: tuple[float, float]) -> tuple[Parameter, ...]:
 
 def _exponents(axes: tuple[str, ...]) -> tuple[Parameter, ...]:
     names = (eq2.EXPONENT_OF[axis] for axis in axes)
-    return tuple(
-        Parameter(name=n, symbol=eq2.SYMBOLS[n], lower=-2.0, upper=6.0, positive=False) for n in names
-    )
+    return tuple(Parameter(name=n, symbol=SYMBOLS[n], lower=-2.0, upper=6.0, positive=False) for n in names)
 
 
 def _log_scale(exponents: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:

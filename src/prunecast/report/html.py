@@ -45,7 +45,7 @@ def render(
     )
     environment.filters["coded"] = coded
     specs, datasets = packed(_charts(chart, body))
-    scripts = {"library": library(), "code": _text("page.js")}
+    scripts = {"charts": library(), "code": _text("page.js")}
     data = {"charts": specs, "datasets": datasets, "answers": list(found), "start": start}
     subject = " on ".join(word for word in (table.family, table.dataset) if word) or table.source
     return environment.get_template("page.html").render(

@@ -6,21 +6,12 @@ import numpy as np
 
 from prunecast import __version__, tables
 from prunecast.laws import Fit
+from prunecast.laws.words import MEANING
 from prunecast.report import charts, words
 from prunecast.report.curves import Curve, Rows
 from prunecast.report.parts import Chart, Grid, Section
 from prunecast.table import Table
 
-MEANING = {
-    "high_error": ("ε↑", "error of the high plateau"),
-    "gamma": ("γ", "slope of the power-law region"),
-    "p": ("p′", "where the high plateau ends, in m*"),
-    "phi": ("φ", "how depth trades against density"),
-    "psi": ("ψ", "how width trades against density"),
-    "nu": ("ν", "how dataset size trades against density"),
-    "dip": ("A", "deepest dip below the unpruned error"),
-    "dip_ratio": ("ρ", "examples a weight that halve the dip"),
-}
 LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
 UNKNOWN = ("undetermined", "weak", "bound", "flat", "few", "outside")
 """Kinds of notes that say what the data cannot tell."""

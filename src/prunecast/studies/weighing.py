@@ -11,8 +11,8 @@ from prunecast.choice.counts import Counter, counter
 from prunecast.choice.options import training_unit
 from prunecast.choice.sizes import Sizes, sizes
 from prunecast.laws import DenseLaw, Fit
-from prunecast.laws.eq2 import SYMBOLS
 from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.words import SYMBOLS
 from prunecast.studies.design import regular
 from prunecast.studies.information import KEPT_A_LEVEL, Sums, level_sums, measured_sums
 from prunecast.studies.refits import Subject

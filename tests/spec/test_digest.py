@@ -25,6 +25,7 @@ OF_NUMBERS = {
     "threads": 2,
     "loader": "folder",
     "image_size": 64,
+    "final_nonzero": 1000,
     "recipe": spec.recipe("svhn"),
     "method": spec.method("random"),
 }

@@ -86,7 +86,7 @@ def close_level(
         folder.write_masks(level.level + 1, masks)
         if method.retraining in ("rate-rewinding", "fine-tuning"):
             write_packed(folder.start(level.level + 1), end.network, masks, level.level + 1)
-    if keep_weights:
+    if keep_weights or level.counts.nonzero == chain.spec.final_nonzero:
         write_tensors(folder.weights(level.level), end.network, {"format": FORMAT, "level": level.level})
     record = record_of(chain, level, end, following)
     folder.write_records([*records, record])
@@ -96,10 +96,10 @@ def close_level(
 
 def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
     """The masks of the next level."""
-    method, number = chain.spec.method, level.level + 1
+    method, number, final = chain.spec.method, level.level + 1, chain.spec.final_nonzero
     if not method.before_training:
-        return next_masks(method, level.masks, end.network, chain.spec.replicate, number)
-    kept = kept_at(count_total(level.masks), method.fraction, number)
+        return next_masks(method, level.masks, end.network, chain.spec.replicate, number, final)
+    kept = max(kept_at(count_total(level.masks), method.fraction, number), final or 0)
     shape = chain.dataset.train.image_shape
     return synflow_masks(chain.untrained, chain.prunable, shape, kept, method.substeps)
 

@@ -5,7 +5,7 @@ of equal scores the first goes first, in module order and then in row-major orde
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -43,6 +43,25 @@ def kept_at(total: int, fraction: float, level: int) -> int:
     for _ in range(level):
         total -= count_pruned(total, fraction)
     return total
+
+
+def levels_to(parts: Sequence[int], fraction: float, final: int) -> int:
+    """The level at which `final` weights are left, where each of these parts loses its fraction at every level."""
+    level, surviving = 0, list(parts)
+    while sum(surviving) > final:
+        surviving = [kept - count_pruned(kept, fraction) for kept in surviving]
+        level += 1
+    return level
+
+
+def shared_out(total: int, parts: Sequence[int]) -> list[int]:
+    """Divide `total` in proportion to whole numbers, rounded down; what is left goes to the largest remainders."""
+    whole = sum(parts)
+    shares = [total * part // whole for part in parts]
+    order = sorted(range(len(parts)), key=lambda place: -(total * parts[place] % whole))
+    for place in order[: total - sum(shares)]:
+        shares[place] += 1
+    return shares
 
 
 def prune_lowest(masks: Masks, scores: Scores, count: int) -> Masks:

@@ -42,6 +42,8 @@ class ChainSpec:
     """The size to which images of a folder are brought; their own by default."""
     threads: int = 1
     """torch threads on CPU: sums run in another order with another number."""
+    final_nonzero: int | None = None
+    """Weights below which no level prunes: the last one keeps exactly so many, and its weights are stored."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that make no network or no training."""
@@ -51,6 +53,8 @@ class ChainSpec:
         require(self.num_examples > 0, f"num_examples is {self.num_examples}; give a positive number.")
         require(self.replicate >= 0, f"replicate is {self.replicate}; give 0 or more.")
         require(self.threads > 0, f"threads is {self.threads}; give a positive number.")
+        final = self.final_nonzero
+        require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
 
     @functools.cached_property
     def digest(self) -> str:

@@ -14,6 +14,10 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a plan, print a line a level, and write the table."""
     parser = argparse.ArgumentParser(prog="python -m prunecast.sweep", description=main.__doc__)
     parser.add_argument("plan", help="a TOML file, or the name of a plan that ships")
+    parser.add_argument(
+        "--scale", default="full", help="one of the plan's scales; the whole plan if not given"
+    )
+    parser.add_argument("--data", type=Path, help="folder of the datasets; PRUNECAST_DATA if not given")
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
@@ -36,7 +40,7 @@ def _run(given: argparse.Namespace) -> int:
     from prunecast.sweep import Failed, export, line, read_plan, run_plan
     from prunecast.sweep.executors import usual_jobs
 
-    plan = read_plan(given.plan)
+    plan = read_plan(given.plan, scale=given.scale, data=given.data)
     code = 0
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
     try:

@@ -4,7 +4,7 @@ import functools
 
 from prunecast.architectures import FAMILIES, architecture
 from prunecast.spec import ChainSpec
-from prunecast.sweep.facts import FACTS
+from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training.schedule import timeline
 
@@ -29,7 +29,7 @@ def steps(spec: ChainSpec, level: int) -> int:
 
 def evaluated(spec: ChainSpec) -> int:
     """Images that are looked at when a level is evaluated: the test half and the subsample."""
-    facts = FACTS.get(spec.dataset)
+    facts = facts_of(spec)
     return spec.num_examples + (facts.test_examples if facts else spec.num_examples)
 
 

@@ -19,7 +19,7 @@ from prunecast.data import Dataset
 from prunecast.data.load import from_arrays
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import evaluated, multiply_adds, steps
-from prunecast.sweep.facts import FACTS
+from prunecast.sweep.facts import facts_of
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.work import torch_device
 from prunecast.training import evaluate, prepare, stepper, timeline, train
@@ -129,7 +129,7 @@ def _timed(function: Callable[[], object]) -> float:
 
 def noise_like(spec: ChainSpec, count: int, device: torch.device) -> Dataset:
     """Noise in the shape of a dataset; of own data, in the shape that the family was made for."""
-    facts = FACTS.get(spec.loader or spec.dataset)
+    facts = facts_of(spec)
     family = FAMILIES.get(spec.family)
     shape = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
     side = (spec.image_size, spec.image_size) if spec.image_size else shape[1:]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prunecast.architectures import FAMILIES, architecture
 from prunecast.errors import PrunecastError
-from prunecast.sweep.facts import FACTS
+from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 
@@ -78,7 +78,7 @@ def _network(chains: list[PlannedChain]) -> Network:
 def _counts(chain: PlannedChain) -> tuple[int, int] | None:
     """Parameters and prunable weights, where family and dataset are known by name."""
     spec = chain.spec
-    facts = FACTS.get(spec.loader or spec.dataset)
+    facts = facts_of(spec)
     if ":" in spec.family:
         return None
     if spec.family not in FAMILIES or facts is None:

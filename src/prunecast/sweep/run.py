@@ -9,8 +9,10 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
 from prunecast.sweep.executors import executor_for
+from prunecast.sweep.facts import FACTS
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.look import look, selection
+from prunecast.sweep.places import missing
 from prunecast.sweep.plan import Plan
 
 PAUSE = 0.5
@@ -53,6 +55,9 @@ def check(plan: Plan) -> None:
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
         if not root.exists():
             raise PrunecastError(f"The plan {plan.name} reads its data from {root}, which does not exist.")
+    nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
+    for name in sorted(name for name in nowhere if name in FACTS and FACTS[name].official):
+        raise PrunecastError(missing(plan.name, name, plan.data))
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:

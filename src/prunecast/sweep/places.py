@@ -1,0 +1,46 @@
+"""Where the data lies: in the folder that `--data` or PRUNECAST_DATA names, unless a plan says it itself."""
+
+import os
+from pathlib import Path
+
+from prunecast.sweep.facts import FACTS
+
+VARIABLE = "PRUNECAST_DATA"
+
+
+def data_folder(given: Path | None) -> Path | None:
+    """The folder of datasets: the one given, else the environment's, else none."""
+    named = os.environ.get(VARIABLE)
+    return given or (Path(named).expanduser() if named else None)
+
+
+def located(dataset: str, folder: Path | None) -> Path | None:
+    """Where a dataset lies in a folder of datasets; None where it is not, or needs no place.
+
+    A folder of the dataset's name comes first; then the official files beside those of other datasets.
+    """
+    if folder is None or dataset not in FACTS or not FACTS[dataset].official:
+        return None
+    own = folder / dataset
+    if own.is_dir():
+        return own
+    found = next((folder / name for name in FACTS[dataset].files if (folder / name).exists()), None)
+    return folder if found is not None and found.suffix == ".mat" else found
+
+
+def moved(root: Path, beside: Path, folder: Path | None) -> Path:
+    """A plan's own root: beside the plan if it is there, else in the folder of datasets if it is there."""
+    if folder is None or root.exists() or not root.is_relative_to(beside):
+        return root
+    other = folder / root.relative_to(beside)
+    return other if other.exists() else root
+
+
+def missing(plan: str, dataset: str, folder: Path | None) -> str:
+    """What to do about data that is not there, in a sentence."""
+    facts = FACTS[dataset]
+    where = f"there is none in {folder}" if folder else "nothing says where it lies"
+    remedy = f"put {facts.official} into {folder or 'a folder'}"
+    named = f" or name another folder with --data or {VARIABLE}" if folder else ""
+    ask = named or f" and name that folder with --data or {VARIABLE}"
+    return f"The plan {plan} needs {facts.title}, and {where}; {remedy}{ask}."

@@ -21,40 +21,48 @@ DEVICE = click.option("--device", default="cpu", show_default=True, help="cpu or
 JOBS = click.option(
     "--jobs", type=click.IntRange(min=1), help="Chains at the same time; as many as cores if not given."
 )
+SCALE = click.option("--scale", default="full", show_default=True, help="One of the plan's scales, as smoke.")
+DATA = click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    help="Folder of the datasets; $PRUNECAST_DATA if not given.",
+)
 TABLE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _read(source: str) -> "Plan":
+def _read(source: str, scale: str, data: Path | None = None) -> "Plan":
     """Read a plan; a user's own family may lie in this folder or beside the plan."""
     from prunecast.sweep import read_plan
 
     for folder in (str(Path(source).absolute().parent), str(Path.cwd())):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    return read_plan(source)
+    return read_plan(source, scale=scale, data=data)
 
 
 @click.command()
 @click.argument("plan", required=False)
+@SCALE
 @DEVICE
 @JOBS
 @click.option("--no-estimate", is_flag=True, help="Do not time any steps.")
-def plan(plan: str | None, device: str, jobs: int | None, no_estimate: bool) -> None:
+def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimate: bool) -> None:
     """Show what PLAN would do, and how long it takes here; without PLAN, list the plans that ship.
 
     A few of its networks are trained for a fraction of a second each to measure their speed.
     """
     from prunecast.cli import show_sweep
     from prunecast.sweep import shipped_plans
-    from prunecast.sweep.plan import summary
+    from prunecast.sweep.plan import scales, summary
 
     if plan is None:
-        click.echo(show_sweep.plans({name: summary(text) for name, text in shipped_plans().items()}))
+        told = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
+        click.echo(show_sweep.plans(told))
         return
     from prunecast.sweep.executors import usual_jobs
     from prunecast.sweep.overview import overview
 
-    planned = _read(plan)
+    planned = _read(plan, scale)
     seen, measured = overview(planned), None
     if not no_estimate:
         from prunecast.sweep.estimate import estimate
@@ -65,12 +73,23 @@ def plan(plan: str | None, device: str, jobs: int | None, no_estimate: bool) -> 
 
 @click.command()
 @click.argument("plan")
+@SCALE
+@DATA
 @STORE
 @DEVICE
 @JOBS
 @click.option("--plain", is_flag=True, help="On a GPU, one chain after the other instead of a fleet.")
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
-def run(plan: str, store: Path, device: str, jobs: int | None, plain: bool, output: Path | None) -> None:
+def run(
+    plan: str,
+    scale: str,
+    data: Path | None,
+    store: Path,
+    device: str,
+    jobs: int | None,
+    plain: bool,
+    output: Path | None,
+) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
 
     Ctrl-C stops; the same command goes on. Finished levels are never trained again. A chain that fails does
@@ -80,7 +99,7 @@ def run(plan: str, store: Path, device: str, jobs: int | None, plain: bool, outp
     from prunecast.sweep.board import Board
     from prunecast.sweep.executors import usual_jobs
 
-    planned = _read(plan)
+    planned = _read(plan, scale, data)
     standings = look(planned, store)
     board = Board(standings)
     jobs = jobs or usual_jobs(device)
@@ -131,25 +150,27 @@ def _end(board: "Board", seconds: float) -> None:
 
 @click.command()
 @click.argument("plan")
+@SCALE
 @STORE
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
-def status(plan: str, store: Path, everything: bool) -> None:
+def status(plan: str, scale: str, store: Path, everything: bool) -> None:
     """Say where PLAN stands, also while it runs in another terminal."""
     from prunecast.cli import show_sweep
     from prunecast.sweep import look
 
-    planned = _read(plan)
+    planned = _read(plan, scale)
     show = show_sweep.full_status if everything else show_sweep.status
     click.echo(show(planned.name, look(planned, store)))
 
 
 @click.command()
 @click.argument("plan")
+@SCALE
 @STORE
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
-def export(plan: str, store: Path, output: Path) -> None:
+def export(plan: str, scale: str, store: Path, output: Path) -> None:
     """Write the table of PLAN so far; also while it runs."""
-    if not _export(_read(plan), store, output):
+    if not _export(_read(plan, scale), store, output):
         raise SystemExit(1)
 
 

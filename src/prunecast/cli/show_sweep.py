@@ -27,11 +27,17 @@ def duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def plans(summaries: Mapping[str, str]) -> str:
-    """The plans that ship, one line each."""
-    widest = max(map(len, summaries))
-    lines = [f"{name:<{widest}}  {text}" for name, text in summaries.items()]
-    return "\n".join([*lines, "", "prunecast plan NAME shows one of them, prunecast run NAME runs it."])
+def plans(told: Mapping[str, tuple[str, Sequence[str]]]) -> str:
+    """The plans that ship, one line each: name, summary, scales."""
+    widest = max(map(len, told))
+    lines = [
+        f"{name:<{widest}}  {text}" + (f" [{', '.join(scales)}]" if len(scales) > 1 else "")
+        for name, (text, scales) in told.items()
+    ]
+    closing = [
+        "prunecast plan NAME shows one of them, prunecast run NAME runs it; --scale takes a word in brackets.",
+    ]
+    return "\n".join([*lines, "", *closing])
 
 
 def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
@@ -39,6 +45,7 @@ def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
     counts = f"{seen.chains:,} chains, {most}{seen.trainings:,} trainings (level cap {caps})"
+    counts += f", {seen.epochs:,.0f} epochs of one network"
     parts: list[object] = [Text(f"{seen.name}: {counts}"), "", _axes(seen), "", _networks(seen.networks)]
     if seen.selecting:
         which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"

@@ -75,7 +75,7 @@ FACTS = {
         test_examples=50_000,
         num_classes=1000,
         image_shape=(3, 224, 224),
-        official="ILSVRC2012 from https://image-net.org, sorted into imagenet/train/<class>/ and imagenet/val/<class>/,",
+        official="ILSVRC2012 from https://image-net.org, as imagenet/train/<class>/ and imagenet/val/<class>/,",
     ),
 }
 

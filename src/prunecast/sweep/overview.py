@@ -5,9 +5,11 @@ from dataclasses import dataclass
 
 from prunecast.architectures import FAMILIES, architecture
 from prunecast.errors import PrunecastError
+from prunecast.sweep.cost import steps
 from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
+from prunecast.training.schedule import timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +40,8 @@ class Overview:
     chains: int
     trainings: int
     level_caps: tuple[int, ...]
+    epochs: float
+    """Passes of one network over its examples, at most; later levels begin at the rewind point."""
     selecting: int
     """Chains that are subject to the selection rule."""
 
@@ -56,8 +60,15 @@ def overview(plan: Plan) -> Overview:
         chains=len(plan.chains),
         trainings=sum(network.trainings for network in networks),
         level_caps=tuple(sorted({chain.rules.level_cap for chain in plan.chains})),
+        epochs=sum(_epochs(chain) for chain in plan.chains),
         selecting=sum(chain.select is not None for chain in plan.chains),
     )
+
+
+def _epochs(chain: PlannedChain) -> float:
+    spec = chain.spec
+    trained = steps(spec, 0) + chain.rules.level_cap * steps(spec, 1)
+    return trained / timeline(spec.recipe, spec.num_examples).epoch
 
 
 def _network(chains: list[PlannedChain]) -> Network:

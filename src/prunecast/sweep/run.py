@@ -54,7 +54,10 @@ def check(plan: Plan) -> None:
     """Refuse a plan whose data is not there before anything runs."""
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
         if not root.exists():
-            raise PrunecastError(f"The plan {plan.name} reads its data from {root}, which does not exist.")
+            remedy = "put it there, or name the folder that holds it with --data"
+            raise PrunecastError(
+                f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
+            )
     nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
     for name in sorted(name for name in nowhere if name in FACTS and FACTS[name].official):
         raise PrunecastError(missing(plan.name, name, plan.data))

@@ -11,12 +11,13 @@ from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
 from prunecast.spec.check import require, require_known_keys, require_number
 from prunecast.sweep.facts import FACTS
+from prunecast.sweep.resources import Resources, checked
 from prunecast.sweep.select import Select
 
 KEYS = (
     *("family", "dataset", "loader", "root", "image_size", "recipe", "method"),
     *("depth", "width", "num_examples", "replicates", "threads", "level_cap", "stop", "select"),
-    *("keep_weights", "grid"),
+    *("keep_weights", "resources", "devices", "grid"),
 )
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
 STOP_KEYS = ("disconnected", "at_chance")
@@ -33,6 +34,10 @@ class PlannedChain:
     keep_weights: bool
     select: Select | None = None
     """The selection rule that this chain is subject to."""
+    resources: Resources | None = None
+    """What a worker of this chain needs on a cluster, where the plan says so."""
+    devices: int = 1
+    """Processes, each with a GPU where there are GPUs, that share every batch of this chain."""
 
 
 def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[PlannedChain]:
@@ -41,6 +46,7 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
     require(not missing, f"{place} lacks the key {', '.join(missing)}; add it.")
     root = beside / Path(grid["root"]).expanduser() if "root" in grid else None
     select = _select(grid, place)
+    wanted = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
     axes: list[list[Any]] = [
         *(_words(grid, key, place) for key in ("family", "dataset")),
         _recipes(grid["recipe"], place),
@@ -64,7 +70,24 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
         )
         rules = _rules(grid, place, spec)
         keep = bool(grid.get("keep_weights"))
-        yield PlannedChain(spec=spec, rules=rules, root=root, keep_weights=keep, select=select)
+        yield PlannedChain(
+            spec=spec,
+            rules=rules,
+            root=root,
+            keep_weights=keep,
+            select=select,
+            resources=wanted,
+            devices=_devices(grid, place, spec),
+        )
+
+
+def _devices(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> int:
+    devices = grid.get("devices", 1)
+    require_number(f"{place}: devices", devices, whole=True)
+    require(devices > 0, f"{place}: devices is {devices}; give 1 or more.")
+    batch = min(spec.recipe.batch_size, spec.num_examples)
+    require(devices <= batch, f"{place}: devices is {devices}, more than the {batch} examples of a batch.")
+    return int(devices)
 
 
 def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:

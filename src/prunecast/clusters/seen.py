@@ -1,0 +1,100 @@
+"""Whether a node sees the store that the driver sees, and its locks: the first thing a worker makes sure of."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from prunecast.errors import PrunecastError, StoreError
+from prunecast.pruning.files import make_folder
+from prunecast.pruning.opened import code_version
+
+MARK = "store-id"
+PATIENCE = 5.0
+"""Seconds that a new file may take to reach another node."""
+
+
+@contextlib.contextmanager
+def marked(store: Path) -> Iterator[str]:
+    """Give the store an identity, once, and hold it; workers compare it with what they find there."""
+    path = store / MARK
+    make_folder(store)
+    with _held(path) as file:
+        yield file.read().strip()
+
+
+def _held(path: Path) -> TextIO:
+    try:
+        _write_once(path)
+        file = path.open()
+        fcntl.flock(file, fcntl.LOCK_SH)
+    except OSError as failure:
+        raise StoreError(f"Cannot write {path}: {failure.strerror}; make the store writable.") from failure
+    return file
+
+
+def _write_once(path: Path) -> None:
+    """A file that is there is left alone; a link appears whole, and for one of two drivers only."""
+    if path.exists():
+        return
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    aside.write_text(f"{uuid.uuid4().hex}\n")
+    with contextlib.suppress(FileExistsError):
+        os.link(aside, path)
+    aside.unlink()
+
+
+def check_store_seen(store: Path, mark: str, *, held: bool = True) -> None:
+    """Refuse to work where the store is not the driver's; `held` says that the driver holds its lock now."""
+    path, host = store / MARK, socket.gethostname()
+    _await(path, mark)
+    if not held:
+        return
+    with path.open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return
+        except OSError as failure:
+            raise _no_locks(store, host) from failure
+    raise _no_locks(store, host)
+
+
+def _await(path: Path, mark: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while (found := _read(path)) != mark:
+        if time.monotonic() > deadline:
+            what = "is another folder there" if found else "is not there"
+            raise PrunecastError(
+                f"{socket.gethostname()} does not see the store {path.parent}: it {what}; "
+                "the store is a folder every node sees, so give --store a path on a shared file system."
+            )
+        time.sleep(0.1)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _no_locks(store: Path, host: str) -> PrunecastError:
+    return PrunecastError(
+        f"{host} does not see locks that other nodes hold in {store}, so two of them could train one chain; "
+        "mount it with shared locks (flock on Lustre, no local_lock on NFS)."
+    )
+
+
+def check_code(driver: str) -> None:
+    """Refuse to work with other code than the driver's `code_version`: the table would hold both."""
+    if code_version() != driver:
+        raise PrunecastError(
+            f"{socket.gethostname()} has prunecast {code_version()} and the driver has {driver}; "
+            "install the same version on every node."
+        )

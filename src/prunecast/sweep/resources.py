@@ -1,0 +1,39 @@
+"""What the worker of a chain needs; it belongs to where a chain runs, so not to the chain's identity."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prunecast.spec.check import require, require_known_keys, require_number
+
+WHOLE = ("minutes", "at_once")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """What one worker gets; it works on one chain, or with a GPU on a fleet of them."""
+
+    cpus: float = 1
+    gpus: float = 0
+    """GPUs of a worker; 0.25 lets four workers share one."""
+    minutes: int | None = None
+    """How long a worker may work in one go; what is not at its end then goes on with another."""
+    memory_gb: float | None = None
+    at_once: int | None = None
+    """The most workers at the same time; as many as the cluster has room for if not given."""
+
+
+KEYS = tuple(field.name for field in dataclasses.fields(Resources))
+
+
+def checked(given: Mapping[str, Any], place: str) -> Resources:
+    """Resources from a plan's table or from options; `place` names it in messages."""
+    require_known_keys(place, given, KEYS)
+    for key, value in given.items():
+        require_number(f"{place}: {key}", value, whole=key in WHOLE)
+        require(value > 0 or (key == "gpus" and value == 0), f"{place}: {key} is {value}; give more than 0.")
+    resources = Resources(**given)
+    shared = resources.gpus <= 1 or resources.gpus == int(resources.gpus)
+    require(shared, f"{place}: gpus is {resources.gpus}; give a fraction below 1, or a whole number.")
+    return resources

@@ -38,7 +38,8 @@ class Lone:
 def lone(chain: Chain) -> Lone:
     """Lay out a chain's network on its device."""
     bench = bench_of(chain)
-    bench = replace(bench, model=cast("nn.Module", _Guarded(bench.model)))
+    guarded = cast("nn.Module", _Guarded(bench.model))
+    bench = replace(bench, model=guarded, forward=guarded)
     if not bench.cursor.is_cuda:
         return Lone(chain=chain, bench=bench, advance=partial(step, bench), stream=None)
     device = bench.cursor.device

@@ -19,14 +19,17 @@ from prunecast.pruning.record import Record, StopRules, why_ended, within
 from prunecast.pruning.store import FORMAT, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.training import (
+    ALONE,
     Bench,
     Score,
     State,
+    Team,
     checkpoint_due,
     copy_state,
     evaluate,
     prepare,
     set_state,
+    share_state,
     stepper,
     stretches,
     train,
@@ -41,11 +44,13 @@ def run_chain(
     *,
     rules: StopRules | None = None,
     keep_weights: bool = False,
+    team: Team = ALONE,
 ) -> Iterator[Record]:
     """Prune a network level by level and yield each level's record, finished ones from the store.
 
     `dataset` is called only if there is something to train; the device is that of its labels. The chain is
-    locked for other processes as long as the iterator lives.
+    locked for other processes as long as the iterator lives. Of a team the first member calls this, and all
+    others `follow_chain`.
     """
     rules = rules or StopRules()
     folder = chain_folder(store, spec)
@@ -60,7 +65,7 @@ def run_chain(
         if why_ended(records, rules):
             return
         chain = open_chain(spec, store, dataset())
-        bench = bench_of(chain)
+        bench = bench_of(chain, team)
         advance = stepper(bench)
         while not why_ended(records, rules):
             level = open_level(chain, records)
@@ -70,17 +75,18 @@ def run_chain(
             yield records[-1]
 
 
-def bench_of(chain: Chain) -> Bench:
+def bench_of(chain: Chain, team: Team = ALONE) -> Bench:
     """A bench with a copy of the chain's network; every level is trained on the same one."""
-    spec = chain.spec
+    spec, data = chain.spec, chain.dataset
     model = copy.deepcopy(chain.untrained)
-    return prepare(model, chain.prunable, spec.recipe, spec.replicate, chain.dataset.train, chain.examples)
+    return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, team)
 
 
 def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], None]) -> Trained:
     """Train a level from where it was left, with checkpoints on the way."""
     began = time.perf_counter()
     first, earlier = take_up(chain, level, bench)
+    share_level(bench, first, level.last)
 
     def seconds() -> float:
         return earlier + time.perf_counter() - began
@@ -95,8 +101,16 @@ def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], 
     return examine(chain, bench, seconds)
 
 
+def share_level(bench: Bench, first: int = 0, last: int = 0) -> tuple[int, int]:
+    """Make a level's start, its first step and its last that of the team's first member, for every member."""
+    steps = torch.tensor([first, last], device=bench.cursor.device)
+    bench.team.copy_first([steps])
+    share_state(bench)
+    return int(steps[0]), int(steps[1])
+
+
 def examine(chain: Chain, bench: Bench, seconds: Callable[[], float]) -> Trained:
-    """Evaluate a trained network on all there is."""
+    """Evaluate a trained network on all there is; members of a team hold the same bits, so they agree."""
     network = copy_state(bench).network
     if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
         return _diverged(bench, seconds())
@@ -109,12 +123,12 @@ def examine(chain: Chain, bench: Bench, seconds: Callable[[], float]) -> Trained
         train=_score(bench, data.train, chain.examples),
         validation=_score(bench, data.train, chain.validation) if len(chain.validation) else None,
         seconds=seconds(),
-        device=device_name(bench.cursor.device),
+        device=device_name(bench.cursor.device, bench.team),
     )
 
 
 def _score(bench: Bench, source: Source, indices: NDArray[np.int64]) -> Score:
-    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision)
+    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision, bench.team)
 
 
 def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained:
@@ -125,7 +139,7 @@ def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained
         train=None,
         validation=None,
         seconds=seconds,
-        device=device_name(bench.cursor.device),
+        device=device_name(bench.cursor.device, bench.team),
         steps=steps,
     )
 
@@ -159,6 +173,7 @@ def save_rewind(chain: Chain, level: Level, bench: Bench) -> None:
         write_packed(chain.folder.rewind, copy_state(bench).network, level.masks, 0)
 
 
-def device_name(device: torch.device) -> str:
-    """The device in words."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+def device_name(device: torch.device, team: Team = ALONE) -> str:
+    """The device in words, and how many of them a team has."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    return name if team.size == 1 else f"{team.size} x {name}"

@@ -44,6 +44,20 @@ class Chain:
 
 def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     """Build a chain's network and choose its examples; its spec is written once and compared afterwards."""
+    chain = built(spec, store, dataset)
+    folder = chain.folder
+    about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
+    folder.write_spec(spec, about)
+    if folder.spec()[1]["data"] != dataset.digest:
+        raise PrunecastError(
+            f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
+            "give the data another name in the plan, or use another --store."
+        )
+    return chain
+
+
+def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
+    """Build a chain's network and choose its examples, without touching the store."""
     generator = torch.Generator().manual_seed(seed(spec.replicate, "initialisation"))
     shape = dataset.train.image_shape
     untrained = families.build(
@@ -54,18 +68,10 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
         generator=generator,
         image_shape=shape,
     )
-    folder = chain_folder(store, spec)
-    about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
-    folder.write_spec(spec, about)
-    if folder.spec()[1]["data"] != dataset.digest:
-        raise PrunecastError(
-            f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
-            "give the data another name in the plan, or use another --store."
-        )
     examples, validation = choose_examples(spec, len(dataset.train))
     return Chain(
         spec=spec,
-        folder=folder,
+        folder=chain_folder(store, spec),
         dataset=dataset,
         untrained=untrained,
         prunable=families.prunable(untrained),

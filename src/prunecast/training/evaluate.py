@@ -6,9 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prunecast.data import Source
+from prunecast.data import Source, batches
 from prunecast.spec.recipe import Precision
 from prunecast.training.precision import autocast
+from prunecast.training.team import ALONE, Team
 
 MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
 
@@ -30,18 +31,26 @@ def batch_size(source: Source) -> int:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, source: Source, indices: Tensor, precision: Precision) -> Score:
-    """Evaluate on the examples of these indices; the counts stay on the device until the end."""
+def evaluate(
+    model: nn.Module, source: Source, indices: Tensor, precision: Precision, team: Team = ALONE
+) -> Score:
+    """Evaluate on the examples of these indices; the counts stay on the device until the end.
+
+    Each member of a team evaluates its part, and all get the score of the whole.
+    """
     device = source.labels.device
     wrong = torch.zeros((), dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     was_training = model.training
     model.eval()
-    for chosen in torch.split(indices.to(device), batch_size(source)):
+    own = indices[team.part(len(indices))].to(device)
+    plan = [(chosen, None) for chosen in torch.split(own, batch_size(source)) if len(chosen)]
+    for (chosen, _), images in zip(plan, batches(source, plan), strict=True):
         with autocast(precision, device):
-            logits = model(source.batch(chosen, None)).float()
+            logits = model(images).float()
         labels = source.labels[chosen]
         wrong += (logits.argmax(1) != labels).sum()
         loss += functional.cross_entropy(logits, labels, reduction="sum")
     model.train(was_training)
-    return Score(error=wrong.item() / len(indices), loss=loss.item() / len(indices))
+    count = len(indices)
+    return Score(error=team.total(wrong).item() / count, loss=team.total(loss).item() / count)

@@ -16,7 +16,7 @@ WARM_UPS = 3
 def stepper(bench: Bench, *, graph: bool = True) -> Callable[[], None]:
     """One training step as a function: captured where the data lies on a GPU, else as it is written."""
     eager = partial(step, bench)
-    capturable = bench.cursor.is_cuda and not bench.source.streams
+    capturable = bench.cursor.is_cuda and not bench.source.streams and bench.team.size == 1
     return Captured(eager, written_by(bench)) if graph and capturable else eager
 
 

@@ -14,9 +14,11 @@ from prunecast.data import Draws, Source, draw
 from prunecast.data.stream import batches
 from prunecast.spec import Recipe
 from prunecast.spec.streams import rng, seed
+from prunecast.training.norms import synchronise
 from prunecast.training.optimizer import Slots, laid_out_like, optimizer_step, zero_slots
 from prunecast.training.precision import autocast
 from prunecast.training.schedule import Timeline, learning_rate, stretches, timeline
+from prunecast.training.team import ALONE, Team, gradients_of, together
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,10 @@ class Bench:
     cursor: Tensor
     """The number of the step within the epoch, a tensor of one element."""
     loss: Tensor
-    """The sum of the losses since it was last set to zero."""
+    """The sum of the losses since it was last set to zero; of a team, this member's share of it."""
+    team: Team
+    forward: nn.Module
+    """What is called on images in training: the model, or what synchronises it with the rest of the team."""
 
 
 def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> float:
@@ -57,7 +62,7 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
     bench.loss.zero_()
     for begin, end in stretches(bench.times, first, last):
         load_epoch(bench, begin // bench.times.epoch)
-        torch.manual_seed(seed(bench.replicate, "noise", begin))
+        torch.manual_seed(noise_seed(bench, begin))
         bench.cursor.fill_(begin % bench.times.epoch)
         if bench.source.streams:
             for images, labels in fetched_ahead(bench, begin, end):
@@ -65,12 +70,20 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
         else:
             for _ in range(begin, end):
                 advance()
-    return bench.loss.item() / (last - first)
+    return bench.team.total(bench.loss.clone()).item() / (last - first)
+
+
+def noise_seed(bench: Bench, begin: int) -> int:
+    """The seed of a network's own noise, such as dropout; every member of a team has another."""
+    rank = bench.team.rank
+    return seed(bench.replicate, "noise", begin, *([rank] if rank else []))
 
 
 def step(bench: Bench) -> None:
     """One step at the cursor: the batch, then `learn`; all it needs is already on the device."""
-    positions = bench.cursor * bench.times.batch + torch.arange(bench.times.batch, device=bench.cursor.device)
+    batch = bench.times.batch
+    own = torch.arange(batch, device=bench.cursor.device)[bench.team.part(batch)]
+    positions = bench.cursor * batch + own
     indices = bench.order[positions]
     images = bench.source.batch(indices, None if bench.draws is None else bench.draws[positions])
     learn(bench, images, bench.source.labels[indices])
@@ -79,22 +92,23 @@ def step(bench: Bench) -> None:
 def learn(bench: Bench, images: Tensor, labels: Tensor) -> None:
     """Forward, backward, optimizer; the cursor moves on."""
     with autocast(bench.recipe.precision, images.device):
-        logits = bench.model(images)
+        logits = bench.forward(images)
     loss = functional.cross_entropy(logits.to(bench.loss.dtype), labels)
-    gradients = torch.autograd.grad(loss, bench.parameters, allow_unused=True, materialize_grads=True)
+    gradients = gradients_of(loss, bench.parameters, bench.team, bench.times.batch)
     with torch.no_grad():
         rate = bench.rates.index_select(0, bench.cursor).squeeze()
         aligned = laid_out_like(gradients, bench.parameters)
         optimizer_step(bench.recipe, bench.parameters, aligned, bench.slots, bench.masks, rate)
-        bench.loss.add_(loss)
+        bench.loss.add_(loss, alpha=bench.team.share(bench.times.batch))
         bench.cursor.add_(1)
 
 
 def fetched_ahead(bench: Bench, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Images and labels of these steps; the next images are read while the present ones are learnt."""
     order, draws = epoch_draws(bench, begin // bench.times.epoch)
-    batch = bench.times.batch
-    rows = [slice(batch * place, batch * (place + 1)) for place in _places(bench, begin, end)]
+    batch, own = bench.times.batch, bench.team.part(bench.times.batch)
+    starts = [batch * place for place in _places(bench, begin, end)]
+    rows = [slice(start + own.start, start + own.stop) for start in starts]
     plan = [(torch.from_numpy(order[row]), None if draws is None else draws[row]) for row in rows]
     for (indices, _), images in zip(plan, batches(bench.source, plan), strict=True):
         yield images, bench.source.labels[indices.to(images.device)]
@@ -147,11 +161,16 @@ def prepare(
     replicate: int,
     source: Source,
     subsample: NDArray[np.int64],
+    team: Team = ALONE,
 ) -> Bench:
-    """Put a network onto the device of its data, with masks of ones and nothing remembered."""
+    """Put a network onto the device of its data, with masks of ones and nothing remembered.
+
+    All members of a team prepare the same network and the same examples at the same time.
+    """
     device = source.labels.device
     # Channels last is how the images come, and faster on CPU and GPU alike.
     model = model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    synchronise(model, team, device)
     names, parameters = zip(*model.named_parameters(), strict=True)
     times = timeline(recipe, len(subsample))
     count = times.epoch * times.batch
@@ -174,4 +193,6 @@ def prepare(
         rates=torch.zeros(times.epoch, dtype=parameters[0].dtype, device=device),
         cursor=torch.zeros(1, dtype=torch.int64, device=device),
         loss=torch.zeros((), dtype=parameters[0].dtype, device=device),
+        team=team,
+        forward=together(model, team, device),
     )

@@ -40,6 +40,13 @@ def _copied(tensors: Mapping[str, Tensor]) -> Tensors:
     }
 
 
+def share_state(bench: Bench) -> None:
+    """Give every member of a team the first one's state and masks, so that all start from the same bits."""
+    slots = [tensor for tensors in bench.slots.values() for tensor in tensors]
+    masks = [mask for mask in bench.masks if mask is not None]
+    bench.team.copy_first([*bench.model.state_dict().values(), *slots, *masks])
+
+
 @torch.no_grad()
 def set_state(bench: Bench, state: State, masks: Masks) -> None:
     """Write a state and masks into the bench's own tensors; pruned weights become exactly zero."""

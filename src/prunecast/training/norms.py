@@ -1,0 +1,139 @@
+"""Batch norms whose statistics are those of the whole batch, wherever its parts lie.
+
+torch has such a batch norm for GPUs only; the one for CPU is here.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunecast.errors import PrunecastError
+from prunecast.training.team import Team
+
+KNOWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def synchronise(model: nn.Module, team: Team, device: torch.device) -> None:
+    """Replace the batch norms of a network by synchronised ones with the same tensors, under the same names."""
+    if team.size == 1:
+        return
+    new: dict[nn.Module, nn.Module] = {}
+    for path, module in list(model.named_modules()):
+        for name, child in module._modules.items():
+            if isinstance(child, _BatchNorm):
+                if child not in new:
+                    new[child] = synchronised(child, f"{path}.{name}".lstrip("."), team, device)
+                module._modules[name] = new[child]
+
+
+def synchronised(norm: _BatchNorm, name: str, team: Team, device: torch.device) -> nn.Module:
+    """One batch norm, synchronised; one that cannot be is named."""
+    if type(norm) not in KNOWN or norm.running_mean is None:
+        what = type(norm).__name__ if type(norm) not in KNOWN else "batch norm without running statistics"
+        raise PrunecastError(
+            f"The layer {name} is a {what}, which cannot be synchronised over devices; "
+            "use torch's own batch norm, or take devices out of the plan."
+        )
+    options = (norm.num_features, norm.eps, norm.momentum, norm.affine)
+    made = nn.SyncBatchNorm(*options) if device.type == "cuda" else SharedBatchNorm(*options, team=team)
+    made.weight, made.bias = norm.weight, norm.bias
+    made.running_mean, made.running_var = norm.running_mean, norm.running_var
+    made.num_batches_tracked = norm.num_batches_tracked
+    return made.train(norm.training)
+
+
+class SharedBatchNorm(_BatchNorm):
+    """Batch norm over the parts of a batch that the members of a team hold."""
+
+    running_mean: Tensor
+    running_var: Tensor
+    num_batches_tracked: Tensor
+
+    def __init__(
+        self, num_features: int, eps: float, momentum: float | None, affine: bool, *, team: Team
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine)
+        self._team = team
+
+    def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002
+        """Take whatever has channels in its second dimension."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Normalise by the whole batch's statistics in training, by the running ones otherwise."""
+        if not self.training:
+            return super().forward(images)
+        mean, variance, count = statistics(images.detach().to(self.running_mean.dtype), self._team)
+        with torch.no_grad():
+            self.num_batches_tracked.add_(1)
+            new = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
+            self.running_mean.lerp_(mean, new)
+            self.running_var.lerp_(variance * (count / (count - 1)), new)
+        scale = (variance + self.eps).rsqrt()
+        normalised: Tensor = _Normalise.apply(images, self.weight, self.bias, mean, scale, count, self._team)  # type: ignore[no-untyped-call]
+        return normalised
+
+
+def statistics(images: Tensor, team: Team) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean and variance of each channel over the parts of all members, and the number of values in each.
+
+    The squared deviations from the common mean are Σ_r (M_r + n_r (μ_r − μ)²) for members with n_r values of
+    mean μ_r and squared deviations M_r; no difference of large sums is taken.
+    """
+    dimensions = _but_channels(images)
+    variance, mean = torch.var_mean(images, dimensions, correction=0)
+    count = images.numel() / images.shape[1]
+    own = torch.stack([mean, variance, torch.full_like(mean, count)])
+    means, variances, counts = team.gathered(own).unbind(1)
+    total = counts.sum(0)
+    common = (counts * means).sum(0) / total
+    deviations = (counts * (variances + (means - common) ** 2)).sum(0)
+    return common, deviations / total, total[0]
+
+
+class _Normalise(torch.autograd.Function):
+    """y = γ (x − μ) s + β with μ and s = 1 / √(σ² + ε) of the whole batch, and the gradient through them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        images: Tensor,
+        weight: Tensor | None,
+        bias: Tensor | None,
+        mean: Tensor,
+        scale: Tensor,
+        count: Tensor,
+        team: Team,
+    ) -> Tensor:
+        ctx.save_for_backward(images, weight, mean, scale, count)
+        ctx.team = team
+        slope = scale if weight is None else scale * weight
+        shift = -mean * slope if bias is None else bias - mean * slope
+        return (images * _wide(slope, images) + _wide(shift, images)).to(images.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
+        """Return γ s (g − Σg / n − z Σgz / n) with z = (x − μ) s and sums over the whole batch.
+
+        The gradients of γ and β are those of this member's part; they are summed with all the others.
+        """
+        images, weight, mean, scale, count = ctx.saved_tensors
+        dimensions = _but_channels(images)
+        slope = slopes[0].to(mean.dtype)
+        z = (images - _wide(mean, images)) * _wide(scale, images)
+        sums = torch.stack([slope.sum(dimensions), (slope * z).sum(dimensions)])
+        own_bias, own_weight = (None, None) if weight is None else sums.clone().unbind(0)
+        mean_slope, mean_product = (ctx.team.total(sums) / count).unbind(0)
+        factor = scale if weight is None else scale * weight
+        inner = slope - _wide(mean_slope, images) - z * _wide(mean_product, images)
+        return (inner * _wide(factor, images)).to(images.dtype), own_weight, own_bias, None, None, None, None
+
+
+def _but_channels(images: Tensor) -> list[int]:
+    return [dimension for dimension in range(images.dim()) if dimension != 1]
+
+
+def _wide(values: Tensor, images: Tensor) -> Tensor:
+    """One value a channel, in a shape that goes with images."""
+    return values.view(1, -1, *[1] * (images.dim() - 2))

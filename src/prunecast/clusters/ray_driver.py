@@ -1,0 +1,184 @@
+"""The sweep on a Ray cluster: a window of shares in flight, and chains that outlive workers and nodes.
+
+Ray places work and tells when it ends. What a chain has done, and whether it is at its end, the store says.
+"""
+
+import dataclasses
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prunecast.clusters.ray_room import Room
+from prunecast.clusters.ray_start import joined, task_mistake
+from prunecast.clusters.ray_worker import Errand, Work, run_share
+from prunecast.clusters.resources import Resources, most_at_once, needs
+from prunecast.clusters.seen import marked
+from prunecast.clusters.shares import Share, device_for, shares, work_share
+from prunecast.clusters.watch import Footprint, Watch
+from prunecast.pruning.opened import code_version
+from prunecast.sweep.events import Failed, Job, Outcome, Progress
+from prunecast.sweep.failures import in_one_line, write_failure
+
+TRIES = 3
+"""How many workers of a chain may die without a new level or checkpoint before it counts as failed."""
+NODE = 0.25
+"""What the loss of a whole node counts for: it is seldom the chain's fault."""
+PAUSE = 0.5
+"""Seconds between two looks at the store, and at how large the cluster is."""
+
+
+def on_ray(
+    jobs: Sequence[Job],
+    store: Path,
+    *,
+    address: str = "",
+    resources: Resources | None = None,
+    work: Work = work_share,
+) -> Iterator[Outcome]:
+    """Run jobs on a Ray cluster; one is started here if there is no address and no RAY_ADDRESS.
+
+    `resources` are those of chains whose plan names none. `work` is what a worker does with its share.
+    """
+    store = store.absolute()
+    with joined(address) as ray, marked(store) as mark:
+        paths = tuple(str(Path(path).absolute()) for path in sys.path)
+        errand = Errand(store=store, mark=mark, code=code_version(), paths=paths, work=work)
+        driver = _Driver(ray, [_placed(job) for job in jobs], errand, resources or Resources())
+        try:
+            yield from driver.run()
+        finally:
+            driver.cancel()
+
+
+def _placed(job: Job) -> Job:
+    """The job with its data's place as other processes find it."""
+    root = job.chain.root and job.chain.root.absolute()
+    return dataclasses.replace(job, chain=dataclasses.replace(job.chain, root=root))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Flight:
+    """A share that Ray has, and where its chains stood when it was sent."""
+
+    share: Share
+    before: tuple[Footprint, ...]
+
+
+class _Driver:
+    """Which shares are in flight, what is still to send, and how often workers died."""
+
+    def __init__(self, ray: Any, jobs: Sequence[Job], errand: Errand, resources: Resources) -> None:
+        self._ray, self._errand, self._resources = ray, errand, resources
+        self._remote = ray.remote(run_share)
+        self._watch = Watch(errand.store)
+        self._flying: dict[Any, _Flight] = {}
+        self._losses: dict[int, float] = {}
+        """Deaths without progress, by the first chain of a share."""
+        self._look_next = 0.0
+        self._room = Room(ray, most_at_once(jobs, resources))
+        kinds = {needs(job.chain, resources) for job in jobs}
+        workers = self._room.workers(kinds)
+        self._waiting = deque(shares(jobs, resources, workers=workers))
+
+    def run(self) -> Iterator[Outcome]:
+        """Send, hear and look until every chain is at its end, has failed, or is in other hands."""
+        while self._waiting or self._flying:
+            self._send()
+            for ref in self._ended():
+                yield from self._take(ref, self._flying.pop(ref))
+            if time.monotonic() >= self._look_next:
+                yield from self._look()
+
+    def cancel(self) -> None:
+        """End the workers at once: a store bears that, and only levels in progress are lost."""
+        for ref in self._flying:
+            self._ray.cancel(ref, force=True)
+        self._flying.clear()
+
+    def _send(self) -> None:
+        """Keep the cluster supplied, and no more than that: a scheduler slows down with all it holds."""
+        while self._waiting:
+            need = needs(self._waiting[0][0].chain, self._resources)
+            if len(self._flying) >= self._room.window(need):
+                return
+            share = tuple(self._watch.begin(job) for job in self._waiting.popleft())
+            before = self._watch.footprints(share)
+            task = self._remote.options(max_retries=0, **_asked(need))
+            ref = task.remote(share, self._errand, device_for(need), need.minutes)
+            self._flying[ref] = _Flight(share=share, before=before)
+
+    def _ended(self) -> list[Any]:
+        """The shares that Ray is done with, after waiting a moment for the first."""
+        first, others = self._ray.wait(list(self._flying), num_returns=1, timeout=PAUSE)
+        if not first or not others:
+            return list(first)
+        more, _ = self._ray.wait(others, num_returns=len(others), timeout=0)
+        return [*first, *more]
+
+    def _look(self) -> Iterator[Outcome]:
+        """Tell levels of shares in flight; the longer it takes to look, the less often."""
+        began = time.monotonic()
+        self._room.count()
+        for flight in list(self._flying.values()):
+            for job in flight.share:
+                yield from self._watch.news(job)
+        now = time.monotonic()
+        self._look_next = now + max(PAUSE, 10 * (now - began))
+
+    def _take(self, ref: Any, flight: _Flight) -> Iterator[Outcome]:
+        """Hear what became of a share: its outcomes, a mistake that ends everything, or a death."""
+        errors = self._ray.exceptions
+        try:
+            outcomes: tuple[Outcome, ...] = self._ray.get(ref)
+        except errors.RayTaskError as failure:
+            raise task_mistake(failure) from None
+        except errors.RayError as failure:
+            for job in flight.share:
+                yield from self._watch.news(job)
+            yield from self._again(flight, set(), failure)
+            return
+        yield from self._watch.new(outcomes)
+        settled = {own.number for own in outcomes if not isinstance(own, Progress) or own.ended}
+        yield from self._again(flight, settled, None)
+
+    def _again(self, flight: _Flight, settled: set[int], failure: Exception | None) -> Iterator[Outcome]:
+        """Send chains again that neither the worker nor the store knows to be settled, but not for ever."""
+        left = tuple(self._watch.left(job for job in flight.share if job.number not in settled))
+        going_on = {job.number for job in left}
+        for job in flight.share:
+            if job.number not in going_on:
+                self._watch.forget(job)
+        if not left:
+            return
+        if self._count(flight, left, failure) < TRIES:
+            self._waiting.appendleft(left)
+        elif len(left) > 1:  # one of them may be to blame, so the halves go apart
+            self._waiting.extendleft((left[: len(left) // 2], left[len(left) // 2 :]))
+        else:
+            self._watch.forget(left[0])
+            yield self._given_up(left[0], failure)
+
+    def _count(self, flight: _Flight, left: Share, failure: Exception | None) -> float:
+        """How many workers died over these chains since they last got on; at `TRIES` the count begins anew."""
+        moved = self._watch.footprints(flight.share) != flight.before
+        cost = NODE if isinstance(failure, self._ray.exceptions.NodeDiedError) else 1
+        count = 0 if moved else self._losses.pop(left[0].number, 0) + cost
+        if 0 < count < TRIES:
+            self._losses[left[0].number] = count
+        return count
+
+    def _given_up(self, job: Job, failure: Exception | None) -> Failed:
+        last = f" (the last time: {in_one_line(failure)[:200]})" if failure else ""
+        error = f"workers died over this chain again and again, without a new level or checkpoint{last}"
+        write_failure(self._errand.store, job.chain.spec, error, "")
+        return Failed(number=job.number, chain=job.chain, error=error, traceback="")
+
+
+def _asked(need: Resources) -> dict[str, Any]:
+    """Resources in Ray's words; its memory is in bytes."""
+    asked: dict[str, Any] = {"num_cpus": need.cpus, "num_gpus": need.gpus}
+    return asked if need.memory_gb is None else asked | {"memory": int(need.memory_gb * 2**30)}

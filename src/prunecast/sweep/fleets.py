@@ -8,16 +8,21 @@ import torch
 from prunecast.errors import BusyError
 from prunecast.sweep.events import Busy, Job, Outcome, Progress
 from prunecast.sweep.failures import forget_failure
-from prunecast.sweep.work import Loaded, failed, loader
+from prunecast.sweep.work import Loaded, failed, loader, one_by_one
 
 
 def in_a_fleet(
     jobs: Sequence[Job], store: Path, device: torch.device, loaded: Loaded | None = None
 ) -> Iterator[Outcome]:
-    """Run jobs packed together; one that raises fails alone, one that others work on is passed over."""
+    """Run jobs packed together; one that raises fails alone, one that others work on is passed over.
+
+    Chains of several devices are no part of a pack: each has its team when the fleet is done.
+    """
     from prunecast import fleet
 
     loaded = {} if loaded is None else loaded
+    teams = [job for job in jobs if job.chain.devices > 1]
+    jobs = [job for job in jobs if job.chain.devices == 1]
     members = [
         fleet.Job(
             spec=job.chain.spec,
@@ -38,3 +43,6 @@ def in_a_fleet(
             yield Busy(number=job.number, chain=job.chain)
         else:
             yield failed(job, store, event.problem)
+    if teams and device.type == "cuda":
+        torch.cuda.empty_cache()  # a team is other processes, which need the room on the same GPU
+    yield from one_by_one(teams, store, device, loaded)

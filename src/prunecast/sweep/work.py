@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from prunecast.data import Dataset, load
+from prunecast.distributed import Task, run_team
 from prunecast.errors import BusyError, PrunecastError, StoreError
 from prunecast.pruning import Record, run_chain, why_ended
 from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
@@ -27,13 +28,7 @@ def work(job: Job, store: Path, device: torch.device, loaded: Loaded | None = No
     chain = job.chain
     records: list[Record] = []
     try:
-        for record in run_chain(
-            chain.spec,
-            store,
-            loader(chain, device, {} if loaded is None else loaded),
-            rules=chain.rules,
-            keep_weights=chain.keep_weights,
-        ):
+        for record in _records(chain, store, device, {} if loaded is None else loaded):
             records.append(record)
             if len(records) > job.done:
                 ended = why_ended(records, chain.rules)
@@ -45,6 +40,25 @@ def work(job: Job, store: Path, device: torch.device, loaded: Loaded | None = No
         raise
     except Exception as problem:
         yield failed(job, store, problem)
+
+
+def _records(chain: PlannedChain, store: Path, device: torch.device, loaded: Loaded) -> Iterator[Record]:
+    """Run a chain in this process, or in a team of them where the plan gives it several devices."""
+    rules, keep_weights = chain.rules, chain.keep_weights
+    if chain.devices == 1:
+        data = loader(chain, device, loaded)
+        return run_chain(chain.spec, store, data, rules=rules, keep_weights=keep_weights)
+    return run_team(
+        Task(
+            spec=chain.spec,
+            store=store,
+            root=chain.root,
+            rules=rules,
+            keep_weights=keep_weights,
+            device=str(device),
+            size=chain.devices,
+        )
+    )
 
 
 def one_by_one(

@@ -64,7 +64,6 @@ def together(model: nn.Module, team: Team, device: torch.device) -> nn.Module:
     return nn.parallel.DistributedDataParallel(
         model,
         device_ids=[device] if device.type == "cuda" else None,
-        broadcast_buffers=False,
         find_unused_parameters=True,
         gradient_as_bucket_view=True,
     )

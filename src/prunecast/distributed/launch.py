@@ -1,0 +1,163 @@
+"""Starting a team, hearing it, and ending it: all members or none."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+import torch
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from prunecast.distributed.task import LOOPBACK, DiedError, Ended, Raised, Seat, Task
+from prunecast.errors import PrunecastError
+from prunecast.pruning import Record
+
+LOG = logging.getLogger(__name__)
+TRIES = 2
+"""How often a team whose member dies is started before the chain counts as failed."""
+GRACE = 5.0
+"""Seconds that a member's broken connection may come before the death that broke it is seen."""
+LAST_WORDS = 2000
+"""Characters of a dead member's output that are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Member:
+    """A process at the other end of a pipe."""
+
+    rank: int
+    process: "subprocess.Popen[bytes]"
+    pipe: Connection
+    output: Path
+
+
+def run_team(task: Task, *, tries: int = TRIES) -> Iterator[Record]:
+    """Run a chain in as many processes as the task says and yield its records, finished ones too.
+
+    A member that dies takes the team down; the chain is taken up from its last checkpoint by another team,
+    but not for ever. Exceptions of members are raised here.
+    """
+    check(task)
+    told = 0
+    for attempt in range(1, tries + 1):
+        try:
+            for number, record in enumerate(_one_team(task)):
+                if number >= told:
+                    told += 1
+                    yield record
+            return
+        except DiedError as death:
+            if attempt == tries:
+                raise
+            LOG.warning("%s It is taken up again.", death)
+
+
+def check(task: Task) -> None:
+    """Refuse more devices than there are, before anything starts."""
+    found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
+    if task.size > found:
+        raise PrunecastError(
+            f"The plan asks for devices = {task.size}, but torch finds {found} GPUs here; "
+            "lower devices, or run it where there are as many."
+        )
+
+
+def _one_team(task: Task) -> Iterator[Record]:
+    # The kernel picks a free port while it is bound, so no other process can take it in between.
+    meeting = TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
+    members: list[_Member] = []
+    with tempfile.TemporaryDirectory(prefix="prunecast-team-") as folder:
+        try:
+            seats = (Seat(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
+            members.extend(_started(seat, Path(folder)) for seat in seats)
+            yield from _heard(members)
+        finally:
+            for member in members:
+                member.process.kill()
+            for member in members:
+                member.process.wait()
+                member.pipe.close()
+
+
+def _started(seat: Seat, folder: Path) -> _Member:
+    """Start a plain process, which daemonic workers of a pool may do where they may not fork."""
+    here, there = Pipe()
+    output = folder / f"member-{seat.rank}.log"
+    command = [sys.executable, "-m", "prunecast.distributed.member", str(there.fileno())]
+    with output.open("wb") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            pass_fds=[there.fileno()],
+            env=_environment(seat.task),
+        )
+    there.close()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed when it is heard
+        here.send(seat)
+    return _Member(rank=seat.rank, process=process, pipe=here, output=output)
+
+
+def _environment(task: Task) -> dict[str, str]:
+    """This process's environment and import path; all members are on one machine, so they use its loopback."""
+    loopback = "lo0" if sys.platform == "darwin" else "lo"
+    usual = {
+        "GLOO_SOCKET_IFNAME": loopback,
+        "NCCL_SOCKET_IFNAME": loopback,
+        "OMP_NUM_THREADS": str(task.spec.threads),
+    }
+    path = os.pathsep.join(place or str(Path.cwd()) for place in sys.path)
+    return {**usual, **os.environ, "PYTHONPATH": path}
+
+
+def _heard(members: list[_Member]) -> Iterator[Record]:
+    """Pass records on until the chain is at its end; raise what a member raised, or that it died."""
+    by_pipe = {member.pipe: member for member in members}
+    while True:
+        for pipe in wait(list(by_pipe)):
+            assert isinstance(pipe, Connection)
+            try:
+                message = pipe.recv()
+            except (EOFError, ConnectionResetError):
+                raise _death(by_pipe[pipe], len(members)) from None
+            if isinstance(message, Record):
+                yield message
+            elif isinstance(message, Ended):
+                return
+            else:
+                _raise(message, members)
+
+
+def _raise(message: Raised, members: list[_Member]) -> None:
+    """Raise a member's exception, or the death that caused it: connections break when a member dies."""
+    if not isinstance(message.problem, PrunecastError):
+        until = time.monotonic() + GRACE
+        while time.monotonic() < until:
+            for member in members:
+                if member.process.poll() is not None:
+                    raise _death(member, len(members))
+            time.sleep(GRACE / 100)
+    message.problem.add_note(message.traceback)
+    raise message.problem
+
+
+def _death(member: _Member, size: int) -> DiedError:
+    """What is known about a death, in a sentence, with the member's last words as a note."""
+    code = member.process.wait()
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    death = DiedError(
+        f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; "
+        "the next try goes on from the last checkpoint."
+    )
+    death.add_note(member.output.read_bytes()[-LAST_WORDS:].decode(errors="replace"))
+    return death

@@ -1,0 +1,105 @@
+"""`python -m prunecast.distributed.member DESCRIPTOR`: one member of a team, at the other end of a pipe."""
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from datetime import timedelta
+from multiprocessing.connection import Connection
+
+import torch
+from torch import distributed
+from torch.distributed import TCPStore  # type: ignore[attr-defined]
+
+from prunecast.data import Dataset, load
+from prunecast.distributed.task import LOOPBACK, Ended, Raised, Seat, Task
+from prunecast.pruning import Record, follow_chain, run_chain
+from prunecast.training import Team
+
+PATIENCE = timedelta(days=1)
+"""How long members wait for one another; a dead one is noticed at once by whoever started the team."""
+
+
+def main(pipe: Connection) -> None:
+    """Take the seat that the pipe gives and tell what happens; the first member tells every level."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the starter, which then ends its members
+    seat: Seat = pipe.recv()
+    threading.Thread(target=_leave_with_the_starter, args=(pipe,), daemon=True).start()
+    try:
+        for record in taken(seat):
+            pipe.send(record)
+        pipe.send(Ended())
+    except Exception as problem:
+        pipe.send(Raised(problem=_plain(problem), traceback=traceback.format_exc()))
+    # The starter ends all members at once: one that left first would look like a dead one to the others.
+    threading.Event().wait()
+
+
+def taken(seat: Seat) -> Iterator[Record]:
+    """Join the group and work; only the first member has anything to tell."""
+    task = seat.task
+    device = device_of(task.device, seat.rank)
+    os.environ["LOCAL_WORLD_SIZE"] = str(task.size)
+    torch.set_num_threads(task.spec.threads)
+    team = joined(seat, device)
+    if seat.rank:
+        follow_chain(task.spec, task.store, _dataset(task, device), team)
+    yield from run_chain(
+        task.spec,
+        task.store,
+        lambda: _dataset(task, device),
+        rules=task.rules,
+        keep_weights=task.keep_weights,
+        team=team,
+    )
+
+
+def joined(seat: Seat, device: torch.device) -> Team:
+    """Make torch's default group with all other members: nccl between GPUs, gloo between processes on CPU."""
+    team = Team(rank=seat.rank, size=seat.task.size)
+    store = TCPStore(LOOPBACK, seat.port, is_master=False, timeout=PATIENCE)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+    distributed.init_process_group(
+        "nccl" if device.type == "cuda" else "gloo",
+        store=store,
+        rank=team.rank,
+        world_size=team.size,
+        timeout=PATIENCE,
+        device_id=device if device.type == "cuda" else None,
+    )
+    return team
+
+
+def device_of(first: str, rank: int) -> torch.device:
+    """The device of a member: consecutive GPUs from the first, beginning anew after the last."""
+    place = torch.device(first)
+    if place.type != "cuda":
+        return place
+    return torch.device("cuda", ((place.index or 0) + rank) % torch.cuda.device_count())
+
+
+def _dataset(task: Task, device: torch.device) -> Dataset:
+    name = task.spec.loader or task.spec.dataset
+    return load(name, root=task.root, device=device, image_size=task.spec.image_size)
+
+
+def _leave_with_the_starter(pipe: Connection) -> None:
+    """When the starter is gone, however it went, so is the member."""
+    try:
+        pipe.recv()
+    finally:
+        os._exit(0)
+
+
+def _plain(problem: Exception) -> Exception:
+    """An exception that any process can read: the engine's own as they are, others by their words."""
+    if type(problem).__module__ in ("builtins", "prunecast.errors"):
+        return problem
+    return RuntimeError(f"{type(problem).__name__}: {problem}")
+
+
+if __name__ == "__main__":
+    main(Connection(int(sys.argv[1])))

@@ -19,7 +19,7 @@ MOST_LISTED = 30
 
 def duration(seconds: float) -> str:
     """A time in the largest unit that fits and the next smaller one."""
-    units = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    units = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
     for (size, unit), (smaller, name) in itertools.pairwise(units):
         if seconds >= size:
             whole, rest = divmod(round(seconds / smaller), size // smaller)
@@ -45,7 +45,7 @@ def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
     counts = f"{seen.chains:,} chains, {most}{seen.trainings:,} trainings (level cap {caps})"
-    counts += f", {seen.epochs:,.0f} epochs of one network"
+    counts += f", {seen.epochs:,.0f} network-epochs"
     parts: list[object] = [Text(f"{seen.name}: {counts}"), "", _axes(seen), "", _networks(seen.networks)]
     if seen.selecting:
         which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"
@@ -120,13 +120,15 @@ def status(name: str, standings: "Sequence[Standing]") -> str:
         parts.append(Text(f"({hidden:,} chains are not listed; --all lists every one)"))
     else:
         parts += ["", grid(header, rows, left=2)]
-    return render([*parts, *problems(standings)])
+    return render([*parts, *_workers(standings, MOST_LISTED), *problems(standings)])
 
 
 def full_status(name: str, standings: "Sequence[Standing]") -> str:
     """Where every chain stands, a line each."""
     header = ["chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error"]
-    return render([Text(name), grid(header, [_row(own) for own in standings], left=2), *problems(standings)])
+    rows = [_row(own) for own in standings]
+    others = [*_workers(standings, len(standings)), *problems(standings)]
+    return render([Text(name), grid(header, rows, left=2), *others])
 
 
 def _row(standing: "Standing") -> list[str]:
@@ -135,6 +137,31 @@ def _row(standing: "Standing") -> list[str]:
     state = f"ended: {standing.ended}" if standing.state == "ended" else standing.state
     sizes = [str(spec.depth), f"{spec.width:g}", str(spec.num_examples), str(spec.replicate)]
     return [str(standing.number), state, *sizes, str(len(records)), *last]
+
+
+def _workers(standings: "Sequence[Standing]", most: int) -> list[object]:
+    """Which process works on what, on which host, and since when."""
+    rows = [
+        [str(own.number), own.holder.host, str(own.holder.pid), _utc(own.holder.since), str(own.holder.tries)]
+        for own in standings
+        if own.state == "running" and own.holder
+    ]
+    more = [Text(f"(and {len(rows) - most:,} more)")] if len(rows) > most else []
+    header = ["running", "host", "process", "since (UTC)", "try"]
+    return ["", grid(header, rows[:most], left=2), *more] if rows else []
+
+
+def _utc(since: str) -> str:
+    return since[:19].replace("T", " ")
+
+
+def _again(standings: "Sequence[Standing]") -> list[str]:
+    """Chains whose worker died, in one line; the most often tried ones first."""
+    tried = [(own.holder.tries, own.number) for own in standings if own.holder and own.holder.tries > 1]
+    tried.sort(key=lambda pair: (-pair[0], pair[1]))
+    named = ", ".join(f"chain {number} (try {tries})" for tries, number in tried[:8])
+    more = f" and {len(tried) - 8:,} more" if len(tried) > 8 else ""
+    return [f"taken up again after a worker was killed: {named}{more}"] if tried else []
 
 
 def problems(standings: "Sequence[Standing]") -> list[object]:
@@ -151,7 +178,7 @@ def problems(standings: "Sequence[Standing]") -> list[object]:
         numbers = [str(own.number) for own in standings if own.out == reason]
         which = f"chain{'s' * (count > 1)} {', '.join(numbers[:8])}{' ...' * (count > 8)}"
         texts.append(f"left out, {which}: {reason}")
-    shown = texts[:MOST_LISTED]
+    shown = [*_again(standings), *texts[:MOST_LISTED]]
     if len(texts) > MOST_LISTED:
         shown.append(f"and {len(texts) - MOST_LISTED} more")
     return ["", *bullets(shown)] if shown else []

@@ -2,9 +2,11 @@
 
 Timed are a few of the plan's networks, from the smallest to the largest, with images of noise in the shape of
 the data (the time of a step does not depend on what the images show). The time of a step of the others lies
-between these, by multiply-adds on logarithmic axes.
+between these, by multiply-adds on logarithmic axes. Where a whole batch would take the device long, fewer images
+are timed, and a step counts as so many times longer.
 """
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +20,7 @@ from prunecast.architectures import FAMILIES
 from prunecast.data import Dataset
 from prunecast.data.load import from_arrays
 from prunecast.spec import ChainSpec
-from prunecast.sweep.cost import evaluated, multiply_adds, steps
+from prunecast.sweep.cost import TRAINING, evaluated, multiply_adds, steps
 from prunecast.sweep.facts import facts_of
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.work import torch_device
@@ -29,6 +31,10 @@ MOST_TIMED = 4
 """Networks of a kind that are timed."""
 PATIENCE = 0.4
 """Seconds that one network is timed for, and a step more."""
+MOST_WORK = {"cpu": 5e9, "cuda": 2e13}
+"""Multiply-adds of a step that is timed, forward and backward: well below a second of either."""
+FEWEST = 2
+"""Images of a step at the least, since batch norm needs some."""
 
 Kind = tuple[str, str, str, int]
 """Family, dataset, recipe and batch: what networks share whose times are compared."""
@@ -97,8 +103,10 @@ def _chosen(specs: Sequence[ChainSpec]) -> list[ChainSpec]:
 
 def time_network(spec: ChainSpec, device: torch.device) -> Timing:
     """Time real steps and a real evaluation of one network on images of noise."""
-    batch = timeline(spec.recipe, spec.num_examples).batch
+    whole = timeline(spec.recipe, spec.num_examples).batch
+    batch = timed_images(spec, whole, device.type)
     data = noise_like(spec, 2 * batch, device)
+    recipe = dataclasses.replace(spec.recipe, batch_size=batch)
     model = families.build(
         spec.family,
         depth=spec.depth,
@@ -107,19 +115,39 @@ def time_network(spec: ChainSpec, device: torch.device) -> Timing:
         generator=torch.Generator().manual_seed(0),
         image_shape=data.train.image_shape,
     )
-    bench = prepare(model, families.prunable(model), spec.recipe, 0, data.train, np.arange(2 * batch))
+    bench = prepare(model, families.prunable(model), recipe, 0, data.train, np.arange(2 * batch))
     advance = stepper(bench)
     everything = torch.arange(len(data.test))
-    with settings(spec.recipe.precision, device, spec.threads):
-        train(bench, advance, 0, 2)
-        evaluate(bench.model, data.test, everything, spec.recipe.precision)
+    with settings(recipe.precision, device, spec.threads):
         step = _timed(lambda: train(bench, advance, 0, 2)) / 2
-        look = _timed(lambda: evaluate(bench.model, data.test, everything, spec.recipe.precision))
-    return Timing(spec=spec, batch=batch, step=step, look=look / len(data.test))
+        look = _timed(lambda: evaluate(bench.model, data.test, everything, recipe.precision))
+    return Timing(spec=spec, batch=whole, step=step * whole / batch, look=look / len(data.test))
+
+
+def timed_images(spec: ChainSpec, batch: int, device: str) -> int:
+    """How many images of a batch are timed: all, unless that is more work than there is patience for."""
+    work = TRAINING * _size(spec) * _pixels(spec)
+    return min(batch, max(FEWEST, int(MOST_WORK.get(device, MOST_WORK["cpu"]) / work)))
+
+
+def _pixels(spec: ChainSpec) -> float:
+    """How many times the pixels of the images that the family was made for the images of a chain have."""
+    family = FAMILIES.get(spec.family)
+    if family is None or spec.image_size is None:
+        return 1.0
+    return spec.image_size**2 / (family.image_shape[1] * family.image_shape[2])
 
 
 def _timed(function: Callable[[], object]) -> float:
-    """The mean time of a call that waits for the device, over enough calls to be worth believing."""
+    """The mean time of a call that waits for the device, over enough calls to be worth believing.
+
+    The first call warms up and does not count, unless it took so long that another would tell no more.
+    """
+    began = time.perf_counter()
+    function()
+    first = time.perf_counter() - began
+    if first > 2 * PATIENCE:
+        return first
     began, calls = time.perf_counter(), 0
     while calls < 2 or time.perf_counter() - began < PATIENCE / 2:
         function()

@@ -35,7 +35,7 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet,slurm]'
 	touch $@ $(VENV)/.demo
 
 clean:

@@ -1,0 +1,194 @@
+"""The few commands by which the driver talks to Slurm; none of them needs an accounting database."""
+
+import contextlib
+import importlib.util
+import math
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prunecast.clusters.resources import Resources
+from prunecast.errors import PrunecastError
+
+COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
+FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")
+SILENCE = ("unable to contact", "timed out", "connection refused", "communication", "temporarily")
+LIMITS = ("accounting/qos policy", "array specification")
+OURS = {
+    "time": "--minutes",
+    "mem": "--memory-gb",
+    "cpus-per-task": "--cpus",
+    "gpus": "--gpus",
+    "gpus-per-node": "--gpus",
+    **dict.fromkeys(("array", "job-name", "output", "error", "signal", "requeue", "nodes", "ntasks")),
+}
+"""Options of sbatch that the driver sets itself, and by what one sets them instead."""
+
+
+class NoAnswerError(Exception):
+    """Slurm's controller does not answer at the moment."""
+
+
+class TooManyError(Exception):
+    """Slurm does not take so many jobs at once, or no more of this user for now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A job that is in the queue, waiting or running."""
+
+    name: str
+    index: int
+    job: str
+    """As Slurm's commands call it: 17_3, or 17 for one that is alone."""
+    state: str
+    restarts: int
+    node: str
+    reason: str
+
+
+def check_tools() -> None:
+    """Refuse to begin without submitit and Slurm's commands."""
+    if importlib.util.find_spec("submitit") is None:
+        raise PrunecastError("--on slurm needs submitit; install it with: pip install 'prunecast[slurm]'.")
+    missing = [name for name in COMMANDS if shutil.which(name) is None]
+    if missing:
+        raise PrunecastError(
+            f"--on slurm needs Slurm's command {missing[0]}, which is not here; "
+            "run it where jobs are submitted, as a rule on the login node of the cluster."
+        )
+
+
+def check_options(options: Mapping[str, str]) -> None:
+    """Refuse what the driver sets itself."""
+    for key in options:
+        if key in OURS:
+            remedy = f"give {OURS[key]} instead" if OURS[key] else "prunecast sets it itself"
+            raise PrunecastError(f"--sbatch {key}={options[key]}: {remedy}.")
+
+
+def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
+    """What submitit is told about a worker's resources; other options go to sbatch as they are."""
+    if need.gpus != int(need.gpus):
+        raise PrunecastError(
+            f"gpus is {need.gpus}, and Slurm lends whole GPUs; give 1, which a fleet of chains fills."
+        )
+    cpus = math.ceil(need.cpus)
+    known: dict[str, Any] = {
+        "time": need.minutes,
+        "signal_delay_s": min(60, 15 * need.minutes) if need.minutes else 60,
+        "cpus_per_task": cpus,
+        "srun_args": [f"--cpus-per-task={cpus}"],  # srun does not inherit it from sbatch since Slurm 22.05
+        "mem": f"{math.ceil(need.memory_gb * 1024)}M" if need.memory_gb else None,
+        "gpus_per_node": int(need.gpus) if need.gpus and "gres" not in options else None,
+        "additional_parameters": {"requeue": True, **options},
+    }
+    return {key: value for key, value in known.items() if value is not None or key == "time"}
+
+
+def submit(
+    folder: Path, name: str, work: Callable[[Any], None], tasks: Sequence[Any], settings: Mapping[str, Any]
+) -> list[str]:
+    """Submit an array with an element for each task; what Slurm calls them."""
+    import submitit
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+
+    executor = submitit.SlurmExecutor(folder=folder)
+    executor.update_parameters(job_name=name, **settings)
+    try:
+        with _outside_of_any_job():
+            return [job.job_id for job in executor.map_array(work, tasks)]
+    except (FailedJobError, FailedSubmissionError) as failure:
+        raise _submission_error(" ".join(str(failure).split())) from failure
+
+
+@contextlib.contextmanager
+def _outside_of_any_job() -> Iterator[None]:
+    """Hide the variables of a job that the driver itself may run in, but not where Slurm's configuration is."""
+    from submitit.helpers import clean_env
+
+    where = {key: value for key, value in os.environ.items() if key == "SLURM_CONF"}
+    with clean_env():
+        os.environ.update(where)
+        yield
+
+
+def _submission_error(words: str) -> Exception:
+    low = words.lower()
+    if any(part in low for part in LIMITS):
+        return TooManyError(words)
+    if any(part in low for part in SILENCE):
+        return NoAnswerError(words)
+    said = words[words.find("sbatch: error:") :] if "sbatch: error:" in words else words
+    return PrunecastError(f"Slurm does not take the jobs ({said}); mend --sbatch or the resources.")
+
+
+def queue(names: Iterable[str]) -> list[Row]:
+    """Everything of these names that is still in the queue, from one call."""
+    wanted = ",".join(names)
+    if not wanted:
+        return []
+    form = ",".join(f"{field}:|" for field in FIELDS)
+    lines = _asked("squeue", "--noheader", "--array", f"--name={wanted}", f"--Format={form}").splitlines()
+    return [_row(line) for line in lines if line.count("|") >= len(FIELDS) - 1]
+
+
+def _row(line: str) -> Row:
+    array, index, name, state, restarts, node, reason = line.split("|")[: len(FIELDS)]
+    alone = not index.isdigit()
+    return Row(
+        name=name,
+        index=0 if alone else int(index),
+        job=array if alone else f"{array}_{index}",
+        state=state,
+        restarts=int(restarts) if restarts.isdigit() else 0,
+        node=node,
+        reason=reason,
+    )
+
+
+def largest_array() -> int:
+    """How many elements an array may have here."""
+    for line in _asked("scontrol", "show", "config").splitlines():
+        key, _, value = line.partition("=")
+        if key.strip() == "MaxArraySize" and value.strip().isdigit():
+            return max(1, int(value))
+    return 1
+
+
+def story(job: str) -> dict[str, str]:
+    """What Slurm still remembers about a job that has left the queue; nothing after some minutes."""
+    try:
+        text = _asked("scontrol", "--oneliner", "show", "job", job)
+    except NoAnswerError:
+        return {}
+    words = [word.partition("=") for word in text.split()]
+    return {key: value for key, sign, value in words if sign}
+
+
+def set_limit(array: str, limit: int) -> None:
+    """Change how many elements of an array may run at the same time."""
+    _tried("scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={limit}")
+
+
+def cancel(jobs: Sequence[str]) -> None:
+    """Take jobs out of the queue, whatever they do; those that have left it already do not matter."""
+    if jobs:
+        _tried("scancel", "--quiet", *jobs)
+
+
+def _asked(*command: str) -> str:
+    done = _tried(*command)
+    if done.returncode != 0:
+        raise NoAnswerError(" ".join(done.stderr.split()) or f"{command[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def _tried(*command: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command; a user's own format and filters of squeue shall not matter."""
+    surroundings = {key: value for key, value in os.environ.items() if not key.startswith("SQUEUE_")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings)

@@ -1,0 +1,105 @@
+"""What follows from a worker's death: another try, half a share at a time, or the end of a chain's tries."""
+
+from collections import Counter
+from pathlib import Path
+
+from prunecast.clusters.shares import Share
+from prunecast.clusters.slurm_arrays import has_log, last_words
+from prunecast.clusters.slurm_commands import story
+from prunecast.clusters.slurm_flights import Chains, Flight
+from prunecast.clusters.slurm_worker import Began, began, done
+from prunecast.errors import PrunecastError, StoreError
+from prunecast.sweep.events import Job
+from prunecast.sweep.failures import write_failure
+
+TRIES = 3
+"""How often in a row a chain may be taken up in vain before it counts as failed."""
+SILENT = 2
+"""How many jobs of a node may leave no trace in the store before that is said."""
+REMEDIES = {
+    "OUT_OF_MEMORY": "give more --memory-gb",
+    "TIMEOUT": "give more --minutes, or a recipe with fewer checkpoint_steps",
+}
+
+
+class Setbacks:
+    """Counts what was in vain; progress of a chain, a level or a checkpoint, makes it start anew."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._vain: Counter[int] = Counter()
+        self._silent: Counter[str] = Counter()
+        self._unbegun = 0
+        self._any_began = False
+
+    def heard(self, words: Began, *, mine: bool) -> None:
+        """Take note of a worker's first words; a driver that has lived since knows that it held its lock."""
+        self._any_began = True
+        if words.locks and mine:
+            raise PrunecastError(words.locks)
+
+    def queued_again(self, flight: Flight, chains: Chains) -> bool:
+        """Slurm has queued a job again by itself; whether that was in vain too often."""
+        now = chains.footprints(flight.share)
+        flight.setbacks = flight.setbacks + 1 if now == flight.before else 0
+        flight.before, flight.heard = now, False
+        return flight.setbacks >= TRIES
+
+    def died(self, flight: Flight, left: Share, chains: Chains) -> tuple[list[Share], list[Job]]:
+        """What to try again after a death, and which chains have had their last try."""
+        self._look_into(flight)
+        if chains.footprints(flight.share) != flight.before:
+            for job in left:
+                del self._vain[job.number]
+            return [left], []
+        if len(left) > 1:  # one of them may kill its worker every time: the halves will show which
+            return [left[::2], left[1::2]], []
+        self._vain[left[0].number] += 1 + flight.setbacks
+        if self._vain[left[0].number] < TRIES:
+            return [left], []
+        write_failure(self._store, left[0].chain.spec, self._why(flight, self._vain[left[0].number]), "")
+        return [], [left[0]]
+
+    def _why(self, flight: Flight, times: int) -> str:
+        known = story(flight.job)
+        words = done(flight.array.folder, flight.index)
+        state = f"stopped by {words.stopped}" if words else known.get("JobState", "its end is not known")
+        told = last_words(flight.array, flight.job)
+        remedy = (
+            REMEDIES["TIMEOUT"] if words else REMEDIES.get(state, f"see its log in {flight.array.folder}")
+        )
+        said = f", and said at last: {told}" if told and not words else ""
+        return (
+            f"the worker of this chain ended {times} times without a checkpoint in between, "
+            f"at last job {flight.job} on {_node(flight, known)} ({state}{said}); {remedy}"
+        )
+
+    def _look_into(self, flight: Flight) -> None:
+        """Find out why a worker never began: a store it does not see, or a Python that is not there."""
+        words = began(flight.array.folder, flight.index)
+        if words:
+            self._any_began = True
+            return
+        known = story(flight.job)
+        node = _node(flight, known)
+        if not has_log(flight.array, flight.job) and node != "no node":
+            self._silent[node] += 1
+            if self._silent[node] >= SILENT:
+                raise StoreError(
+                    f"{node} does not see the store {self._store}: job {flight.job} could write nothing there; "
+                    "the store is a folder every node sees, so give --store a path on a shared file system, "
+                    f"or keep the node out with --sbatch exclude={node}."
+                )
+        self._unbegun += 1
+        if self._unbegun >= TRIES and not self._any_began:
+            said = last_words(flight.array, flight.job) or "nothing"
+            raise PrunecastError(
+                f"No worker could begin; the last, job {flight.job} on {node}, said: {said} "
+                "(every node needs this Python, with prunecast, at the same path)."
+            )
+
+
+def _node(flight: Flight, known: dict[str, str]) -> str:
+    words = began(flight.array.folder, flight.index)
+    node = words.node if words else known.get("NodeList", "")
+    return node if node and node != "(null)" else "no node"

@@ -65,11 +65,11 @@ def fleet(jobs, store, options=ANY, opener=open_double):
 
 
 def plain(jobs, store):
-    """The same chains one after the other, level by level."""
+    """The same chains one after the other, level by level, from where they stand."""
     for job in jobs:
         opened = open_double(job.spec, store, job.dataset())
         bench = bench_of(opened)
-        records = []
+        records = opened.folder.records()
         while not why_ended(records, job.rules):
             level = open_level(opened, records)
             end = train_level(opened, level, bench, stepper(bench))

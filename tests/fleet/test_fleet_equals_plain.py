@@ -1,10 +1,11 @@
 """A fleet leaves the same store as the plain loop, whoever shares a pack with whom."""
 
+import dataclasses
 import math
 
 import pytest
 import torch
-from fleet_digits import chain, doubled, fleet, folders, jobs_of, plain
+from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast.fleet import Options
 from prunecast.pruning.files import read_tensors
@@ -124,4 +125,24 @@ def test_families_that_cannot_be_packed_train_alone_beside_packs(tmp_path):
     finished = list(fleet(jobs, tmp_path / "fleet"))
     for number in range(len(jobs)):
         assert [done.record.level for done in finished if done.number == number] == [0, 1, 2]
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+@pytest.mark.parametrize("recipe", [{"epochs": 60, "rewind": 2.5}, {"epochs": 60, "optimizer": "adam"}])
+def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe):
+    brief = chain(width=1.0, num_examples=50, recipe={"epochs": 2})
+    long = [chain(width=width, recipe=recipe, replicate=k) for k, width in enumerate((0.5, 0.25, 0.25))]
+    jobs = jobs_of([*long, brief], cap=1)
+    plain(jobs, tmp_path / "plain")
+    seen = []
+    for _ in range(2):
+        running = fleet(jobs, tmp_path / "fleet", dataclasses.replace(ANY, checkpoint_seconds=0.0))
+        next(running)  # a level of the brief one, while the others are in the middle of theirs
+        running.close()
+        begun = [folder.checkpoint for folder in folders(jobs, tmp_path / "fleet")[:3]]
+        seen.append([read_tensors(path)[1]["step"] for path in begun if path.exists()])
+    assert len(seen[0]) == 3
+    assert seen[1] >= seen[0] > [0, 0, 0]
+    plain(jobs[:1], tmp_path / "fleet")
+    list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")

@@ -13,6 +13,7 @@ from torch import Tensor
 from prunecast.data import Dataset, Draws
 from prunecast.fleet.bench import compact
 from prunecast.pruning import Chain, Level, Record, StopRules
+from prunecast.pruning.checkpoint import Checkpoint
 from prunecast.spec import ChainSpec, Recipe
 from prunecast.training.loop import draw_epoch
 
@@ -38,6 +39,18 @@ class Member:
     chain: Chain
     records: tuple[Record, ...]
     level: Level
+    checkpoint: Checkpoint | None = None
+    """Where the level was left, if it was begun."""
+
+    @property
+    def first(self) -> int:
+        """The step to go on with."""
+        return self.checkpoint.step if self.checkpoint else self.level.first
+
+    @property
+    def seconds(self) -> float:
+        """Seconds already spent on the level."""
+        return self.checkpoint.seconds if self.checkpoint else 0.0
 
     @property
     def width(self) -> float:
@@ -64,7 +77,10 @@ class Group:
     kind: Kind
     recipe: Recipe
     num_examples: int
+    begun: int
+    """The step that the level begins with."""
     first: int
+    """The step to go on with."""
     last: int
 
 
@@ -94,8 +110,14 @@ def group_of(member: Member) -> Group:
     """The member's group at its present level."""
     level, spec = member.level, member.chain.spec
     recipe = dataclasses.replace(spec.recipe, name="", checkpoint_steps=1)
-    kind = kind_of(member.chain)
-    return Group(kind=kind, recipe=recipe, num_examples=spec.num_examples, first=level.first, last=level.last)
+    return Group(
+        kind=kind_of(member.chain),
+        recipe=recipe,
+        num_examples=spec.num_examples,
+        begun=level.first,
+        first=member.first,
+        last=level.last,
+    )
 
 
 def levels_left(member: Member) -> int:

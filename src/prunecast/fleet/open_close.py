@@ -6,11 +6,12 @@ from pathlib import Path
 from torch import Tensor
 
 from prunecast.data import Dataset
+from prunecast.fleet.checkpoints import store_rewind
 from prunecast.fleet.events import Finished
 from prunecast.fleet.host import HOST
 from prunecast.fleet.members import Job, Member
 from prunecast.pruning import Chain, Record, Trained, close_level, open_level, why_ended
-from prunecast.pruning.packed import write_packed
+from prunecast.pruning.checkpoint import read_checkpoint
 from prunecast.spec import ChainSpec
 
 Opener = Callable[[ChainSpec, Path, Dataset], Chain]
@@ -23,7 +24,8 @@ def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) 
     else:
         with HOST.alone():
             level = open_level(chain, records)
-    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level)
+    begun = read_checkpoint(chain, level)
+    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
 
 
 def close(
@@ -31,9 +33,8 @@ def close(
 ) -> tuple[Finished, Member | None]:
     """Store a finished level, and open the next one unless the chain has ended."""
     chain, level, job = member.chain, member.level, member.job
-    weights = chain.spec.method.retraining == "weight-rewinding"
-    if level.level == 0 and weights and rewind is not None:
-        write_packed(chain.folder.rewind, rewind, level.masks, 0)
+    if rewind is not None:
+        store_rewind(member, rewind)
     with HOST.alone():
         record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
     records = (*member.records, record)

@@ -28,6 +28,8 @@ class Options:
     """Channels a group of a convolution has at least; None leaves convolutions dense."""
     most_chains: int = 512
     """Chains open at the same time."""
+    checkpoint_seconds: float = 300.0
+    """Seconds between two checkpoints inside a level."""
     threads: int = 2
     """torch threads of every worker for what it does on the host."""
 

@@ -201,9 +201,18 @@ class Scheduler:
             if self._stop.is_set():
                 raise Stopped
             with self._yard.runner(group.kind, shape, members[0].chain) as runner:
-                end = train_level(runner, members, places(shape, members), self._ahead, self._stop)
+                end = train_level(
+                    runner,
+                    members,
+                    places(shape, members),
+                    self._ahead,
+                    self._stop,
+                    checkpoint_seconds=self._options.checkpoint_seconds,
+                )
         except Stopped:
             return Outcome()
+        except StoreError:
+            raise
         except torch.OutOfMemoryError as failure:
             self._yard.shrink(group.kind, shape)
             return apart(members, failure)

@@ -4,27 +4,20 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from prunecast.data import Source
-from prunecast.fleet.bench import join
-from prunecast.fleet.host import HOST
+from prunecast.fleet.checkpoints import Networks, networks_of, remember, save
+from prunecast.fleet.evaluate import examine
 from prunecast.fleet.members import EpochData, Member, draw_members
-from prunecast.fleet.runner import WAITING, Runner, renew, reset, to_device
+from prunecast.fleet.runner import WAITING, Runner, reset, to_device
 from prunecast.pruning import Chain, Trained
 from prunecast.pruning.chain import device_name
-from prunecast.training import Score, learning_rate, stretches
-from prunecast.training.precision import autocast
-
-Networks = list[dict[str, Tensor]]
-IMAGES_AT_ONCE = 32_768
+from prunecast.training import learning_rate, stretches
 
 
 class Stopped(Exception):  # noqa: N818 - nothing broke
@@ -50,22 +43,32 @@ class Ends:
 
 
 def train_level(
-    runner: Runner, members: Sequence[Member], places: Sequence[int], ahead: Executor, stop: threading.Event
+    runner: Runner,
+    members: Sequence[Member],
+    places: Sequence[int],
+    ahead: Executor,
+    stop: threading.Event,
+    *,
+    checkpoint_seconds: float = math.inf,
 ) -> Ends | Spoilt:
-    """Train one level; members[i] lies in slot places[i]."""
+    """Train one level; members[i] lies in slot places[i].
+
+    Every `checkpoint_seconds`, and when it is told to stop, it stores where the members stand.
+    """
     began = time.perf_counter()
-    pack, first = runner.bench.pack, members[0]
+    pack, steps = runner.bench.pack, members[0].level.last - members[0].first
     with runner.current():
         for member, slot in zip(members, places, strict=True):
-            pack.load(slot, member.level.network, member.level.masks)
+            start = member.checkpoint.state if member.checkpoint else member.level
+            pack.load(slot, start.network, member.level.masks)
         reset(runner.bench)
-        rewinds = _steps(runner, members, places, ahead, stop)
+        remember(runner.bench, members, places)
+        course = _Course(runner, members, places, ahead, _Pace(runner, stop), checkpoint_seconds)
+        rewinds = course.run()
         counts = runner.bench.healthy.tolist()
-        networks = _networks(runner, pack.tensors(), members, places, first.level.last - first.level.first)
-        suspects = _suspects(
-            [counts[slot] for slot in places], networks, first.level.last - first.level.first
-        )
-        scores = [] if suspects else _examine(runner, members, places)
+        networks = networks_of(runner.bench, pack.tensors(), members, places, steps)
+        suspects = _suspects([counts[slot] for slot in places], networks, steps)
+        scores = [] if suspects else examine(runner, members, places)
         pack.wipe()
     overflown = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
     if suspects or (overflown and len(members) > 1):
@@ -79,10 +82,10 @@ def train_level(
             test=own["test"],
             train=own["examples"],
             validation=own.get("validation"),
-            seconds=seconds,
+            seconds=seconds + member.seconds,
             device=device,
         )
-        for network, own in zip(networks, scores, strict=True)
+        for member, network, own in zip(members, networks, scores, strict=True)
     ]
     return Ends(trained=trained, rewinds=rewinds)
 
@@ -100,32 +103,72 @@ def diverged(spoilt: Spoilt, device: torch.device, seconds: float) -> Trained:
     )
 
 
-def _steps(
-    runner: Runner, members: Sequence[Member], places: Sequence[int], ahead: Executor, stop: threading.Event
-) -> Networks | None:
-    """All steps of the level; the next epoch is drawn while the present one is trained."""
-    level, times = members[0].level, members[0].chain.times
-    of_slots: list[Chain | None] = [None] * runner.bench.pack.slots
-    for member, slot in zip(members, places, strict=True):
-        of_slots[slot] = member.chain
-    saving = any(member.level.level == 0 for member in members)
-    snapshot: dict[str, Tensor] | None = None
-    parts = list(stretches(times, level.first, level.last))
-    drawn: deque[Future[EpochData]] = deque()
-    pace = _Pace(runner, stop)
-    for number, (begin, end) in enumerate(parts):
-        while len(drawn) < 2 and number + len(drawn) < len(parts):
-            epoch = parts[number + len(drawn)][0] // times.epoch
-            drawn.append(ahead.submit(draw_members, of_slots, epoch))
-        if begin == times.rewind and saving:
-            snapshot = {name: tensor.detach().clone() for name, tensor in runner.bench.pack.tensors().items()}
-        _load_epoch(runner, drawn.popleft().result(), members[0].chain, begin)
-        if not pace.advance(end - begin):
-            break
-    pace.finish()
-    if snapshot is None:
-        return None
-    return _networks(runner, snapshot, members, places, times.rewind)
+class _Course:
+    """All steps of a level; the next epoch is drawn while the present one is trained."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        members: Sequence[Member],
+        places: Sequence[int],
+        ahead: Executor,
+        pace: "_Pace",
+        checkpoint_seconds: float,
+    ) -> None:
+        self._runner, self._members, self._places = runner, members, places
+        self._ahead, self._pace, self._patience = ahead, pace, checkpoint_seconds
+        self._began = self._saved = time.perf_counter()
+        self._times = members[0].chain.times
+        self._snapshot: dict[str, Tensor] | None = None
+
+    def run(self) -> Networks | None:
+        """Train; return the networks at the rewind point, where some member passes it at level 0."""
+        saving = any(member.level.level == 0 for member in self._members)
+        parts = list(stretches(self._times, self._members[0].first, self._members[0].level.last))
+        for (begin, end), epoch in zip(parts, self._drawn(parts), strict=True):
+            if begin == self._times.rewind and saving:
+                tensors = self._runner.bench.pack.tensors()
+                self._snapshot = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+            _load_epoch(self._runner, epoch, self._members[0].chain, begin)
+            if not self._advance(begin, end):
+                break
+        self._pace.finish()
+        return self._rewinds()
+
+    def _drawn(self, parts: Sequence[tuple[int, int]]) -> Iterator[EpochData]:
+        of_slots: list[Chain | None] = [None] * self._runner.bench.pack.slots
+        for member, slot in zip(self._members, self._places, strict=True):
+            of_slots[slot] = member.chain
+        drawn: deque[Future[EpochData]] = deque()
+        for number in range(len(parts)):
+            while len(drawn) < 2 and number + len(drawn) < len(parts):
+                epoch = parts[number + len(drawn)][0] // self._times.epoch
+                drawn.append(self._ahead.submit(draw_members, of_slots, epoch))
+            yield drawn.popleft().result()
+
+    def _advance(self, begin: int, end: int) -> bool:
+        try:
+            healthy = self._pace.advance(end - begin)
+        except Stopped:
+            self._save(begin - begin % self._times.epoch + int(self._runner.bench.cursor))
+            raise
+        if healthy and end < self._members[0].level.last and self._due():
+            self._save(end)
+        return healthy
+
+    def _due(self) -> bool:
+        return time.perf_counter() - self._saved > self._patience
+
+    def _save(self, step: int) -> None:
+        seconds = (time.perf_counter() - self._began) / len(self._members)
+        save(self._runner.bench, self._members, self._places, step, seconds, self._rewinds())
+        self._saved = time.perf_counter()
+
+    def _rewinds(self) -> Networks | None:
+        if self._snapshot is None:
+            return None
+        steps = self._times.rewind - self._members[0].first
+        return networks_of(self._runner.bench, self._snapshot, self._members, self._places, steps)
 
 
 class _Pace:
@@ -150,16 +193,16 @@ class _Pace:
         return healthy
 
     def finish(self) -> None:
-        """Wait for everything."""
-        self._wait(0)
+        """Wait for everything; who is told to stop now is at the end already."""
+        self._wait(0, stopping=False)
 
-    def _wait(self, left: int) -> bool:
+    def _wait(self, left: int, *, stopping: bool = True) -> bool:
         healthy = True
         while len(self._marks) > left:
             mark, seen = self._marks.popleft()
             if mark is not None:
                 mark.synchronize()
-            if self._stop.is_set():
+            if stopping and self._stop.is_set():
                 raise Stopped
             healthy = healthy and bool(torch.isfinite(seen).all())
         return healthy
@@ -180,75 +223,9 @@ def _load_epoch(runner: Runner, epoch: EpochData, chain: Chain, begin: int) -> N
     bench.cursor.fill_(begin % times.epoch)
 
 
-def _networks(
-    runner: Runner,
-    tensors: Mapping[str, Tensor],
-    members: Sequence[Member],
-    places: Sequence[int],
-    steps: int,
-) -> Networks:
-    """The members' networks as they are alone, on the host, after `steps` steps in this pack."""
-    pack = runner.bench.pack
-    host = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
-    found = []
-    for member, slot in zip(members, places, strict=True):
-        counters = {name: count + steps for name, count in (pack.guests[slot] or {}).items()}
-        own = pack.read(host, slot) | counters
-        found.append({name: own[name] for name in member.level.network})
-    return found
-
-
 def _suspects(counts: Sequence[int], networks: Networks, steps: int) -> tuple[int, ...]:
     """Who lost finite losses first, or at the very end finite weights; nobody as a rule."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
     finite = [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
     return tuple(place for place, good in enumerate(finite) if not good)
-
-
-def _examine(runner: Runner, members: Sequence[Member], places: Sequence[int]) -> list[dict[str, Score]]:
-    """Every member's scores on the test half, on its own examples, and on those it holds out."""
-    renew(runner.bench)
-    chains = [member.chain for member in members]
-    test = evaluate_pack(runner, chains[0].dataset.test, np.arange(len(chains[0].dataset.test)))
-    parts = [{"test": test[slot]} for slot in places]
-    for name in ("examples", "validation"):
-        own = [getattr(chain, name) for chain in chains]
-        if len(own[0]) == 0:
-            continue
-        indices = np.zeros((runner.bench.pack.slots, len(own[0])), dtype=np.int64)
-        for slot, chosen in zip(places, own, strict=True):
-            indices[slot] = chosen
-        scores = evaluate_pack(runner, chains[0].dataset.train, indices)
-        for part, slot in zip(parts, places, strict=True):
-            part[name] = scores[slot]
-    return parts
-
-
-@torch.no_grad()
-def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) -> list[Score]:
-    """Every slot's score, on examples that all share (count) or on each one's own (slots, count)."""
-    bench, pack = runner.bench, runner.bench.pack
-    device = bench.cursor.device
-    wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
-    loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)
-    chosen = to_device(torch.from_numpy(indices), device)
-    size = max(100, min(1000, IMAGES_AT_ONCE // pack.slots))
-    for part in torch.split(chosen, size, dim=-1):
-        with HOST.shared():
-            pack.module.eval()
-            own = part.expand(pack.slots, -1)
-            images = source.batch(part.flatten(), None).view(-1, part.shape[-1], *source.image_shape)
-            images = images.expand(pack.slots, *images.shape[1:])
-            with autocast(bench.recipe.precision, device):
-                scores = pack.module(join(images, pack.inputs.size, bench.dtype)).float()
-            pack.module.train()
-        labels = source.labels[own].t()
-        wrong += (scores.argmax(2) != labels).sum(0)
-        rows = torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
-        loss += rows.view(labels.shape).double().sum(0)
-    count = indices.shape[-1]
-    return [
-        Score(error=bad / count, loss=total / count)
-        for bad, total in zip(wrong.tolist(), loss.tolist(), strict=True)
-    ]

@@ -11,12 +11,12 @@ import torch
 from numpy.typing import NDArray
 
 from prunecast.data import Dataset, Source
-from prunecast.pruning.files import read_tensors, write_tensors
+from prunecast.pruning.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from prunecast.pruning.level import Level, Trained, close_level, open_level
 from prunecast.pruning.opened import Chain, open_chain
 from prunecast.pruning.packed import write_packed
 from prunecast.pruning.record import Record, StopRules, why_ended, within
-from prunecast.pruning.store import FORMAT, chain_folder
+from prunecast.pruning.store import chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.training import (
     ALONE,
@@ -97,7 +97,8 @@ def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], 
         if not math.isfinite(train(bench, advance, begin, end)):
             return _diverged(bench, seconds(), end - level.first)
         if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
-            save_checkpoint(chain, level, bench, end, seconds())
+            so_far = Checkpoint(step=end, seconds=seconds(), state=copy_state(bench))
+            write_checkpoint(chain, level, so_far)
     return examine(chain, bench, seconds)
 
 
@@ -146,25 +147,9 @@ def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained
 
 def take_up(chain: Chain, level: Level, bench: Bench) -> tuple[int, float]:
     """Set the bench to the level's checkpoint or start; return the step and the seconds already spent."""
-    path = chain.folder.checkpoint
-    if path.exists():
-        tensors, notes = read_tensors(path)
-        if notes["level"] == level.level:
-            network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
-            slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
-            set_state(bench, State(network=network, slots=slots), level.masks)
-            return notes["step"], notes["seconds"]
-    set_state(bench, State(network=level.network, slots={}), level.masks)
-    return level.first, 0.0
-
-
-def save_checkpoint(chain: Chain, level: Level, bench: Bench, step: int, seconds: float) -> None:
-    """Store the training in progress in place of the last checkpoint."""
-    state = copy_state(bench)
-    network = {f"network/{name}": tensor for name, tensor in state.network.items()}
-    slots = {f"slots/{name}": tensor for name, tensor in state.slots.items()}
-    notes = {"format": FORMAT, "level": level.level, "step": step, "seconds": seconds}
-    write_tensors(chain.folder.checkpoint, {**network, **slots}, notes)
+    found = read_checkpoint(chain, level)
+    set_state(bench, found.state if found else State(network=level.network, slots={}), level.masks)
+    return (found.step, found.seconds) if found else (level.first, 0.0)
 
 
 def save_rewind(chain: Chain, level: Level, bench: Bench) -> None:

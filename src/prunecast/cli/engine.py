@@ -2,9 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from prunecast.cli.cluster import cluster_options, placed
 
 if TYPE_CHECKING:
     from prunecast.sweep import Plan
@@ -79,6 +81,7 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
 @DEVICE
 @JOBS
 @click.option("--plain", is_flag=True, help="On a GPU, one chain after the other instead of a fleet.")
+@cluster_options
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
 def run(
     plan: str,
@@ -89,6 +92,7 @@ def run(
     jobs: int | None,
     plain: bool,
     output: Path | None,
+    **cluster: Any,
 ) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
 
@@ -102,14 +106,15 @@ def run(
     planned = _read(plan, scale, data)
     standings = look(planned, store)
     board = Board(standings)
+    here = {"jobs": jobs is not None, "plain": plain}
     jobs = jobs or usual_jobs(device)
-    _begin(planned, store, board)
     from prunecast.cli.progress import follow
 
     try:
-        seconds = follow(
-            run_plan(planned, store, device=device, jobs=jobs, plain=plain), planned, board, jobs
-        )
+        with placed(planned, cluster, here, device) as (there, executor):
+            _begin(planned, store, board)
+            events = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
+            seconds = follow(events, planned, board, jobs)
     except KeyboardInterrupt:
         click.echo(
             f"Stopped. {board.levels_done:,} levels are in {store}; the same command goes on.", err=True

@@ -9,7 +9,7 @@
         weights-007.safetensors    the trained network of level 7, if asked for
         checkpoint.safetensors     the training in progress, removed when its level is finished
         lock                       held by the process that works on this chain
-        worker.json                which process that is, on which host, and how often the chain was taken up
+        worker.json                which process that is and where, and how many were killed over this chain
 
 A level counts as finished when records.json names it; that file is replaced last.
 """
@@ -37,7 +37,7 @@ from prunecast.pruning.files import (
     write_json,
     write_tensors,
 )
-from prunecast.pruning.holder import sign
+from prunecast.pruning.holder import signed
 from prunecast.pruning.masks import Masks
 from prunecast.pruning.record import Pruned, Record
 from prunecast.spec import ChainSpec, as_dict, from_dict
@@ -91,8 +91,8 @@ class ChainFolder:
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
             remove_leftovers(self.path)
-            sign(self.path)
-            yield
+            with signed(self.path):
+                yield
 
     def records(self) -> list[Record]:
         """The finished levels."""

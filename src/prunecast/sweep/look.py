@@ -8,6 +8,7 @@ from typing import Literal
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import Record, chain_folder, why_ended, within
+from prunecast.pruning.holder import Holder, holder_of
 from prunecast.spec import ChainSpec
 from prunecast.sweep.events import LeftOut
 from prunecast.sweep.failures import Failure, failure_of
@@ -34,6 +35,8 @@ class Standing:
     """Why its records cannot be read."""
     held: bool = field(default=False, compare=False)
     """Whether a process is working on it right now."""
+    holder: Holder | None = field(default=None, compare=False)
+    """Who took it last; who works on it as long as it is held."""
     out: str = ""
     """Why the selection rule leaves it out."""
 
@@ -94,6 +97,7 @@ def _standing(number: int, chain: PlannedChain, store: Path) -> Standing:
         ended=ended,
         failure=None if ended else failure,
         held=not ended and is_held(folder.path / "lock"),
+        holder=holder_of(folder.path),
     )
 
 

@@ -30,24 +30,31 @@ class Sinking:
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
         """Log ε̂."""
-        return np.asarray(self.stack(theta, points)[:, -1])
+        sunk, _ = self._sunk(theta, points)
+        return np.asarray(self._rows(theta, points, points.log_unpruned, sunk)[0].log_error)
 
     def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
         """The derivatives of `formulas.pruned_error` through the sinking plateau, and log ε̂."""
-        measured = points.log_unpruned if log_unpruned is None else log_unpruned
         sunk, share = self._sunk(theta, points)
-        at = points.configuration
-        log_low = measured.take(at, axis=-1) + np.log1p(-sunk)
-        gamma, height = np.exp(theta[:, 1:2]), theta[:, :1] - log_low
-        scale = log_scale(self, theta, points).take(at, axis=-1)
-        high, low = formulas.transitions(height, gamma, theta[:, 2:3], scale)
-        rows = formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma)
+        measured = points.log_unpruned if log_unpruned is None else log_unpruned
+        rows, height = self._rows(theta, points, measured, sunk)
         stack = fill(self, theta, points, rows, height)
         column = 3 + len(self.axes)
         stack[:, column] = (rows.upper - 1) * sunk / (1 - sunk)
         if share is not None:
-            stack[:, column + 1] = stack[:, column] * share.take(at, axis=-1)
+            stack[:, column + 1] = stack[:, column] * share.take(points.configuration, axis=-1)
         return stack
+
+    def _rows(
+        self, theta: Floats, points: Points, log_unpruned: Floats, sunk: Floats
+    ) -> tuple[formulas.PrunedError, Floats]:
+        """Eq. 2 over the sunken plateau, and log(ε↑/ε_low), both of every row."""
+        at = points.configuration
+        log_low = log_unpruned.take(at, axis=-1) + np.log1p(-sunk)
+        gamma, height = np.exp(theta[:, 1:2]), theta[:, :1] - log_low
+        scale = log_scale(self, theta, points).take(at, axis=-1)
+        high, low = formulas.transitions(height, gamma, theta[:, 2:3], scale)
+        return formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma), height
 
     def unpruned_slope(self, stack: Floats) -> Floats:
         """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""

@@ -158,26 +158,33 @@ class ComplexStep:
     formula: Callable[[list[formulas.Array], Points], formulas.Array]
     """log ε̂ from one column per parameter, each of shape (sets, 1)"""
 
-    def _evaluate(self, theta: formulas.Array, points: Points) -> formulas.Array:
-        columns = [
+    def _columns(self, theta: Floats) -> list[formulas.Array]:
+        """Natural parameters, one column each."""
+        return [
             np.exp(theta[:, i : i + 1]) if parameter.positive else theta[:, i : i + 1]
             for i, parameter in enumerate(self.parameters)
         ]
+
+    def _evaluate(self, columns: list[formulas.Array], points: Points) -> formulas.Array:
         with np.errstate(all="ignore"):
             return self.formula(columns, points)
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
         """Log ε̂ of the form, kept finite far outside the range of sense so that a search can walk back."""
-        value = np.broadcast_to(self._evaluate(theta, points), (len(theta), len(points)))
+        value = np.broadcast_to(self._evaluate(self._columns(theta), points), (len(theta), len(points)))
         return np.asarray(np.clip(np.nan_to_num(value, nan=FAR), -FAR, FAR))
 
     def stack(self, theta: Floats, points: Points) -> Floats:
-        """Im log ε̂(θ + ih)/h for each parameter, and log ε̂."""
+        """Im log ε̂(θ + ih)/h for each parameter, and log ε̂.
+
+        Only the parameter that is shifted is complex, so that what does not depend on it stays in real arithmetic.
+        """
         step = 1e-30
+        columns = self._columns(theta)
         stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
-        for i in range(len(self.parameters)):
-            shifted = theta.astype(complex)
-            shifted[:, i] += 1j * step
+        for i, parameter in enumerate(self.parameters):
+            slope = columns[i] if parameter.positive else 1.0
+            shifted = [*columns[:i], columns[i] + 1j * step * slope, *columns[i + 1 :]]
             stack[:, i] = self._evaluate(shifted, points).imag / step
         stack[:, -1] = self.log_error(theta, points)
         return np.nan_to_num(stack, nan=0.0, posinf=0.0, neginf=0.0)

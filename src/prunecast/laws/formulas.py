@@ -18,6 +18,11 @@ MAX_EXPONENT = 300.0
 """Exponents are cut here, so that nothing overflows; the error is on its plateau long before."""
 
 
+def power(base: Array, exponent: Array) -> Array:
+    """base^exponent of a positive base; in a complex step several times faster than the operator."""
+    return np.exp(exponent * np.log(base))
+
+
 def log_invariant(log_density: Array, log_depth: Array, log_width: Array, phi: Array, psi: Array) -> Array:
     """log m* of the error-preserving invariant m* = l^φ · w^ψ · d."""
     return log_density + phi * log_depth + psi * log_width
@@ -92,21 +97,22 @@ def envelope(normalized: Array, ceiling: Array, eta: Array) -> Array:
 
 def adapted_rosenfeld(unpruned: Array, m: Array, b: Array, beta: Array) -> Array:
     """Rosenfeld 2020 adapted to density: ε̃ = b·m*^−β + ε_np − b, equal to ε_np at m* = 1."""
-    return b * m**-beta + unpruned - b
+    return b * power(m, -beta) + unpruned - b
 
 
 def dense_normalized(
     num_examples: Array, size: Array, a: Array, alpha: Array, b: Array, beta: Array, floor: Array
 ) -> Array:
     """ε̃ of the dense law of Rosenfeld 2020: ε̃ = a·n^−α + b·M^−β + c∞, M the number of parameters."""
-    return a * num_examples**-alpha + b * size**-beta + floor
+    return a * power(num_examples, -alpha) + b * power(size, -beta) + floor
 
 
 def broken_power_law(
     x: Array, a: Array, b: Array, c0: Array, break_at: Array, c1: Array, sharpness: Array
 ) -> Array:
     """Broken neural scaling law with one break: a + b·x^−c₀ · (1 + (x/d₁)^(1/f₁))^(−c₁f₁)."""
-    return a + b * x**-c0 * (1 + (x / break_at) ** (1 / sharpness)) ** (-c1 * sharpness)
+    bend = power(1 + power(x / break_at, 1 / sharpness), -c1 * sharpness)
+    return a + b * power(x, -c0) * bend
 
 
 def sparse_scaling(
@@ -122,4 +128,4 @@ def sparse_scaling(
     c: Array,
 ) -> Array:
     """Frantar 2023: (a_S·d^b_S + c_S)·N^−b_N + (a_D/n)^b_D + c with N the non-zero parameters."""
-    return (a_s * density**b_s + c_s) * nonzero**-b_n + (a_d / num_examples) ** b_d + c
+    return (a_s * power(density, b_s) + c_s) * power(nonzero, -b_n) + power(a_d / num_examples, b_d) + c

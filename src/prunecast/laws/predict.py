@@ -91,8 +91,9 @@ def evaluate(fit: Fit, theta: Floats, points: Points) -> tuple[Floats, Floats]:
 def estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
     """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training."""
     log_error, slope = evaluate(fit, fit.theta()[None], points)
-    centre, _ = evaluate(fit, fit.spread.centre[None], points)
-    draws = np.concatenate([evaluate(fit, block, points)[0] for block in np.array_split(fit.spread.draws, 8)])
+    form = fit.form()
+    centre = form.log_error(fit.spread.centre[None], points)
+    draws = np.concatenate([form.log_error(block, points) for block in np.array_split(fit.spread.draws, 8)])
     variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * doubt) ** 2 + fit.spread.run**2
     return log_error[0], np.sqrt(variance)
 

@@ -10,7 +10,7 @@ from prunecast.report.parts import Chart, Grid, Section
 from prunecast.report.sample_chart import sample_chart
 from prunecast.table import Table
 
-LONG_FORMS = 1000
+LONG_FORMS = 10_000
 """Comparing forms on more rows than this takes a minute, so that a page leaves it to `prunecast study`."""
 
 

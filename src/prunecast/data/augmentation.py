@@ -84,23 +84,38 @@ def _areas_and_aspects(count: int, rng: np.random.Generator) -> np.ndarray[Any, 
 
 def augment(images: Tensor, draws: Draws) -> Tensor:
     """Return augmented images, both as bytes or floats N, H, W, C; no step waits for the device."""
+    return augmented(images, torch.arange(len(images), device=images.device), draws)
+
+
+def augmented(images: Tensor, indices: Tensor, draws: Draws) -> Tensor:
+    """Return images[indices] augmented."""
     if draws.shift is not None:
-        return flip_shift(images, draws.flip, draws.shift)
+        return flip_shift(images, indices, draws.flip, draws.shift)
     assert draws.crop is not None
-    return resized_crop(images, draws.flip, draws.crop)
+    return resized_crop(images[indices], draws.flip, draws.crop)
 
 
-def flip_shift(images: Tensor, flip: Tensor, shift: Tensor) -> Tensor:
-    """Return result[r, c] = image[r + down, c + across], black outside, mirrored where flip says so."""
+def flip_shift(images: Tensor, indices: Tensor, flip: Tensor, shift: Tensor) -> Tensor:
+    """Return result[i, r, c] = images[indices[i], r + down, c + across], black outside, mirrored where flip is.
+
+    Every pixel is looked up once, where it lies among all pixels: one index is quicker than three, and a
+    compiler makes a single kernel of it.
+    """
     count, height, width, channels = images.shape
-    padded = functional.pad(images, (0, 0, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT, MOST_SHIFT))
-    rows = torch.arange(height, device=images.device) + (shift[:, :1] + MOST_SHIFT)
-    across = torch.arange(width, device=images.device)
-    columns = torch.where(flip[:, None], width - 1 - across, across) + (shift[:, 1:] + MOST_SHIFT)
-    which = torch.arange(count, device=images.device)[:, None, None]
-    pixels = (which * padded.shape[1] + rows[:, :, None]) * padded.shape[2] + columns[:, None, :]
-    taken = padded.view(-1, channels).index_select(0, pixels.view(-1))  # one index is quicker than three
-    return taken.view(images.shape)
+    number = torch.int32 if count * height * width < 2**31 else torch.int64
+    down, across = shift.to(number).unbind(-1)
+    rows = torch.arange(height, device=images.device, dtype=number) + down[:, None]
+    columns = torch.arange(width, device=images.device, dtype=number)
+    columns = torch.where(flip[:, None], width - 1 - columns, columns) + across[:, None]
+    inside = _within(rows, height)[:, :, None] & _within(columns, width)[:, None, :]
+    lines = indices.to(number)[:, None] * height + rows.clamp(0, height - 1)
+    pixels = lines[:, :, None] * width + columns.clamp(0, width - 1)[:, None, :]
+    taken = images.view(-1, channels).index_select(0, pixels.view(-1)).view(*pixels.shape, channels)
+    return taken * inside[..., None]
+
+
+def _within(places: Tensor, size: int) -> Tensor:
+    return (places >= 0) & (places < size)
 
 
 def boxes(crop: Tensor, height: int, width: int) -> Tensor:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from prunecast.data.augmentation import Draws, augment
+from prunecast.data.augmentation import Draws, augment, augmented
 
 
 class MemorySource:
@@ -29,9 +29,12 @@ class MemorySource:
 
         Channels last is how the bytes lie, and convolutions are faster on it on CPU and GPU alike.
         """
-        device = self.labels.device
-        images = self._images[indices.to(self._images.device)].to(device)
-        if draws is not None:
-            images = augment(images, draws.to(device))
-        batch = images.sub(self._mean).mul_(self._scale).permute(0, 3, 1, 2)
+        batch = self._taken(indices, draws).sub(self._mean).mul_(self._scale).permute(0, 3, 1, 2)
         return batch.contiguous(memory_format=torch.channels_last)
+
+    def _taken(self, indices: Tensor, draws: Draws | None) -> Tensor:
+        device = self.labels.device
+        if draws is not None and not self.streams:
+            return augmented(self._images, indices, draws.to(device))
+        images = self._images[indices.to(self._images.device)].to(device)
+        return images if draws is None else augment(images, draws.to(device))

@@ -4,6 +4,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from prunecast.fleet.host import HOST
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
 STEPS_A_GRAPH = 8
+ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
+"""Looking images up, mirroring, moving, scaling and joining them is one kernel; left alone it would be two."""
 WAITING = 32
 """Steps between two marks in a stream; the host is never more than two marks ahead of the device."""
 
@@ -134,7 +137,7 @@ def compiled_programs() -> Programs:
         if getattr(config, limit, 1000) < 1000:
             setattr(config, limit, 1000)
     return Programs(
-        gather=torch.compile(gather, dynamic=False),
+        gather=torch.compile(gather, dynamic=False, options=ONE_KERNEL),
         forward=torch.compile(forward, dynamic=False),
         update=torch.compile(update, dynamic=False),
     )

@@ -69,9 +69,9 @@ def _locate(source: str | Path) -> tuple[Path, str]:
     path = Path(source)
     if _exists(path):
         return path, path.name
-    if str(source) in tables.names():
-        return tables.path(str(source)), str(source)
-    shipped = ", ".join(tables.names())
+    if tables.known(str(source)):
+        return tables.path(str(source)), tables.resolve(str(source))
+    shipped = ", ".join((*tables.pairs(), *tables.names()))
     raise TableError(f"{source}: no such file, nor a table that ships with prunecast ({shipped})")
 
 

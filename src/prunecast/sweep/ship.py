@@ -1,0 +1,173 @@
+"""`python -m prunecast.sweep.ship NAME PLAN...`: a store's finished levels as a table with its provenance.
+
+Both files go where the shipped tables are, so that adding a table to the package is this one command.
+"""
+
+import argparse
+import csv
+import datetime
+import io
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prunecast import tables
+from prunecast.errors import PrunecastError
+from prunecast.pruning import chain_folder
+from prunecast.pruning.files import write_whole
+from prunecast.spec import ChainSpec
+from prunecast.sweep.look import Standing, look
+from prunecast.sweep.plan import Plan, read_plan, shipped_plans
+from prunecast.sweep.table import COLUMNS, row
+from prunecast.sweep.words import data_words, method_words, recipe_words, sizes
+
+DIGITS = {
+    **dict.fromkeys(("density", "effective_density"), 8),
+    **dict.fromkeys(("error", "train_error", "validation_error", "chance_error"), 6),
+    **{"loss": 5, "seconds": 2},
+}
+"""Decimals that are worth keeping."""
+USUAL = {"status": "ok"}
+"""Columns that are left out where they say the same everywhere."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Remarks:
+    """What only a person can say of a table."""
+
+    title: str = ""
+    dataset: str = ""
+    caution: str = ""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write NAME.csv and NAME.json from the finished levels of one or several plans."""
+    parser = argparse.ArgumentParser(prog="python -m prunecast.sweep.ship", description=main.__doc__)
+    parser.add_argument("name", help="what the table shall be called")
+    parser.add_argument("plan", nargs="+", help="TOML files, or names of plans that ship")
+    parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
+    parser.add_argument("--method", help="only this method, where the plans have several")
+    parser.add_argument("--recipe", help="only this recipe, where the plans have several")
+    parser.add_argument("--title", default="", help="the table in a sentence")
+    parser.add_argument("--dataset", default="", help="what is special about the images")
+    parser.add_argument("--caution", default="", help="what to beware of")
+    parser.add_argument("--into", type=Path, default=tables.FOLDER, help="folder of the two files")
+    given = parser.parse_args(arguments)
+    remarks = Remarks(title=given.title, dataset=given.dataset, caution=given.caution)
+    try:
+        plans = [read_plan(plan) for plan in given.plan]
+        found = finished(plans, given.store, given.method, given.recipe)
+        page = provenance(found, plans, given.store, remarks)
+        write_whole(given.into.absolute() / f"{given.name}.csv", compact_csv(found).encode())
+        text = json.dumps(page, indent=2, ensure_ascii=False) + "\n"
+        write_whole(given.into.absolute() / f"{given.name}.json", text.encode())
+    except PrunecastError as mistake:
+        print(f"Error: {mistake}", file=sys.stderr)
+        return 2
+    print(f"{page['rows']} rows of {page['chains']} chains in {given.into / given.name}.csv")
+    return 0
+
+
+def finished(
+    plans: Iterable[Plan], store: Path, method: str | None = None, recipe: str | None = None
+) -> list[Standing]:
+    """Every chain of the plans that has finished levels, once; of one kind only."""
+    by_digest: dict[str, Standing] = {}
+    for standing in (standing for plan in plans for standing in look(plan, store)):
+        spec = standing.chain.spec
+        if standing.out or method not in (None, spec.method.name) or recipe not in (None, spec.recipe.name):
+            continue
+        known = by_digest.get(spec.digest)
+        if standing.records and (known is None or len(known.records) < len(standing.records)):
+            by_digest[spec.digest] = standing
+    found = sorted(by_digest.values(), key=lambda standing: _order(standing.chain.spec))
+    if not found:
+        raise PrunecastError(f"{store} has no finished levels of these plans; name another --store.")
+    for what, option in (("family", ""), ("dataset", ""), ("method", "--method"), ("recipe", "--recipe")):
+        several = sorted({_name(getattr(standing.chain.spec, what)) for standing in found})
+        if len(several) > 1:
+            remedy = f"choose one with {option}" if option else "ship a table for each"
+            raise PrunecastError(f"The plans have several {what} values, {', '.join(several)}; {remedy}.")
+    return found
+
+
+def _order(spec: ChainSpec) -> tuple[float, ...]:
+    return (spec.depth, -spec.num_examples, -spec.width, spec.replicate)
+
+
+def _name(value: object) -> str:
+    return str(getattr(value, "name", value))
+
+
+def compact_csv(found: Sequence[Standing]) -> str:
+    """The rows as CSV, rounded to what is worth keeping, without columns that say nothing."""
+    rows = [_rounded(row(own.chain.spec, record)) for own in found for record in own.records]
+    said = [column for column in COLUMNS if {one[column] for one in rows} - {None, USUAL.get(column)}]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, said, lineterminator="\n", extrasaction="ignore")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: round(value, DIGITS[name]) if name in DIGITS and value is not None else value
+        for name, value in values.items()
+    }
+
+
+def provenance(
+    found: Sequence[Standing], plans: Sequence[Plan], store: Path, remarks: Remarks
+) -> dict[str, object]:
+    """Where the table comes from, as the store knows it, and what a person adds."""
+    spec = found[0].chain.spec
+    records = [record for standing in found for record in standing.records]
+    seconds = sum(record.seconds for record in records)
+    dates = sorted({_date(store, standing.chain.spec) for standing in found})
+    devices = sorted({record.device for record in records})
+    codes = sorted({record.code for record in records})
+    pair = _pair(spec)
+    when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    measured = f"{len(records):,} trainings on {' and '.join(devices)}, {when}; their own times add up to"
+    page = {
+        "pair": pair if spec.method.name == "imp" else "",
+        "title": remarks.title or f"{spec.dataset}, {spec.family}, {spec.recipe.name}",
+        "measured": f"{measured} {seconds:,.0f} s.",
+        "plan": ", ".join(plan.name for plan in plans),
+        "code": ", ".join(codes),
+        "device": ", ".join(devices),
+        "date": when,
+        "seconds": round(seconds, 1),
+        "rows": len(records),
+        "chains": len(found),
+        "configurations": len({_order(standing.chain.spec)[:3] for standing in found}),
+        "replicates": len({standing.chain.spec.replicate for standing in found}),
+        "family": f"{spec.family}: {sizes([own.chain.spec for own in found])}",
+        "dataset": f"{spec.dataset}: {remarks.dataset or data_words(spec)}",
+        "method": f"{spec.method.name}: {method_words(spec)}",
+        "recipe": f"{spec.recipe.name}: {recipe_words(spec.recipe)}",
+        "caution": remarks.caution,
+    }
+    return {key: value for key, value in page.items() if value != ""}
+
+
+def _pair(spec: ChainSpec) -> str:
+    """The shipped plan on the same dataset and family."""
+    for name in shipped_plans():
+        other = read_plan(name).chains[0].spec
+        if (other.family, other.dataset) == (spec.family, spec.dataset) and name.startswith(spec.dataset):
+            return name
+    return ""
+
+
+def _date(store: Path, spec: ChainSpec) -> str:
+    changed = (chain_folder(store, spec).path / "records.json").stat().st_mtime
+    return datetime.datetime.fromtimestamp(changed, datetime.UTC).date().isoformat()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "status": ("engine:status", "Say where a plan's sweep stands."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),
+    "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
     "demo": ("report:demo", "The whole journey on two cores, in a few minutes."),
 }
 

@@ -1,10 +1,13 @@
 """The tables that ship with the package."""
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from prunecast import tables
+from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.table import CONFIGURATION, read
 
@@ -38,3 +41,54 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     Path("cifar10-resnet20-24ep").write_text("density,error\n1,0.5\n")
     assert len(read("cifar10-resnet20-24ep")) == 1
+
+
+def test_a_pair_stands_for_its_largest_table() -> None:
+    for pair, own in tables.pairs().items():
+        sizes = [tables.provenance(name)["rows"] for name in own]
+        assert sizes == sorted(sizes, reverse=True)
+        assert tables.resolve(pair) == own[0]
+        assert tables.path(pair) == tables.path(own[0])
+        assert read(pair).source == own[0]
+
+
+def test_a_pair_has_a_table_for_each_recipe() -> None:
+    assert tables.cifar10_resnet().digest == read("cifar10-resnet").digest
+    by_recipe = tables.recipes("cifar10-resnet")
+    assert {"sgd-24ep", "cifar10-24ep-bf16"} <= set(by_recipe)
+    for recipe, name in by_recipe.items():
+        assert tables.cifar10_resnet(recipe=recipe).recipe == recipe
+        assert tables.measured("cifar10-resnet", recipe).source == name
+    with pytest.raises(PrunecastError, match=r"not measured with the recipe 'adam'; there are: .*sgd-24ep"):
+        tables.cifar10_resnet(recipe="adam")
+    with pytest.raises(PrunecastError, match="no shipped table is called 'mnist-mlp'; there are: cifar10"):
+        tables.measured("mnist-mlp")
+
+
+def test_every_measured_pair_is_a_function() -> None:
+    for pair in tables.pairs():
+        assert getattr(tables, pair.replace("-", "_"))().source == tables.resolve(pair)
+    with pytest.raises(AttributeError):
+        tables.mnist_mlp  # noqa: B018
+
+
+def test_own_measurements_name_plan_code_device_date_and_seconds() -> None:
+    page = tables.provenance("cifar10-resnet")
+    assert {"plan", "code", "device", "date", "seconds"} <= set(page)
+    frame = read("cifar10-resnet").frame
+    assert page["seconds"] == pytest.approx(frame["seconds"].sum(), abs=0.1 + 0.005 * len(frame))
+    assert page["chains"] == frame["spec"].nunique()
+
+
+def test_the_command_lists_them_and_says_where_one_comes_from() -> None:
+    listed = CliRunner().invoke(cli, ["tables"]).output
+    assert all(name in listed for name in (*tables.names(), *tables.pairs()))
+    told = CliRunner().invoke(cli, ["tables", "cifar10-resnet"]).output
+    page = tables.provenance("cifar10-resnet")
+    assert all(
+        f"{key:<15}{str(page[key])[:40]}" in told for key in ("plan", "code", "device", "date", "seconds")
+    )
+    assert json.loads(CliRunner().invoke(cli, ["tables", "cifar10-resnet", "--json"]).output) == {
+        "name": tables.resolve("cifar10-resnet"),
+        **page,
+    }

@@ -156,12 +156,14 @@ def provenance(
 
 
 def _pair(spec: ChainSpec) -> str:
-    """The shipped plan on the same dataset and family."""
-    for name in shipped_plans():
-        other = read_plan(name).chains[0].spec
-        if (other.family, other.dataset) == (spec.family, spec.dataset) and name.startswith(spec.dataset):
-            return name
-    return ""
+    """The shipped plan on the same dataset and family, the largest where there are several."""
+    plans = [read_plan(name) for name in shipped_plans()]
+    own = [plan for plan in plans if _kind(plan.chains[0].spec) == _kind(spec)]
+    return max(own, key=lambda plan: len(plan.chains)).name if own else ""
+
+
+def _kind(spec: ChainSpec) -> tuple[str, str]:
+    return spec.family, spec.dataset
 
 
 def _date(store: Path, spec: ChainSpec) -> str:

@@ -11,7 +11,8 @@ import pytest
 
 from prunecast import choose, fit, load, read
 from prunecast.architectures import FAMILIES, architecture
-from prunecast.choice.counts import _layers
+from prunecast.choice.counts import _layers, counter
+from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.planted import WEIGHTS, law_error, planted
@@ -23,9 +24,8 @@ def _brute(law: Fit, width: float, target: float) -> int:
     """The fewest weights of a measured width whose predicted error meets the target, trying every number."""
     weights = architecture("cifar_resnet", depth=20, width=width, num_classes=10).weights
     kept = np.arange(1, weights + 1)
-    unpruned = next(
-        c.unpruned_error for c in law.configurations if (c.width, c.num_examples) == (width, 50_000)
-    )
+    known = sizes(law, counter(law), 50_000.0, "measured")
+    unpruned = known.unpruned[known.width == width][0]
     asked = {"width": width, "num_examples": 50_000, "unpruned_error": unpruned}
     error = law.predict(kept / weights, **asked).error
     return int(kept[error <= target].min())
@@ -34,16 +34,16 @@ def _brute(law: Fit, width: float, target: float) -> int:
 @pytest.mark.parametrize("target", [0.3, 0.45, 0.6])
 def test_a_choice_among_measured_sizes_is_the_best_of_all_whole_numbers(shipped: Fit, target: float) -> None:
     chosen = choose(shipped, target_error=target, sizes="measured")
-    sizes = {}
+    smallest = {}
     for width in (1 / 16, 1 / 8):
         member = architecture("cifar_resnet", depth=20, width=width, num_classes=10)
         if member.weights and shipped.predict(1.0, width=width, num_examples=50_000).error <= target:
-            sizes[width] = _brute(shipped, width, target) + member.parameters - member.weights
+            smallest[width] = _brute(shipped, width, target) + member.parameters - member.weights
     by_law = [n for n in (chosen.answer, *chosen.runners_up) if n.source == "law"]
     for network in by_law:
-        if network.width in sizes:
-            assert network.stored_parameters == sizes[network.width]
-    assert chosen.answer.stored_parameters <= min(sizes.values(), default=np.inf)
+        if network.width in smallest:
+            assert network.stored_parameters == smallest[network.width]
+    assert chosen.answer.stored_parameters <= min(smallest.values(), default=np.inf)
 
 
 def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
@@ -60,9 +60,12 @@ def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
 def test_the_answer_agrees_with_predict(shipped: Fit) -> None:
     best = choose(shipped, target_error=0.25, sizes="measured").answer
     if best.source == "law":
-        told = shipped.predict(best.density, width=best.width, num_examples=best.num_examples)
+        asked = {"width": best.width, "num_examples": best.num_examples}
+        told = shipped.predict(best.density, **asked, unpruned_error=best.expected_unpruned_error)
         assert best.error == pytest.approx(float(told.error))
-        assert best.interval == pytest.approx((float(told.lower), float(told.upper)))
+        assert best.interval == pytest.approx((float(told.lower), float(told.upper)), rel=1e-3)
+        plain = shipped.predict(best.density, **asked)
+        assert best.error == pytest.approx(float(plain.error), rel=1e-2)
 
 
 def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:

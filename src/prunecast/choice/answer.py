@@ -43,6 +43,8 @@ class Network:
     unpruned_error: float
     unpruned_source: str
     """measured, or predicted by the dense law"""
+    expected_unpruned_error: float
+    """what the law is given: a measured one with the luck of its trainings taken out"""
     extrapolated: bool
     trainings: int
     training_cost: float

@@ -84,12 +84,14 @@ class _Problem:
         nothing, no = np.zeros(len(logs)), np.zeros(len(logs), dtype=bool)
         examples = np.full(len(logs), self.num_examples)
         assert self.fit.dense is not None
+        unpruned = self.fit.dense.predict(size, examples)
         return Sizes(
             depth=depth,
             width=width,
             num_examples=examples,
             counts=Counts(weights=size, fixed=nothing, multiply_adds=nothing, dense_size=size),
-            unpruned=self.fit.dense.predict(size, examples),
+            unpruned=unpruned,
+            told=unpruned,
             doubt=nothing,
             measured=no,
             outside=no,

@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from prunecast.choice.counts import Counter
+from prunecast.choice.luck import noise, settle_curve
 from prunecast.choice.sizes import Sizes
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Integers
-from prunecast.laws.predict import estimate
+from prunecast.laws.predict import estimate, evaluate
 
 MEASURES = ("stored", "nonzero", "multiply-adds", "paper")
 KEPT_A_LEVEL = 0.8
@@ -25,6 +26,9 @@ class Options:
     sizes: Sizes
     density: Floats
     log_error: Floats
+    """of a new training, as expected: the luck of measured ones is taken out"""
+    told: Floats
+    """log ε to tell: as measured, or as the law estimates it"""
     spread: Floats
     """standard deviation of log ε of a single new training"""
     row: NDArray[np.bool_]
@@ -81,11 +85,11 @@ def by_law(fit: Fit, sizes: Sizes, density: Floats) -> Options:
     """What the law says of these networks at these densities."""
     estimated, spread = estimate(fit, sizes.points(fit, density), sizes.doubt)
     row = np.zeros(len(sizes), dtype=bool)
-    return Options(sizes=sizes, density=density, log_error=estimated, spread=spread, row=row)
+    return Options(sizes=sizes, density=density, log_error=estimated, told=estimated, spread=spread, row=row)
 
 
 def measured_rows(fit: Fit, sizes: Sizes) -> Options:
-    """The networks that were trained, with their own errors; a new training scatters around them."""
+    """The networks that were trained, with their own errors; a new training scatters around what they settle to."""
     place = {
         (d, w): i
         for i, (d, w, m) in enumerate(zip(sizes.depth, sizes.width, sizes.measured, strict=True))
@@ -99,13 +103,32 @@ def measured_rows(fit: Fit, sizes: Sizes) -> Options:
         for row in c.curve
     ]
     index, density, error, replicates = np.array(rows, dtype=float).reshape(-1, 4).T
+    own = sizes[index.astype(np.int64)]
+    expected, variance = _settled(fit, own, density, np.log(error), replicates)
     return Options(
-        sizes=sizes[index.astype(np.int64)],
+        sizes=own,
         density=density,
-        log_error=np.log(error),
-        spread=fit.spread.run * np.sqrt(1 + 1 / np.maximum(replicates, 1.0)),
+        log_error=expected,
+        told=np.log(error),
+        spread=np.sqrt(fit.spread.run**2 + variance),
         row=np.ones(len(rows), dtype=bool),
     )
+
+
+def _settled(
+    fit: Fit, sizes: Sizes, density: Floats, log_error: Floats, replicates: Floats
+) -> tuple[Floats, Floats]:
+    """What to expect of measured rows, curve by curve, and its variance."""
+    estimated = evaluate(fit, fit.theta()[None], sizes.points(fit, density))[0][0]
+    deviation, variance = log_error - estimated, noise(fit) ** 2 / np.maximum(replicates, 1.0)
+    misfit = max(0.0, float((deviation**2 - variance).mean())) if len(deviation) else 0.0
+    expected, doubt = estimated.copy(), np.zeros(len(density))
+    curves = sizes.depth + 1j * sizes.width
+    for curve in np.unique(curves):
+        at = np.flatnonzero(curves == curve)
+        settled, doubt[at] = settle_curve(density[at], deviation[at], variance[at], misfit)
+        expected[at] += settled
+    return expected, doubt
 
 
 def line(measure: str, sizes: Sizes) -> tuple[Floats, Floats]:

@@ -7,10 +7,12 @@ from numpy.typing import NDArray
 
 from prunecast.architectures import FAMILIES
 from prunecast.choice.counts import Counter, Counts
+from prunecast.choice.luck import settle_unpruned
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.predict import query
+from prunecast.laws.result import Configuration
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
@@ -31,6 +33,9 @@ class Sizes:
     num_examples: Floats
     counts: Counts
     unpruned: Floats
+    """measured ones with the luck of their trainings taken out"""
+    told: Floats
+    """ε_np to tell: as measured, or as predicted"""
     doubt: Floats
     """standard deviation of log ε_np"""
     measured: NDArray[np.bool_]
@@ -45,6 +50,10 @@ class Sizes:
         counts = Counts(**{name: value[at] for name, value in vars(self.counts).items()})
         fields = {name: value[at] for name, value in vars(self).items() if name != "counts"}
         return replace(self, counts=counts, **fields)
+
+    def as_told(self) -> "Sizes":
+        """The same networks with their unpruned errors as measured, for those who study the law and pick nothing."""
+        return replace(self, unpruned=self.told)
 
     def points(self, fit: Fit, density: Floats) -> Points:
         """These networks at these densities, for evaluation by a law, with their own counts of weights."""
@@ -88,22 +97,36 @@ def sizes(fit: Fit, counter: Counter, num_examples: float, reach: str = "around"
         )
     depth, width = np.array(pairs, dtype=float).T
     counts = counter(depth, width)
-    unpruned = np.array([c.unpruned_error for c in measured])
-    if fit.dense is not None:
-        rest = fit.dense.predict(counts.dense_size[len(measured) :], np.array(num_examples))
-        unpruned = np.concatenate([unpruned, np.atleast_1d(rest)])
     known = np.arange(len(depth)) < len(measured)
-    own_doubt = fit.spread.unpruned
+    told, unpruned, less = _unpruned(fit, counts, measured, num_examples)
+    own_doubt = np.sqrt(np.maximum(fit.spread.unpruned**2 - less, 0.0))
     return Sizes(
         depth=depth,
         width=width,
         num_examples=np.full(len(depth), num_examples),
         counts=counts,
         unpruned=unpruned,
+        told=told,
         doubt=np.where(known, own_doubt, np.hypot(own_doubt, fit.dense.deviation if fit.dense else 0.0)),
         measured=known,
         outside=_outside(fit, depth, width, num_examples),
     )
+
+
+def _unpruned(
+    fit: Fit, counts: Counts, measured: list[Configuration], num_examples: float
+) -> tuple[Floats, Floats, Floats]:
+    """ε_np to tell, ε_np to expect, and the variance of its logarithm that expecting takes away."""
+    known = np.array([c.unpruned_error for c in measured])
+    if fit.dense is None:
+        return known, known, np.zeros(len(known))
+    told = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
+    replicates = np.array([c.replicates for c in measured])
+    expected, less = told.copy(), np.zeros(len(told))
+    own = slice(len(known))
+    expected[own], less[own] = settle_unpruned(fit, known, told[own], replicates)
+    told[own] = known
+    return told, expected, less
 
 
 def _outside(fit: Fit, depth: Floats, width: Floats, num_examples: float) -> NDArray[np.bool_]:

@@ -106,6 +106,7 @@ def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
         num_examples=points.num_examples,
         counts=counts,
         unpruned=points.unpruned,
+        told=points.unpruned,
         doubt=np.zeros(points.configurations),
         measured=np.ones(points.configurations, dtype=bool),
         outside=np.zeros(points.configurations, dtype=bool),

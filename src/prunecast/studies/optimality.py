@@ -143,7 +143,7 @@ class _Compared:
         """Prune every configuration to every error."""
         points = measured(table).points
         order = group[np.argsort(points.weights[group], kind="stable")]
-        candidates = sizes(fitted, counter(fitted), examples, "measured")
+        candidates = sizes(fitted, counter(fitted), examples, "measured").as_told()
         candidates = candidates[np.searchsorted(group, order)]
         lowest = min(fitted.configurations[i].lowest_error for i in group)
         errors = np.geomspace(1.02 * lowest, 0.8 * fitted.parameters["high_error"], ERRORS)

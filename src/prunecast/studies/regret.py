@@ -26,7 +26,7 @@ def expected_regret(
     choice of depth and width can be wrong. Without a target the mean is over errors between the plateaus.
     """
     how = counter(fit)
-    candidates = sizes(fit, how, examples(fit, None), "within")
+    candidates = sizes(fit, how, examples(fit, None), "within").as_told()
     candidates = candidates[np.arange(0, len(candidates), 1 + len(candidates) // CANDIDATES)]
     lowest = float(np.median(candidates.unpruned))
     spread = np.geomspace(

@@ -101,6 +101,7 @@ class Weighing:
             num_examples=points.num_examples,
             counts=self.counter(points.depth, points.width),
             unpruned=points.unpruned,
+            told=points.unpruned,
             doubt=nothing,
             measured=~no,
             outside=no,

@@ -29,8 +29,8 @@ RECIPE = spec.recipe("digits").changed(
 )
 
 
-def in_a_team(size, function, *arguments):
-    """Call function(team, *arguments) in so many processes, and return what each of them returned."""
+def in_a_team(size, function, *arguments, heard=None):
+    """Call function(team, *arguments) in so many processes, and return what the `heard` of them returned."""
     store = distributed.TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
     ends, members = [], []
     for rank in range(size):
@@ -43,7 +43,7 @@ def in_a_team(size, function, *arguments):
         ends.append(here)
         members.append(member)
     try:
-        return [_result(end) for end in ends]
+        return [_result(end) for end in ends[:heard]]
     finally:
         for member in members:
             member.kill()
@@ -63,19 +63,20 @@ def _member(pipe, port, rank, size, function, arguments):
         store = distributed.TCPStore(LOOPBACK, port, is_master=False)
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
         result = function(Team(rank=rank, size=size), *arguments)
-        pipe.send_bytes(pickle.dumps((result, "")))  # tensors by value, not as files that end with their owner
+        pipe.send_bytes(
+            pickle.dumps((result, ""))
+        )  # tensors by value, not as files that end with their owner
         distributed.barrier()
     except Exception:
         pipe.send_bytes(pickle.dumps((None, traceback.format_exc())))
 
 
 class Doubled:
-    """The same examples in float64."""
+    """The same examples in float64, perhaps as if every batch were read from files."""
 
-    streams = False
-
-    def __init__(self, source):
+    def __init__(self, source, streams=False):
         self.source, self.labels, self.image_shape = source, source.labels, source.image_shape
+        self.streams = streams
 
     def __len__(self):
         return len(self.source)
@@ -101,13 +102,13 @@ def network(kind):
     return model.double()
 
 
-def trained(team=ALONE, kind="resnet", steps=10, changes=None, source=None):
+def trained(team=ALONE, kind="resnet", steps=10, changes=None, streams=False):
     """The state, mean loss and scores after some steps of a masked network."""
     digits = data.load("digits")
     recipe = RECIPE.changed(changes or {})
     examples = data.subsample(len(digits.train), 200, rng(0, "subsample"))
     model = network(kind)
-    source = Doubled(digits.train) if source is None else source
+    source = Doubled(digits.train, streams)
     bench = prepare(model, families.prunable(model), recipe, 0, source, examples, team)
     generator = torch.Generator().manual_seed(1)
     masks = {name: torch.rand(p.shape, generator=generator) < 0.5 for name, p in model.named_parameters()}

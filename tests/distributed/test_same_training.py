@@ -3,14 +3,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parent))
 from members import in_a_team, trained
+
+from prunecast.errors import PrunecastError
+from prunecast.training import Team
+from prunecast.training.norms import synchronise
 
 CASES = {
     "two even parts": (2, {"kind": "resnet", "changes": {"batch_size": 32}}),
     "two uneven parts": (2, {"kind": "resnet"}),
     "three parts and adam": (3, {"kind": "resnet", "changes": {"optimizer": "adam", "batch_size": 32}}),
+    "images from files": (2, {"kind": "small", "streams": True}),
     "unused parameters": (2, {"kind": "spare"}),
     "batch norm of vectors": (2, {"kind": "vectors"}),
 }
@@ -42,3 +48,42 @@ def test_ten_steps_of_a_team_are_ten_steps_of_one_process(case):
 
 def run(team, options):
     return trained(team, **options)
+
+
+@pytest.mark.parametrize(("count", "size"), [(32, 2), (33, 2), (7, 3), (2, 3), (0, 2), (5, 1)])
+def test_parts_are_all_rows_once_and_nearly_equal(count, size):
+    teams = [Team(rank=rank, size=size) for rank in range(size)]
+    parts = [list(range(count))[team.part(count)] for team in teams]
+    assert [row for part in parts for row in part] == list(range(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    if count:
+        assert sum(team.share(count) for team in teams) == pytest.approx(1)
+
+
+class OwnNorm(nn.BatchNorm2d):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("norm", "what"),
+    [
+        (nn.BatchNorm2d(3, track_running_stats=False), "batch norm without running statistics"),
+        (OwnNorm(3), "OwnNorm"),
+    ],
+)
+def test_a_norm_that_cannot_be_synchronised_is_named(norm, what):
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Sequential(norm))
+    team = Team(rank=0, size=2)
+    with pytest.raises(PrunecastError, match=rf"The layer 1\.0 is a {what}, which cannot be synchronised"):
+        synchronise(model, team, torch.device("cpu"))
+
+
+def test_synchronised_norms_keep_names_tensors_and_sharing():
+    norm = nn.BatchNorm2d(3)
+    model = nn.ModuleDict({"first": norm, "again": norm, "conv": nn.Conv2d(1, 3, 3)}).eval()
+    before = model.state_dict()
+    synchronise(model, Team(rank=0, size=2), torch.device("cpu"))
+    assert model["first"] is model["again"] is not norm
+    assert list(model.state_dict()) == list(before)
+    assert all(model.state_dict()[name].data_ptr() == before[name].data_ptr() for name in before)
+    assert not model["first"].training

@@ -3,9 +3,9 @@
 All devices see the same augmentation, because nothing random happens on the device.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from math import log
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,15 @@ def flip_shift(images: Tensor, indices: Tensor, flip: Tensor, shift: Tensor) -> 
 
 def _within(places: Tensor, size: int) -> Tensor:
     return (places >= 0) & (places < size)
+
+
+def box(crop: Iterable[float], height: int, width: int) -> tuple[float, float, float, float]:
+    """Return left, top, right, bottom of one image's box: `boxes` in plain numbers, a hundred times quicker."""
+    area, aspect, down, across = map(float, crop)
+    tall = min(sqrt(area * (height * width) / aspect), height)
+    wide = min(sqrt(area * (height * width) * aspect), width)
+    top, left = (height - tall) * down, (width - wide) * across
+    return left, top, min(left + wide, width), min(top + tall, height)
 
 
 def boxes(crop: Tensor, height: int, width: int) -> Tensor:

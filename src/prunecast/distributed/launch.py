@@ -19,7 +19,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from prunecast.distributed.task import LOOPBACK, DiedError, Ended, Raised, Seat, Task
 from prunecast.errors import PrunecastError
-from prunecast.pruning import Record
+from prunecast.pruning import Record, chain_folder
 
 LOG = logging.getLogger(__name__)
 TRIES = 2
@@ -62,13 +62,15 @@ def run_team(task: Task, *, tries: int = TRIES) -> Iterator[Record]:
 
 
 def check(task: Task) -> None:
-    """Refuse more devices than there are, before anything starts."""
+    """Refuse more devices than there are, a chain in other hands and a store that cannot be written, at once."""
     found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
     if task.size > found:
         raise PrunecastError(
             f"The plan asks for devices = {task.size}, but torch finds {found} GPUs here; "
             "lower devices, or run it where there are as many."
         )
+    with chain_folder(task.store, task.spec).locked():
+        pass
 
 
 def _one_team(task: Task) -> Iterator[Record]:

@@ -1,0 +1,100 @@
+"""Small chains for teams, and what looks at their processes."""
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+from prunecast import data, spec
+from prunecast.distributed import Task, run_team
+from prunecast.pruning import StopRules, follow_chain, run_chain
+from prunecast.pruning.record import without_times
+from prunecast.sweep import parse_plan
+
+CHAIN = spec.ChainSpec(
+    family="digits_cnn",
+    dataset="digits",
+    recipe=spec.recipe("digits").changed(
+        {"epochs": 10, "rewind": 1, "batch_size": 25, "checkpoint_steps": 1, "augmentation": "flip-shift"}
+    ),
+    method=spec.method("imp"),
+    depth=3,
+    width=0.5,
+    num_examples=100,
+)
+RULES = StopRules(level_cap=5, at_chance=0)
+PLAN = """
+family = "digits_cnn"
+dataset = "digits"
+depth = 3
+width = 0.5
+num_examples = 100
+level_cap = 2
+[recipe]
+preset = "digits"
+epochs = 2
+name = "brief"
+[stop]
+at_chance = 0
+[[grid]]
+replicates = [0]
+[[grid]]
+replicates = [1]
+devices = 2
+"""
+
+
+def task(store, **changes):
+    whole = Task(spec=CHAIN, store=store, root=None, rules=RULES, keep_weights=False, device="cpu", size=2)
+    return dataclasses.replace(whole, **changes)
+
+
+def plan(text=PLAN):
+    return parse_plan(text, name="teams", place="teams.toml", beside=Path())
+
+
+def unbroken(team, store):
+    """The chain from beginning to end, by a member of a team or by one process."""
+    if team.rank:
+        follow_chain(CHAIN, store, data.load("digits"), team)
+    return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, team=team))
+
+
+def numbers(records):
+    return [without_times(record) for record in records]
+
+
+def members(starter):
+    """The processes of a team by rank, found among the children of whoever started it."""
+    children = Path(f"/proc/{starter}/task").glob("*/children")
+    found = sorted(int(pid) for file in children for pid in file.read_text().split())
+    return [pid for pid in found if b"prunecast.distributed.member" in _command(pid)]
+
+
+def _command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def gone(pid):
+    """Whether a process has ended, be it waited for or not."""
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return True
+
+
+def until(condition, seconds=60):
+    """Wait for a condition that must come true."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
+
+
+def start_and_tell(store, pipe):
+    """A starter in a process of its own, which may be killed."""
+    for record in run_team(task(store)):
+        pipe.send((os.getpid(), record.level))

@@ -83,8 +83,10 @@ def _arrays(driver: Path, *, dead: bool) -> Iterator[Array]:
 
 
 def remove(array: Array) -> None:
-    """Delete an array's folder; its chains are elsewhere."""
+    """Delete an array's folder, and a dead driver's own with its last one; the chains are elsewhere."""
     shutil.rmtree(array.folder, ignore_errors=True)
+    if not is_held(array.folder.parent / "lock"):
+        _remove_if_empty(array.folder.parent)
 
 
 def remove_forgotten(arrays: Sequence[Array], queued: set[str]) -> None:
@@ -92,7 +94,6 @@ def remove_forgotten(arrays: Sequence[Array], queued: set[str]) -> None:
     for array in arrays:
         if array.own and array.name not in queued:
             remove(array)
-            _remove_if_empty(array.folder.parent)
 
 
 def _remove_if_empty(driver: Path) -> None:

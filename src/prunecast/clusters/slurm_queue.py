@@ -66,6 +66,7 @@ class Queue:
         self.waiting: deque[Share] = deque()
         self.flights: dict[tuple[str, int], Flight] = {}
         self._arrays: list[Array] = []
+        self._adopted: list[Array] = []
         self._limits: dict[str, int] = {}
         self._chunk = ARRAY
         self._silence = 0
@@ -88,7 +89,9 @@ class Queue:
             rows = queue(array.name for array in arrays)
         except NoAnswerError as silence:
             raise PrunecastError(f"Slurm does not answer ({silence}); try again when it does.") from silence
-        remove_forgotten(arrays, {row.name for row in rows})
+        queued = {row.name for row in rows}
+        remove_forgotten(arrays, queued)
+        self._adopted = [array for array in arrays if array.name in queued]
         named = {array.name: array for array in arrays}
         for row in rows:
             share = self._chains.left(self._chains.of(named[row.name].shares[row.index]))
@@ -114,7 +117,7 @@ class Queue:
             alike = [flight for flight in self.flights.values() if flight.need == need]
             room = ARRAY if self.limit is None else self.limit - len(alike)
             chosen = [share for share in self.waiting if self.need(share[0]) == need][: self._chunk]
-            if chosen and self._may_submit and room > 0 and not any(flight.waits for flight in alike):
+            if chosen and self._may_submit and room > 0 and not any(map(_in_line, alike)):
                 self._submit_array(need, chosen, room)
 
     def _submit_array(self, need: Resources, chosen: Sequence[Share], room: int) -> None:
@@ -196,7 +199,7 @@ class Queue:
         with contextlib.suppress(NoAnswerError):
             rows = [row for row in queue(sorted(own | taken)) if row.name in own or self._has_taken(row)]
             cancel(sorted({row.job.split("_")[0] if row.name in own else row.job for row in rows}))
-        for array in self._arrays:
+        for array in [*self._arrays, *self._adopted]:
             self.clean(array)
 
     def _has_taken(self, row: Row) -> bool:
@@ -204,8 +207,13 @@ class Queue:
         return flight is not None and flight.array.own
 
     def clean(self, array: Array) -> None:
-        """Remove the folder of an array of this driver whose workers have all said how they ended."""
-        over = not any(name == array.name for name, _ in self.flights)
-        words = [done(array.folder, index) for index in range(len(array.shares))]
-        if over and self.mine(array) and all(word and not word.stopped for word in words):
+        """Remove the folder of an array whose workers have all said how they ended; other logs may be wanted."""
+        over = array.own and not any(name == array.name for name, _ in self.flights)
+        words = [done(array.folder, index) for index in range(len(array.shares))] if over else [None]
+        if all(word and not word.stopped for word in words):
             remove(array)
+
+
+def _in_line(flight: Flight) -> bool:
+    """Whether a job waits for a place; one that Slurm has queued again waits for minutes by rule."""
+    return flight.waits and not flight.restarts

@@ -1,0 +1,52 @@
+"""Small plans for a Slurm cluster, and the drivers of them."""
+
+from functools import partial
+from pathlib import Path
+
+from prunecast.clusters.resources import Resources
+from prunecast.clusters.slurm import Pace, on_slurm
+from prunecast.sweep import parse_plan, rows, run_plan
+
+QUICK = Pace(look=0.2, ask=0.5, most=1.0)
+LONG = """
+family = "digits_cnn"
+dataset = "digits"
+depth = 3
+width = [0.5, 1]
+num_examples = [75, 100]
+replicates = 2
+level_cap = 11
+[recipe]
+preset = "digits"
+epochs = 3
+rewind = 0.5
+batch_size = 25
+checkpoint_steps = 1
+name = "tiny"
+[stop]
+disconnected = false
+at_chance = 0
+"""
+SHORT = LONG.replace("level_cap = 11", "level_cap = 3").replace("replicates = 2", "replicates = 1")
+EMPTY = SHORT.replace("level_cap = 3", "level_cap = 0").replace("epochs = 3", "epochs = 1")
+
+
+def planned(text, beside=Path()):
+    return parse_plan(text, name="plan", place="plan.toml", beside=beside)
+
+
+def table(text, store):
+    """The table without the times, which differ from run to run."""
+    return [{**row, "seconds": 0} for row in rows(planned(text), store)]
+
+
+def executor(at_once=6, **others):
+    return partial(on_slurm, resources=Resources(at_once=at_once, minutes=30), pace=QUICK, **others)
+
+
+def drive(text, store, pipe):
+    """A driver of its own process, which says when the first level is there."""
+    for event in run_plan(planned(text), store, executor=executor()):
+        if pipe is not None:
+            pipe.send(type(event).__name__)
+            pipe = None

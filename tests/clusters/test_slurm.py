@@ -1,0 +1,241 @@
+"""Sweeps on a real Slurm cluster of two nodes, which these tests start and stop."""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from slurm_cluster import NODES, Cluster, why_not
+from slurm_plans import EMPTY, LONG, SHORT, drive, executor, planned, table
+
+from prunecast.errors import PrunecastError
+from prunecast.sweep import Busy, Failed, Progress, look, run_plan
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not()), reason=f"no Slurm cluster can be started: {why_not()}"),
+]
+PROCESSES = multiprocessing.get_context("spawn")
+KILLS = [*["worker"] * 9, *["signal"] * 5, *["requeue"] * 4, *["node"] * 2, *["driver"] * 3]
+
+
+@pytest.fixture(scope="session")
+def one_cluster(tmp_path_factory):
+    torch.set_num_threads(1)
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def cluster(one_cluster, monkeypatch):
+    monkeypatch.setenv("SLURM_CONF", one_cluster.environment["SLURM_CONF"])
+    yield one_cluster
+    one_cluster.wait_until_idle()
+
+
+def until(holds, seconds=90):
+    deadline = time.monotonic() + seconds
+    while not (found := holds()):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    return found
+
+
+@contextlib.contextmanager
+def driver(text, store):
+    """A driver in a process of its own, once it has told its first level."""
+    here, there = PROCESSES.Pipe(duplex=False)
+    process = PROCESSES.Process(target=drive, args=(text, store, there))
+    process.start()
+    there.close()
+    with contextlib.suppress(EOFError):
+        here.recv()
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.join()
+
+
+def strike(cluster, kind, process, chance):
+    """Kill something at random; whether there was anything to kill."""
+    if kind == "driver":
+        process.kill()
+        process.join()
+        return True
+    if kind == "node":
+        node = chance.choice(NODES)
+        cluster.kill(node)
+        cluster.revive(node)
+        return True
+    if kind == "worker":
+        victims = cluster.workers()
+        with contextlib.suppress(ProcessLookupError):
+            if victims:
+                os.kill(chance.choice(victims), signal.SIGKILL)
+                return True
+        return False
+    jobs = cluster.jobs("RUNNING")
+    if not jobs:
+        return False
+    sent = ["scancel", f"--signal={chance.choice(['TERM', 'USR1', 'USR2'])}"]
+    command = [*(sent if kind == "signal" else ["scontrol", "requeue"]), chance.choice(jobs)]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_a_sweep_whose_workers_nodes_and_drivers_die_gives_the_table_of_an_unbroken_one(cluster, tmp_path):
+    list(run_plan(planned(LONG), tmp_path / "unbroken"))
+    unbroken = table(LONG, tmp_path / "unbroken")
+    assert len(unbroken) == 8 * 12
+    chance = random.SystemRandom()
+    ahead = chance.sample(KILLS, len(KILLS))
+    stores, places = [tmp_path / "killed-0"], set()
+    while ahead:
+        if len(table(LONG, stores[-1])) == len(unbroken):
+            stores.append(tmp_path / f"killed-{len(stores)}")
+        with driver(LONG, stores[-1]) as process:
+            while ahead and process.is_alive():
+                time.sleep(chance.uniform(0.2, 1.2))
+                if process.is_alive() and strike(cluster, ahead[-1], process, chance):
+                    ahead.pop()
+                    places.add((len(stores), len(table(LONG, stores[-1]))))
+    assert len(places) > 5, "kills must meet the sweep at different places"
+    for store in stores:
+        told = [
+            event
+            for event in run_plan(planned(LONG), store, executor=executor())
+            if not isinstance(event, Busy)
+        ]
+        assert all(isinstance(event, Progress) for event in told)
+        assert table(LONG, store) == unbroken
+    assert len({(event.number, event.record.level) for event in told}) == len(told)
+
+
+def submitted(cluster):
+    """Every element that was ever submitted, also those that have left the queue."""
+    return set(cluster.ask("squeue", "--noheader", "--array", "--states=all", "--format=%i").split())
+
+
+def test_a_driver_that_comes_after_a_killed_one_takes_its_jobs_over(cluster, tmp_path):
+    before = submitted(cluster)
+    with driver(LONG, tmp_path) as process:
+        process.kill()
+    process.join()
+    waiting = cluster.jobs()
+    assert len(waiting) == len(submitted(cluster) - before) == 6, "an array that is as large as may be"
+    events = list(run_plan(planned(LONG), tmp_path, executor=executor()))
+    assert all(isinstance(event, Progress) for event in events)
+    assert len(submitted(cluster) - before) == 8, "one job for every chain, by whichever driver"
+    assert len(table(LONG, tmp_path)) == 8 * 12
+    assert not [path for path in (tmp_path / "slurm").iterdir() if any(path.glob("*/"))]
+
+
+def test_hundreds_of_chains_wait_for_few_places_without_flooding_the_queue(cluster, tmp_path):
+    text = EMPTY.replace("width = [0.5, 1]", "width = 0.5").replace("[75, 100]", "50")
+    plan = planned(text.replace("replicates = 1", "replicates = 320"))
+    before, seen, over = submitted(cluster), [], threading.Event()
+
+    def watch():
+        while not over.wait(0.2):
+            seen.append((len(cluster.jobs()), len(cluster.jobs("RUNNING"))))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    events = list(run_plan(plan, tmp_path, executor=executor(at_once=4, chains_per_job=20)))
+    over.set()
+    watcher.join()
+    assert sorted(event.number for event in events) == list(range(1, 321))
+    arrays = {job.split("_")[0] for job in submitted(cluster) - before}
+    assert (len(submitted(cluster) - before), len(arrays) >= 3) == (16, True), "arrays of at most six"
+    most, most_running = map(max, zip(*seen, strict=True))
+    assert most_running <= 4
+    assert most <= 4 + 6, "only one array waits at a time"
+
+
+FATAL = """
+import os, signal
+from torch import nn
+
+def small(depth, width, num_classes):
+    if width == 3:
+        raise ValueError("no such width")
+    if width == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+"""
+
+
+def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_it(
+    cluster, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "fatal_family.py").write_text(FATAL)
+    text = EMPTY.replace('"digits_cnn"', '"fatal_family:small"').replace("[0.5, 1]", "[1, 2, 3, 4]")
+    plan = planned(text.replace("[75, 100]", "50"))
+    events = list(run_plan(plan, tmp_path / "store", executor=executor(chains_per_job=4)))
+    failed = {event.number: event.error for event in events if isinstance(event, Failed)}
+    assert sorted(failed) == [3, 4]
+    assert failed[3] == "ValueError: no such width"
+    assert "ended 3 times without a checkpoint in between, at last job" in failed[4]
+    assert [own.state for own in look(plan, tmp_path / "store")] == ["ended", "ended", "failed", "failed"]
+
+
+def test_a_node_that_does_not_see_the_store_is_named(cluster, tmp_path):
+    hidden = tmp_path / "not-shared"
+    hidden.mkdir()
+    for node in NODES:
+        cluster.kill(node)
+        cluster.revive(node, first=f"mount -t tmpfs tmpfs {hidden}")
+    try:
+        with pytest.raises(PrunecastError, match=r"node[12] does not see the store .*keep the node out with"):
+            list(run_plan(planned(SHORT), hidden / "store", executor=executor()))
+    finally:
+        for node in NODES:
+            cluster.kill(node)
+            cluster.revive(node)
+    assert not cluster.jobs()
+
+
+def test_jobs_that_would_wait_for_ever_or_are_not_taken_are_explained(cluster, tmp_path):
+    limited = executor(options={"partition": "brief"})
+    with pytest.raises(PrunecastError, match=r"wait for ever \(PartitionTimeLimit\); ask for less"):
+        list(run_plan(planned(SHORT), tmp_path, executor=limited))
+    with pytest.raises(PrunecastError, match=r"does not take the jobs .*invalid partition specified: gone"):
+        list(run_plan(planned(SHORT), tmp_path, executor=executor(options={"partition": "gone"})))
+    until(lambda: not cluster.jobs())
+
+
+def test_the_command_stops_at_ctrl_c_and_takes_its_jobs_out_of_the_queue(cluster, tmp_path):
+    (tmp_path / "long.toml").write_text(LONG.replace("level_cap = 11", "level_cap = 99"))
+    command = [
+        sys.executable,
+        "-c",
+        "from prunecast.cli import main; main()",
+        "run",
+        str(tmp_path / "long.toml"),
+    ]
+    command += ["--on", "slurm", "--partition", "main", "--at-once", "2", "--minutes", "5"]
+    running = subprocess.Popen(
+        [*command, "--store", str(tmp_path / "store")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: any(own.state == "running" for own in look(planned(LONG), tmp_path / "store")))
+    running.send_signal(signal.SIGINT)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 130, said
+    assert "the same command goes on" in said
+    until(lambda: not cluster.jobs())
+    until(lambda: not cluster.workers())

@@ -17,6 +17,12 @@ class Question:
     confidence: float
     num_examples: float
     sizes: str
+    depth: float | None = None
+    """the only depth to consider"""
+    width: float | None = None
+    """the only width to consider"""
+    density: float | None = None
+    """the only density to consider"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ from prunecast.spec.presets import RECIPES
 from prunecast.table import Table
 
 RUNNERS_UP, APART = 5, 1.5
+SAME_DENSITY = 1e-6
+"""Relative; a density that was asked for and one that was measured are the same within this."""
 
 
 def choose(
@@ -39,6 +41,9 @@ def choose(
     confidence: float = 0.5,
     num_examples: float | None = None,
     sizes: str = "around",
+    depth: float | None = None,
+    width: float | None = None,
+    density: float | None = None,
     law: str = "eq2",
 ) -> Choice:
     """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
@@ -46,7 +51,8 @@ def choose(
     `source` is a fitted law, a table to fit one to, or the file of either. `max_parameters` is counted in the measure
     that is minimised, `max_training` in trainings of the costliest measured network. The target is met with probability
     `confidence`; one half means that the estimate itself meets it. `sizes` is measured, within (also sizes between the
-    measured ones, whose unpruned error the dense law predicts) or around (also sizes beyond them).
+    measured ones, whose unpruned error the dense law predicts) or around (also sizes beyond them). A `depth`, `width`
+    or `density` that is given is the only one considered; all three name one network.
     """
     fitted = as_fit(source, law)
     question = Question(
@@ -57,16 +63,21 @@ def choose(
         confidence=confidence,
         num_examples=examples(fitted, num_examples),
         sizes=sizes,
+        depth=depth,
+        width=width,
+        density=density,
     )
     _check(question, fitted)
     return answer(Search(fit=fitted, counter=counter(fitted), question=question))
 
 
 def _check(question: Question, fit: Fit) -> None:
-    bounds = (question.target_error, question.max_parameters, question.max_training)
+    bounds = (question.target_error, question.max_parameters, question.max_training, question.density)
     if all(bound is None for bound in bounds):
-        raise PrunecastError("choose needs a target error, or a budget of parameters or of training")
-    for name in ("target_error", "max_parameters", "max_training"):
+        raise PrunecastError(
+            "choose needs a target error, or a budget of parameters or of training, or a density"
+        )
+    for name in ("target_error", "max_parameters", "max_training", "depth", "width", "density"):
         value = getattr(question, name)
         if value is not None and not (value > 0 and np.isfinite(value)):
             raise PrunecastError(f"{name} must be a positive number, not {value:g}")
@@ -74,6 +85,8 @@ def _check(question: Question, fit: Fit) -> None:
         raise PrunecastError(
             f"the target error is a share of the test set below 1, not {question.target_error:g}"
         )
+    if question.density is not None and question.density > 1:
+        raise PrunecastError(f"the density is the share of weights kept, at most 1, not {question.density:g}")
     if not 0 < question.confidence < 1:
         raise PrunecastError(f"the confidence is a probability between 0 and 1, not {question.confidence:g}")
     if question.minimise not in MEASURES:
@@ -83,11 +96,21 @@ def _check(question: Question, fit: Fit) -> None:
 def answer(search: Search) -> Choice:
     """Rank what the law promises beside what was measured."""
     question = search.question
-    candidates = sizes(search.fit, search.counter, question.num_examples, question.sizes)
+    candidates = sizes(
+        search.fit,
+        search.counter,
+        question.num_examples,
+        question.sizes,
+        only_depth=question.depth,
+        only_width=question.width,
+    )
     rows = measured_rows(search.fit, candidates)
+    if question.density is not None:
+        rows = rows[np.isclose(rows.density, question.density, rtol=SAME_DENSITY)]
     promised, met = _ranked(search, candidates, rows)
     best = _network(search, promised, 0)
-    matching = _matching(search, candidates, rows, promised) if met and question.target_error else None
+    compared = met and question.target_error and question.density is None
+    matching = _matching(search, candidates, rows, promised) if compared else None
     return Choice(
         law=search.fit.law,
         table=search.fit.origin.table,

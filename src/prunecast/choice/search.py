@@ -63,11 +63,21 @@ class Search:
 
     def for_target(self, sizes: Sizes) -> Options:
         """Each size pruned as far as the target allows; sizes that cannot meet it are left out."""
+        if self.question.density is not None:
+            options = self._at_density(sizes)
+            return options[self.meets(options)]
         density = np.maximum(self._confident(sizes), self.lowest_trainable(sizes))
         possible = density <= 1
         kept = sizes[possible]
         options = by_law(self.fit, kept, whole_weights(self.counter, kept, density[possible], up=True))
         return options[self.meets(options) & self.affordable(options)]
+
+    def _at_density(self, sizes: Sizes) -> Options:
+        """Each size at the density asked for, if it keeps to the budgets."""
+        assert self.question.density is not None
+        density = whole_weights(self.counter, sizes, np.full(len(sizes), self.question.density), up=True)
+        options = by_law(self.fit, sizes, density)
+        return options[self.affordable(options)]
 
     def _confident(self, sizes: Sizes) -> Floats:
         """The smallest density at which ε̂ · exp(t·spread) is at the target, by iterating on the spread."""
@@ -88,6 +98,8 @@ class Search:
 
     def for_least_error(self, sizes: Sizes) -> Options:
         """Each size at the density of its least error within the budgets; sizes beyond them are left out."""
+        if self.question.density is not None:
+            return self._at_density(sizes)
         highest = np.ones(len(sizes))
         if self.question.max_parameters is not None:
             offset, slope = line(self.question.minimise, sizes)

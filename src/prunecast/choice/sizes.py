@@ -82,19 +82,34 @@ def examples(fit: Fit, wanted: float | None) -> float:
     return float(wanted)
 
 
-def sizes(fit: Fit, counter: Counter, num_examples: float, reach: str = "around") -> Sizes:
-    """Measured sizes with this number of examples, and unless `reach` is measured, sizes of the dense law."""
+def sizes(
+    fit: Fit,
+    counter: Counter,
+    num_examples: float,
+    reach: str = "around",
+    *,
+    only_depth: float | None = None,
+    only_width: float | None = None,
+) -> Sizes:
+    """Measured sizes with this number of examples, and unless `reach` is measured, sizes of the dense law.
+
+    A depth or width that is the only one wanted may be any.
+    """
     if reach not in REACHES:
         raise PrunecastError(f"sizes can be {', '.join(REACHES)}, not {reach!r}")
-    measured = [c for c in fit.configurations if np.isclose(c.num_examples, num_examples)]
+    measured = [
+        c
+        for c in fit.configurations
+        if np.isclose(c.num_examples, num_examples)
+        and (only_depth is None or np.isclose(c.depth, only_depth))
+        and (only_width is None or np.isclose(c.width, only_width))
+    ]
     pairs = [(c.depth, c.width) for c in measured]
-    new = [] if fit.dense is None else _grid(fit, counter, reach)
+    new = [] if fit.dense is None else _grid(fit, counter, reach, only_depth, only_width)
     own = np.array(pairs).reshape(-1, 2)
     pairs += [pair for pair in new if not np.isclose(own, pair).all(axis=1).any()]
     if not pairs:
-        raise PrunecastError(
-            f"no network was trained on {num_examples:g} examples; allow predicted sizes with --sizes around"
-        )
+        raise PrunecastError(_none(num_examples, only_depth, only_width))
     depth, width = np.array(pairs, dtype=float).T
     counts = counter(depth, width)
     known = np.arange(len(depth)) < len(measured)
@@ -111,6 +126,17 @@ def sizes(fit: Fit, counter: Counter, num_examples: float, reach: str = "around"
         measured=known,
         outside=_outside(fit, depth, width, num_examples),
     )
+
+
+def _none(num_examples: float, depth: float | None, width: float | None) -> str:
+    """Why there is no network to consider."""
+    asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
+    if asked:
+        return (
+            f"no network of {' and '.join(asked)} was trained on {num_examples:g} examples, and there are too few "
+            "configurations for a law of the unpruned error; choose among measured sizes"
+        )
+    return f"no network was trained on {num_examples:g} examples; allow predicted sizes with --sizes around"
 
 
 def _unpruned(
@@ -137,13 +163,15 @@ def _outside(fit: Fit, depth: Floats, width: Floats, num_examples: float) -> NDA
     return outside
 
 
-def _grid(fit: Fit, counter: Counter, reach: str) -> list[tuple[float, float]]:
+def _grid(
+    fit: Fit, counter: Counter, reach: str, depth: float | None, width: float | None
+) -> list[tuple[float, float]]:
     """Depths × widths of the family inside the reach; an axis the law does not know keeps its measured values."""
-    if reach == "measured":
+    if reach == "measured" and depth is None and width is None:
         return sorted({(c.depth, c.width) for c in fit.configurations})
-    return [
-        (depth, width) for depth in _depths(fit, counter, reach) for width in _widths(fit, counter, reach)
-    ]
+    depths = _depths(fit, counter, reach) if depth is None else [depth]
+    widths = _widths(fit, counter, reach) if width is None else [width]
+    return [(deep, wide) for deep in depths for wide in widths]
 
 
 def _depths(fit: Fit, counter: Counter, reach: str) -> list[float]:

@@ -1,7 +1,7 @@
 """The commands that answer: choose, study, next."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LAWS = click.Choice(["eq2", "dip"])
 
 
-def _law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
+def law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
     """The saved law, or one fitted to the table."""
     from prunecast.choice.source import as_fit
 
@@ -51,6 +51,9 @@ def _law_of(source: str, law: str | None, metric: str, chance: float | None, whe
     show_default=True,
     help="Only measured sizes, also those between them, or also beyond them.",
 )
+@click.option("--depth", type=float, help="Only networks of this depth.")
+@click.option("--width", type=float, help="Only networks of this width.")
+@click.option("--density", type=float, help="Only networks pruned to this density.")
 @click.option("--law", type=LAWS, help="Which law to fit to a table.  [default: eq2]")
 @click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
 def choose(
@@ -59,36 +62,23 @@ def choose(
     chance: float | None,
     where: tuple[str, ...],
     as_json: bool,
-    target_error: float | None,
-    max_parameters: float | None,
-    max_training: float | None,
-    minimise: str,
-    confidence: float,
-    num_examples: float | None,
-    sizes: str,
     law: str | None,
     frontier: bool,
+    **question: Any,
 ) -> None:
     """Say which network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
     from prunecast import choice
     from prunecast.cli import show_answer
     from prunecast.laws import dumps
 
-    fitted = _law_of(table, law, metric, chance, where)
+    fitted = law_of(table, law, metric, chance, where)
     if frontier:
-        line = choice.frontier(fitted, minimise=minimise, num_examples=num_examples, sizes=sizes)
+        line = choice.frontier(
+            fitted, **{name: question[name] for name in ("minimise", "num_examples", "sizes")}
+        )
         click.echo(dumps(vars(line)) if as_json else show_answer.frontier(line))
         return
-    chosen = choice.choose(
-        fitted,
-        target_error=target_error,
-        max_parameters=max_parameters,
-        max_training=max_training,
-        minimise=minimise,
-        confidence=confidence,
-        num_examples=num_examples,
-        sizes=sizes,
-    )
+    chosen = choice.choose(fitted, **question)
     click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))
 
 

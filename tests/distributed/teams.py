@@ -7,6 +7,7 @@ from pathlib import Path
 
 from prunecast import data, spec
 from prunecast.distributed import Task, run_team
+from prunecast.errors import BusyError
 from prunecast.pruning import StopRules, follow_chain, run_chain
 from prunecast.pruning.record import without_times
 from prunecast.sweep import parse_plan
@@ -84,6 +85,15 @@ def gone(pid):
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return True
+
+
+def free(folder):
+    """Whether nobody holds a chain; a thread of a dying process may hold it a moment longer than the first."""
+    try:
+        with folder.locked():
+            return True
+    except BusyError:
+        return False
 
 
 def until(condition, seconds=60):

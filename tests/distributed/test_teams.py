@@ -9,7 +9,20 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 from members import PROCESSES, in_a_team
-from teams import CHAIN, PLAN, RULES, gone, members, numbers, plan, start_and_tell, task, unbroken, until
+from teams import (
+    CHAIN,
+    PLAN,
+    RULES,
+    free,
+    gone,
+    members,
+    numbers,
+    plan,
+    start_and_tell,
+    task,
+    unbroken,
+    until,
+)
 
 from prunecast.distributed import run_team
 from prunecast.distributed.task import DiedError
@@ -64,7 +77,7 @@ def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, 
     assert (level, len(team)) == (0, 2)
     starter.kill()
     starter.join()
-    until(lambda: all(map(gone, team)))  # nobody stays behind without the starter
+    until(lambda: all(map(gone, team)) and free(folder))  # nobody stays behind without the starter
 
     one_try = run_team(task(tmp_path), tries=1)
     assert next(one_try).level == 0

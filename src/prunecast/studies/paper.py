@@ -1,0 +1,204 @@
+"""A table's own figures beside those that the paper states, and its curve beside the published one."""
+
+import csv
+import functools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from prunecast import tables
+from prunecast.errors import PrunecastError
+from prunecast.laws import fit, fit_each
+from prunecast.laws.judge import Deviation
+from prunecast.studies.extrapolation import Extrapolation, extrapolation
+from prunecast.studies.optimality import Optimality, optimality
+from prunecast.table import Table
+
+CURVE = {"depth": 20, "width": 1, "num_examples": 50_000}
+"""The network of the published curve."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """A figure: a mean and a standard deviation, or one of them alone; None where it is not known."""
+
+    mean: float | None = None
+    std: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One figure of the paper and of a table, by each law; None where the paper or the table has none."""
+
+    name: str
+    """alone, joint, whole (jointly, all images only), noise, extrapolation, smallest or within"""
+    paper: Value | None
+    eq2: Value | None
+    dip: Value | None
+    remark: str = ""
+    """what the table's figure is, where it is not quite the paper's"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A table beside the paper."""
+
+    table: str
+    pair: str
+    rows: int
+    """usable rows, means over replicates"""
+    configurations: int
+    figures: tuple[Figure, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """One level of the published curve and of a table's own."""
+
+    level: int
+    density: float
+    visibility: str
+    """how well the published point can be read: visible, partly hidden or hidden"""
+    published: float
+    here: float | None
+    published_rise: float
+    """error over the unpruned error"""
+    here_rise: float | None
+
+
+@functools.cache
+def claims() -> dict[str, dict[str, Any]]:
+    """The paper's figures by pair."""
+    text = (tables.PUBLISHED / "claims.json").read_text(encoding="utf-8")
+    found: dict[str, dict[str, Any]] = json.loads(text)["claims"]
+    return found
+
+
+def beside(table: Table, pair: str) -> Beside:
+    """Compute on a table what the paper states of a pair."""
+    if pair not in claims():
+        raise PrunecastError(f"the paper has no pair {pair!r}; it has {', '.join(claims())}")
+    paper = {name: _claimed(stated) for name, stated in claims()[pair].items()}
+    fitted = fit(table)
+    noise = Value(std=fitted.noise_floor.replicate) if fitted.noise_floor else None
+    whole = _whole(table)
+    found = (
+        Figure(name="alone", paper=paper.get("alone"), eq2=_alone(table), dip=None),
+        Figure(name="joint", paper=paper.get("joint"), eq2=_joint(table, "eq2"), dip=_joint(table, "dip")),
+        Figure(name="whole", paper=None, eq2=_joint(whole, "eq2"), dip=_joint(whole, "dip")),
+        Figure(name="noise", paper=paper.get("noise"), eq2=noise, dip=noise),
+        _extrapolated(table, paper.get("extrapolation")),
+        *_smallest(table, paper.get("smallest")),
+    )
+    return Beside(
+        table=table.source,
+        pair=pair,
+        rows=fitted.rows,
+        configurations=len(fitted.configurations),
+        figures=tuple(one for one in found if one.paper or one.eq2),
+    )
+
+
+def _joint(table: Table | None, law: str) -> Value | None:
+    """μ and σ of a law fitted to all rows; None where they cannot determine it."""
+    try:
+        return None if table is None else _value(fit(table, law=law).deviation)
+    except PrunecastError:
+        return None
+
+
+def _whole(table: Table) -> Table | None:
+    """The rows with the most examples, where there are others too."""
+    sizes = table.frame["num_examples"].dropna().unique()
+    return table.select(num_examples=float(max(sizes))) if len(sizes) > 1 else None
+
+
+def _claimed(stated: Any) -> Value | None:
+    if stated is None:
+        return None
+    return Value(mean=stated[0], std=stated[1]) if isinstance(stated, list) else Value(std=stated)
+
+
+def _value(own: Deviation) -> Value:
+    return Value(mean=own.mean, std=own.std)
+
+
+def _alone(table: Table) -> Value | None:
+    """Eq. 1 fitted to each configuration alone, δ of all rows pooled."""
+    own = [single.deviation for single in fit_each(table)]
+    if not own:
+        return None
+    rows, means, stds = (np.array([getattr(one, name) for one in own]) for name in ("rows", "mean", "std"))
+    mean = float((rows * means).sum() / rows.sum())
+    square = float((rows * (means**2 + stds**2)).sum() / rows.sum())
+    return Value(mean=mean, std=float(np.sqrt(max(0.0, square - mean**2))))
+
+
+def _extrapolated(table: Table, paper: Value | None) -> Figure:
+    """The paper's split where the table has it, else from narrow to wide, else the first axis there is."""
+    try:
+        found: Extrapolation | None = extrapolation(table)
+    except PrunecastError:
+        found = None
+    known = {step.along: step.fitted_on for step in found.steps} if found else {}
+    along = next((name for name in ("paper", "width", *known) if name in known), "")
+    values = (
+        {step.law: _value(step.predicted) for step in found.steps if step.along == along} if found else {}
+    )
+    remark = "" if along in ("paper", "") else f"fitted to {known[along]}"
+    return Figure(
+        name="extrapolation", paper=paper, eq2=values.get("eq2"), dip=values.get("dip"), remark=remark
+    )
+
+
+def _smallest(table: Table, paper: Value | None) -> tuple[Figure, Figure]:
+    """The largest miss of the smallest network's size over all errors, and at how many it is within 25%."""
+    found = {law: _optimality(table, law) for law in ("eq2", "dip")}
+    miss = {law: Value(std=own.largest_miss) for law, own in found.items() if own}
+    share = {law: Value(std=own.within_quarter) for law, own in found.items() if own}
+    compared = found["eq2"]
+    remark = f"errors compared: {len(compared.frontier)}" if compared else ""
+    everywhere = None if paper is None else Value(std=1.0)
+    return (
+        Figure(name="smallest", paper=paper, eq2=miss.get("eq2"), dip=miss.get("dip"), remark=remark),
+        Figure(name="within", paper=everywhere, eq2=share.get("eq2"), dip=share.get("dip"), remark=remark),
+    )
+
+
+def _optimality(table: Table, law: str) -> Optimality | None:
+    try:
+        return optimality(table, law=law)
+    except PrunecastError:
+        return None
+
+
+def published_curve() -> list[dict[str, str]]:
+    """The points of the paper's first figure, as the file has them."""
+    with (tables.PUBLISHED / "cifar10-resnet20-figure1.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def curve_beside(table: Table) -> Sequence[CurvePoint]:
+    """The published curve level by level beside that of the same network in a table, which may be shorter."""
+    frame = table.frame
+    own = frame[np.logical_and.reduce([np.isclose(frame[axis], size) for axis, size in CURVE.items()])]
+    means = own.groupby("level")["error"].mean()
+    points = published_curve()
+    first = float(points[0]["error"])
+    return [
+        CurvePoint(
+            level=int(point["level"]),
+            density=float(point["density"]),
+            visibility=point["visibility"],
+            published=float(point["error"]),
+            here=float(means[int(point["level"])]) if int(point["level"]) in means.index else None,
+            published_rise=float(point["error"]) / first,
+            here_rise=float(means[int(point["level"])] / means[0])
+            if int(point["level"]) in means.index
+            else None,
+        )
+        for point in points
+    ]

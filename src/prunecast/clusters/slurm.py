@@ -13,7 +13,7 @@ from prunecast.clusters.resources import Resources, devices_of, needs
 from prunecast.clusters.seen import marked
 from prunecast.clusters.shares import Share, shares
 from prunecast.clusters.slurm_arrays import driver_folder
-from prunecast.clusters.slurm_commands import Row, cancel, check_options, check_tools
+from prunecast.clusters.slurm_commands import Row, cancel, check_options, check_tools, story
 from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_queue import Place, Queue
 from prunecast.clusters.slurm_setbacks import Setbacks
@@ -25,6 +25,7 @@ from prunecast.sweep.work import one_by_one, torch_device
 
 HOPELESS = ("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS")
 """Why Slurm would let a job wait for ever."""
+IN_QUEUE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED")
 LAUNCH_FAILED = "launch"
 """Part of the reason for which Slurm holds a job that a node could not start."""
 
@@ -137,7 +138,7 @@ class _Sweep:
         for key, flight in list(self._queue.flights.items()):
             if key in rows:
                 self._still(flight, rows[key])
-            else:
+            elif self._has_left(flight):
                 del self._queue.flights[key]
                 yield from self._gone(flight)
         self._queue.widen()
@@ -154,10 +155,17 @@ class _Sweep:
         flight.restarts = row.restarts
         in_vain = again and self._setbacks.queued_again(flight, self._chains)
         if in_vain or (flight.waits and LAUNCH_FAILED in row.reason.lower()):
+            flight.given_up = True
             cancel([row.job])
         if not flight.waits and not flight.heard and (words := began(flight.array.folder, flight.index)):
             flight.heard = True
             self._setbacks.heard(words, mine=self._queue.mine(flight.array))
+
+    def _has_left(self, flight: Flight) -> bool:
+        """Make sure about a job without last words: what squeue says may be some seconds old."""
+        if done(flight.array.folder, flight.index) is None:
+            flight.story = story(flight.job)
+        return flight.story.get("JobState") not in IN_QUEUE
 
     def _gone(self, flight: Flight) -> Iterator[Outcome]:
         """Look at a job that has left the queue: what is not at its end goes on with another."""

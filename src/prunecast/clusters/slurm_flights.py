@@ -1,7 +1,7 @@
 """What a driver knows of chains that run elsewhere: what the store says of them, and which job has them."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prunecast.clusters.shares import Share
@@ -32,6 +32,10 @@ class Flight:
     """How often of them nothing had been won since the last time."""
     heard: bool = False
     """Whether its worker's first words have been read."""
+    given_up: bool = False
+    """Whether the driver itself has cancelled it."""
+    story: dict[str, str] = field(default_factory=dict)
+    """What Slurm remembers of it after it has left the queue."""
 
 
 class Chains:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from prunecast.clusters.shares import Share
 from prunecast.clusters.slurm_arrays import has_log, last_words
-from prunecast.clusters.slurm_commands import story
 from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_worker import Began, began, done
 from prunecast.errors import PrunecastError, StoreError
@@ -16,6 +15,7 @@ TRIES = 3
 """How often in a row a chain may be taken up in vain before it counts as failed."""
 SILENT = 2
 """How many jobs of a node may leave no trace in the store before that is said."""
+NOWHERE = "no node"
 REMEDIES = {
     "OUT_OF_MEMORY": "give more --memory-gb",
     "TIMEOUT": "give more --minutes, or a recipe with fewer checkpoint_steps",
@@ -47,6 +47,9 @@ class Setbacks:
 
     def died(self, flight: Flight, left: Share, chains: Chains) -> tuple[list[Share], list[Job]]:
         """What to try again after a death, and which chains have had their last try."""
+        if flight.story.get("JobState", "").startswith("CANCELLED") and not flight.given_up:
+            how = f"job {flight.job} of this chain was cancelled; the next run goes on with it"
+            return [], [self._give_up(job, how) for job in left]
         self._look_into(flight)
         if chains.footprints(flight.share) != flight.before:
             for job in left:
@@ -55,15 +58,18 @@ class Setbacks:
         if len(left) > 1:  # one of them may kill its worker every time: the halves will show which
             return [left[::2], left[1::2]], []
         self._vain[left[0].number] += 1 + flight.setbacks
-        if self._vain[left[0].number] < TRIES:
-            return [left], []
-        write_failure(self._store, left[0].chain.spec, self._why(flight, self._vain[left[0].number]), "")
-        return [], [left[0]]
+        times = self._vain[left[0].number]
+        return ([left], []) if times < TRIES else ([], [self._give_up(left[0], self._why(flight, times))])
+
+    def _give_up(self, job: Job, how: str) -> Job:
+        write_failure(self._store, job.chain.spec, how, "")
+        return job
 
     def _why(self, flight: Flight, times: int) -> str:
-        known = story(flight.job)
         words = done(flight.array.folder, flight.index)
-        state = f"stopped by {words.stopped}" if words else known.get("JobState", "its end is not known")
+        state = (
+            f"stopped by {words.stopped}" if words else flight.story.get("JobState", "its end is not known")
+        )
         told = last_words(flight.array, flight.job)
         remedy = (
             REMEDIES["TIMEOUT"] if words else REMEDIES.get(state, f"see its log in {flight.array.folder}")
@@ -71,18 +77,16 @@ class Setbacks:
         said = f", and said at last: {told}" if told and not words else ""
         return (
             f"the worker of this chain ended {times} times without a checkpoint in between, "
-            f"at last job {flight.job} on {_node(flight, known)} ({state}{said}); {remedy}"
+            f"at last job {flight.job} on {_node(flight)} ({state}{said}); {remedy}"
         )
 
     def _look_into(self, flight: Flight) -> None:
         """Find out why a worker never began: a store it does not see, or a Python that is not there."""
-        words = began(flight.array.folder, flight.index)
-        if words:
+        node = _node(flight)
+        if began(flight.array.folder, flight.index):
             self._any_began = True
             return
-        known = story(flight.job)
-        node = _node(flight, known)
-        if not has_log(flight.array, flight.job) and node != "no node":
+        if not has_log(flight.array, flight.job) and node != NOWHERE:
             self._silent[node] += 1
             if self._silent[node] >= SILENT:
                 raise StoreError(
@@ -99,7 +103,7 @@ class Setbacks:
             )
 
 
-def _node(flight: Flight, known: dict[str, str]) -> str:
+def _node(flight: Flight) -> str:
     words = began(flight.array.folder, flight.index)
-    node = words.node if words else known.get("NodeList", "")
-    return node if node and node != "(null)" else "no node"
+    node = words.node if words else flight.story.get("NodeList", "(null)")
+    return NOWHERE if node == "(null)" else node

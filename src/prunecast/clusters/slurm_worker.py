@@ -1,6 +1,7 @@
 """What an element of a job array does on its node: its share of the chains, until the end or a signal."""
 
 import contextlib
+import errno
 import os
 import signal
 import socket
@@ -101,12 +102,18 @@ def _begin(task: Task) -> None:
     sys.path += [folder for folder in task.modules if folder not in sys.path]
     check_store_seen(task.store, task.mark, held=False)
     check_code(task.code)
+    node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+    _write(task, Began(node=node, locks=_locks(task)))
+
+
+def _locks(task: Task) -> str:
+    """Why the driver's lock is not seen from here, if it is not."""
     try:
         check_store_seen(task.store, task.mark)
-        locks = ""
     except PrunecastError as problem:
-        locks = str(problem)
-    _write(task, Began(node=os.environ.get("SLURMD_NODENAME", socket.gethostname()), locks=locks))
+        refused = isinstance(problem.__cause__, OSError) and problem.__cause__.errno == errno.EBADF
+        return "" if refused else str(problem)  # NFS locks no file for writing that is open for reading
+    return ""
 
 
 def _stop(number: int, _: FrameType | None) -> None:

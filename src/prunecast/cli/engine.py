@@ -32,7 +32,7 @@ DATA = click.option(
 TABLE = click.Path(dir_okay=False, path_type=Path)
 
 
-def _read(source: str, scale: str, data: Path | None = None) -> "Plan":
+def read(source: str, scale: str, data: Path | None = None) -> "Plan":
     """Read a plan; a user's own family may lie in this folder or beside the plan."""
     from prunecast.sweep import read_plan
 
@@ -64,7 +64,7 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     from prunecast.sweep.executors import usual_jobs
     from prunecast.sweep.overview import overview
 
-    planned = _read(plan, scale)
+    planned = read(plan, scale)
     seen, measured = overview(planned), None
     if not no_estimate:
         from prunecast.sweep.estimate import estimate
@@ -103,7 +103,7 @@ def run(
     from prunecast.sweep.board import Board
     from prunecast.sweep.executors import usual_jobs
 
-    planned = _read(plan, scale, data)
+    planned = read(plan, scale, data)
     standings = look(planned, store)
     board = Board(standings)
     here = {"jobs": jobs is not None, "plain": plain}
@@ -163,7 +163,7 @@ def status(plan: str, scale: str, store: Path, everything: bool) -> None:
     from prunecast.cli import show_sweep
     from prunecast.sweep import look
 
-    planned = _read(plan, scale)
+    planned = read(plan, scale)
     show = show_sweep.full_status if everything else show_sweep.status
     click.echo(show(planned.name, look(planned, store)))
 
@@ -175,7 +175,7 @@ def status(plan: str, scale: str, store: Path, everything: bool) -> None:
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
 def export(plan: str, scale: str, store: Path, output: Path) -> None:
     """Write the table of PLAN so far; also while it runs."""
-    if not _export(_read(plan, scale), store, output):
+    if not _export(read(plan, scale), store, output):
         raise SystemExit(1)
 
 

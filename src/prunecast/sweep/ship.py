@@ -131,13 +131,15 @@ def provenance(
     devices = sorted({record.device for record in records})
     codes = sorted({record.code for record in records})
     pair = _pair(spec)
+    digests = {standing.chain.spec.digest for standing in found}
+    used = [plan.name for plan in plans if any(chain.spec.digest in digests for chain in plan.chains)]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     measured = f"{len(records):,} trainings on {' and '.join(devices)}, {when}; their own times add up to"
     page = {
         "pair": pair if spec.method.name == "imp" else "",
         "title": remarks.title or f"{spec.dataset}, {spec.family}, {spec.recipe.name}",
         "measured": f"{measured} {seconds:,.0f} s.",
-        "plan": ", ".join(plan.name for plan in plans),
+        "plan": ", ".join(used),
         "code": ", ".join(codes),
         "device": ", ".join(devices),
         "date": when,

@@ -24,12 +24,14 @@ from teams import (
     until,
 )
 
+from prunecast.data import load
 from prunecast.distributed import run_team
 from prunecast.distributed.task import DiedError
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder
+from prunecast.pruning import chain_folder, run_chain
 from prunecast.sweep import Busy, Failed, Progress, processes, rows, run_plan
 from prunecast.sweep.events import Job
+from prunecast.sweep.gpus import first_gpus
 from prunecast.sweep.work import work
 from prunecast.training import ALONE
 
@@ -131,6 +133,22 @@ def test_a_chain_in_other_hands_is_passed_over(tmp_path):
     with chain_folder(tmp_path, chain.spec).locked():
         (outcome,) = work(Job(number=2, chain=chain), tmp_path, torch.device("cpu"))
         assert isinstance(outcome, Busy)
+
+
+@pytest.mark.parametrize(
+    ("count", "devices", "firsts"),
+    [(4, 1, [0, 1, 2, 3]), (8, 4, [0, 4]), (8, 3, [0, 3]), (4, 4, [0]), (2, 4, [0])],
+)
+def test_teams_on_one_machine_share_no_gpu(count, devices, firsts):
+    assert first_gpus(count, devices) == [f"cuda:{first}" for first in firsts]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_two_gpus_give_what_one_gives(tmp_path):
+    two = list(run_team(task(tmp_path / "two", device="cuda")))
+    one = list(run_chain(CHAIN, tmp_path / "one", lambda: load("digits", device="cuda"), rules=RULES))
+    assert [record.nonzero for record in two] == [record.nonzero for record in one]
+    assert two[0].loss == pytest.approx(one[0].loss, rel=0.1)
 
 
 def test_more_devices_than_there_are_is_a_mistake(tmp_path):

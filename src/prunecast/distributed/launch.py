@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 import torch
-from torch.distributed import TCPStore  # type: ignore[attr-defined]
+from torch import distributed
 
 from prunecast.distributed.task import LOOPBACK, DiedError, Ended, Raised, Seat, Task
 from prunecast.errors import PrunecastError
@@ -63,6 +63,8 @@ def run_team(task: Task, *, tries: int = TRIES) -> Iterator[Record]:
 
 def check(task: Task) -> None:
     """Refuse more devices than there are, a chain in other hands and a store that cannot be written, at once."""
+    if not distributed.is_available():
+        raise PrunecastError("This torch was built without torch.distributed; take devices out of the plan.")
     found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
     if task.size > found:
         raise PrunecastError(
@@ -74,6 +76,8 @@ def check(task: Task) -> None:
 
 
 def _one_team(task: Task) -> Iterator[Record]:
+    from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in every build of torch
+
     # The kernel picks a free port while it is bound, so no other process can take it in between.
     meeting = TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
     members: list[_Member] = []

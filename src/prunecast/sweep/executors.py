@@ -10,6 +10,7 @@ import torch
 from prunecast.errors import PrunecastError
 from prunecast.sweep.events import Executor, Job, Outcome
 from prunecast.sweep.fleets import in_a_fleet
+from prunecast.sweep.gpus import on_all_gpus
 from prunecast.sweep.processes import processes
 from prunecast.sweep.work import one_by_one, torch_device
 
@@ -41,7 +42,6 @@ def fleet(jobs: Sequence[Job], store: Path, *, device: str = "cuda") -> Iterator
     place = torch_device(device)
     several = place.type == "cuda" and place.index is None and torch.cuda.device_count() > 1
     if several:
-        devices = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
-        yield from processes(jobs, store, devices=devices, packed=True)
+        yield from on_all_gpus(jobs, store, torch.cuda.device_count())
     else:
         yield from in_a_fleet(jobs, store, place)

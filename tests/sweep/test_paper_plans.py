@@ -166,3 +166,12 @@ def test_the_command_line_shows_a_scale():
     output = CliRunner().invoke(cli, ["plan", "cifar10-resnet", "--scale", "small", "--no-estimate"]).output
     assert "cifar10-resnet-small: 36 chains, at most 1,476 trainings (level cap 40)" in output
     assert "33,260 network-epochs" in output
+
+
+@pytest.mark.parametrize("name", TABLE_1)
+def test_the_page_says_what_a_scale_costs(name):
+    page = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+    told = line.strip("| ").split(" | ")[2:]
+    seen = [overview(read_plan(name, scale=scale)) for scale in ("small", "medium", "full")]
+    assert told == [f"{own.chains:,}, {own.trainings:,}, {own.epochs / 1000:,.1f}" for own in seen]

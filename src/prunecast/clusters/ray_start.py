@@ -12,12 +12,21 @@ from prunecast.sweep.failures import in_one_line
 
 OBJECT_STORE = 100 * 2**20
 """Bytes of shared memory of a cluster that is started here; only outcomes travel, the data is in the store."""
+QUIET = {
+    "RAY_DEDUP_LOGS_SKIP_REGEX": r"^(Raylet is terminated|A worker died or was killed|The node with node id)",
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+"""What Ray reads from its environment: deaths are told by the sweep, and nothing is reported to anybody."""
 PATIENCE = 5.0
 """Seconds until an address that does not answer counts as unreachable."""
 
 
 def ray_module() -> Any:
     """Ray, or a sentence that says how to get it."""
+    for name, value in QUIET.items():
+        os.environ.setdefault(name, value)
     try:
         import ray
     except ImportError as failure:
@@ -48,13 +57,13 @@ def joined(address: str = "") -> Iterator[Any]:
 def _connect(ray: Any, where: str) -> None:
     options: dict[str, Any] = {"address": where, "log_to_driver": False, "logging_level": logging.ERROR}
     if where == "local":
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         options |= {"include_dashboard": False, "object_store_memory": OBJECT_STORE}
     else:
         _reach(where)
     try:
         ray.init(**options)
     except Exception as failure:
+        ray.shutdown()  # half a connection may be left
         raise _refused(where, failure) from failure
 
 
@@ -89,6 +98,6 @@ def task_mistake(failure: Any) -> PrunecastError:
     if isinstance(cause, PrunecastError):
         return type(cause)(*cause.args)
     return PrunecastError(
-        f"A worker on {failure.ip} could not begin: {in_one_line(cause)[:300]}; "
-        "install the same prunecast, torch and ray on every node."
+        f"A worker could not begin: {in_one_line(cause)[:300]}; install the same prunecast, torch and ray on "
+        "every node."
     )

@@ -13,8 +13,9 @@ import torch
 
 from prunecast.clusters.seen import check_code, check_store_seen
 from prunecast.clusters.shares import Share, work_share
-from prunecast.sweep.events import Outcome
-from prunecast.sweep.work import Loaded
+from prunecast.errors import PrunecastError
+from prunecast.sweep.events import Outcome, Progress
+from prunecast.sweep.work import Loaded, failed
 
 Work = Callable[[Share, Path, str, Loaded], Iterator[Outcome]]
 OUT_OF_TIME = 75
@@ -40,7 +41,22 @@ def run_share(share: Share, errand: Errand, device: str, minutes: float | None) 
     check_store_seen(errand.store, errand.mark)
     torch.set_num_threads(1)
     with _at_most(minutes):
-        return tuple(errand.work(share, errand.store, device, _at_hand()))
+        return tuple(_outcomes(share, errand, device))
+
+
+def _outcomes(share: Share, errand: Errand, device: str) -> Iterator[Outcome]:
+    """What becomes of a share; a fleet that raises as a whole fails those that were not at their end."""
+    left = {job.number: job for job in share}
+    try:
+        for outcome in errand.work(share, errand.store, device, _at_hand()):
+            if not isinstance(outcome, Progress) or outcome.ended:
+                left.pop(outcome.number, None)
+            yield outcome
+    except PrunecastError:  # a store that cannot be written, or a device that is not there
+        raise
+    except Exception as problem:
+        for job in left.values():
+            yield failed(job, errand.store, problem)
 
 
 @functools.cache

@@ -40,4 +40,4 @@ def most_at_once(jobs: Iterable[Job], resources: Resources) -> int | None:
 
 def devices_of(chain: PlannedChain) -> int:
     """On how many devices a chain trains at the same time."""
-    return int(getattr(chain, "devices", 1))
+    return chain.devices

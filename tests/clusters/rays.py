@@ -1,0 +1,121 @@
+"""A real Ray cluster of several nodes on this machine, started and killed by the tests, and what workers do."""
+
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from prunecast.pruning.record import Record
+from prunecast.sweep import Progress
+
+HERE = Path(__file__).parent
+STORE_BYTES = 80 * 2**20
+SETTINGS = {
+    # A token of an earlier local start would be known to some of the processes only.
+    "RAY_AUTH_MODE": "disabled",
+    # Workers import what tests give them to do from here.
+    "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "sweep"), os.environ.get("PYTHONPATH", "")]),
+    "OMP_NUM_THREADS": "1",
+}
+
+
+def need_ray():
+    """Leave the tests of a module out where there is no Ray, and say how to get it."""
+    if importlib.util.find_spec("ray") is None:
+        pytest.skip("Ray is not installed: pip install 'prunecast[ray]'", allow_module_level=True)
+
+
+@contextlib.contextmanager
+def settings():
+    """Ray's files in a folder of their own, with a name that is short enough for a socket."""
+    folder = tempfile.mkdtemp(prefix="rays")
+    names = {**SETTINGS, "RAY_TMPDIR": folder}
+    before = {name: os.environ.get(name) for name in (*names, "RAY_ADDRESS")}
+    os.environ.pop("RAY_ADDRESS", None)
+    os.environ.update(names)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Nodes:
+    """A head that drivers connect to, and other nodes that come and go."""
+
+    def __init__(self, cluster):
+        self.cluster, self.address = cluster, cluster.address
+        self.others = []
+
+    def add(self, **resources):
+        node = self.cluster.add_node(object_store_memory=STORE_BYTES, **{"num_cpus": 1, **resources})
+        self.others.append(node)
+        return node
+
+    def kill(self, node):
+        """SIGKILL its raylet; its workers lose their parent."""
+        self.others.remove(node)
+        self.cluster.remove_node(node, allow_graceful=False)
+
+
+@contextlib.contextmanager
+def two_nodes():
+    """A head and one other node, with room for one worker each."""
+    from prunecast.clusters.ray_start import ray_module
+
+    with settings():
+        ray_module()
+        from ray.cluster_utils import Cluster
+
+        head = {"num_cpus": 1, "object_store_memory": STORE_BYTES, "include_dashboard": False}
+        nodes = Nodes(Cluster(initialize_head=True, head_node_args=head))
+        try:
+            nodes.add()
+            yield nodes
+        finally:
+            for node in list(nodes.others):
+                nodes.kill(node)
+            nodes.cluster.remove_node(nodes.cluster.head_node, allow_graceful=False)
+
+
+def ended(job):
+    """What a worker says of a chain that it has brought to its end."""
+    record = Record(
+        **{"level": 0, "density": 1.0, "error": 0.5, "loss": None, "train_error": None, "steps": 0},
+        **{"parameters": 1, "weights": 1, "nonzero": 1, "effective_density": None, "seconds": 0.0},
+        **{"validation_error": None, "status": "ok", "chance_error": 0.9, "device": "cpu", "code": ""},
+    )
+    return Progress(number=job.number, chain=job.chain, record=record, ended="level cap")
+
+
+def note(share, store, device, loaded):
+    """Write down what a worker was given instead of doing it."""
+    given = {"chains": len(share), "device": device, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
+    (store / f"noted-{share[0].number}.json").write_text(json.dumps(given))
+    for job in share:
+        yield ended(job)
+
+
+def alone(share, store, device, loaded):
+    """Fail if another worker is at work at the same time."""
+    with (store / "alone").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.1)
+    yield from map(ended, share)
+
+
+def sleep(share, store, device, loaded):
+    """Work for ever."""
+    time.sleep(3600)
+    yield from map(ended, share)

@@ -1,0 +1,219 @@
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import rays
+from click.testing import CliRunner
+from small import BRIEF, MANY, parsed, table
+
+from prunecast.cli import cli
+from prunecast.clusters.ray_driver import on_ray
+from prunecast.clusters.ray_start import joined
+from prunecast.clusters.ray_worker import OUT_OF_TIME, Errand, run_share
+from prunecast.clusters.resources import Resources, with_resources
+from prunecast.clusters.seen import marked
+from prunecast.errors import PrunecastError
+from prunecast.pruning.opened import code_version
+from prunecast.sweep import Failed, Progress, look, run_plan
+from prunecast.sweep.run import unfinished
+
+rays.need_ray()
+
+MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+PRUNECAST = [sys.executable, "-c", "from prunecast.cli import main; main()"]
+OWN = """
+import os
+import signal
+from torch import nn
+
+def small(depth, width, num_classes):
+    if width == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+"""
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    with rays.two_nodes() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on_nodes(nodes):
+    """The executor, connected to the cluster."""
+    with joined(nodes.address):
+        yield on_ray
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    store = tmp_path_factory.mktemp("unbroken")
+    list(run_plan(parsed(BRIEF), store))
+    return table(parsed(BRIEF), store)
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_every_level_once_and_the_table_of_one_process(tmp_path, on_nodes, unbroken):
+    plan = parsed(BRIEF)
+    events = list(run_plan(plan, tmp_path, executor=on_nodes))
+    assert all(isinstance(event, Progress) for event in events)
+    told = sorted((event.number, event.record.level) for event in events)
+    assert told == [(number, level) for number in range(1, 5) for level in range(3)]
+    assert {event.ended for event in events if event.record.level == 2} == {"level cap"}
+    assert table(plan, tmp_path) == unbroken
+    assert list(run_plan(plan, tmp_path, executor=on_nodes)) == []
+    raised = parsed(BRIEF.replace("level_cap = 2", "level_cap = 3"))
+    assert [event.record.level for event in run_plan(raised, tmp_path, executor=on_nodes)] == [3] * 4
+
+
+@pytest.mark.slow
+def test_four_workers_share_a_gpu_and_each_gets_a_fleet(tmp_path, nodes, on_nodes):
+    node = nodes.add(num_gpus=1, num_cpus=4)
+    plan = with_resources(parsed(MANY), {"gpus": 0.25, "cpus": 0.5})
+    events = list(run_plan(plan, tmp_path, executor=partial(on_nodes, work=rays.note)))
+    nodes.kill(node)
+    assert sorted(event.number for event in events) == list(range(1, 25))
+    noted = [json.loads(path.read_text()) for path in tmp_path.glob("noted-*.json")]
+    assert sorted(own["chains"] for own in noted) == [5, 5, 7, 7]
+    assert {(own["device"], own["gpus"]) for own in noted} == {("cuda", "0")}
+
+
+@pytest.mark.slow
+def test_no_more_workers_than_asked_for_at_once(tmp_path, on_nodes):
+    plan = parsed(BRIEF)
+    one = partial(on_nodes, work=rays.alone, resources=Resources(at_once=1))
+    assert [event.number for event in run_plan(plan, tmp_path, executor=one)] == [3, 4, 1, 2]
+    several, events = partial(on_nodes, work=rays.alone), []
+    while not any(isinstance(event, Failed) for event in events):  # two at a time meet sooner or later
+        events = list(run_plan(plan, tmp_path, executor=several))
+    assert {event.error for event in events if isinstance(event, Failed)} == {
+        "BlockingIOError: [Errno 11] Resource temporarily unavailable"
+    }
+
+
+@pytest.mark.slow
+def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "deadly_family.py").write_text(OWN)
+    text = BRIEF.replace('"digits_cnn"', '"deadly_family:small"').replace("width = 0.5", "width = [1, 2]")
+    plan = parsed(text.replace("[100, 200]", "100").replace("replicates = 2", "replicates = [0]"))
+    events = list(run_plan(plan, tmp_path / "store", executor=on_nodes))
+    assert [event.record.level for event in events if isinstance(event, Progress)] == [0, 1, 2]
+    (failed,) = (event for event in events if isinstance(event, Failed))
+    assert failed.number == 2
+    assert failed.error.startswith("workers died over this chain again and again, without a new level or")
+    standings = look(plan, tmp_path / "store")
+    assert [own.state for own in standings] == ["ended", "failed"]
+    assert standings[1].holder.tries == 3
+    told = CliRunner().invoke(cli, ["status", _written(tmp_path, text), "--store", str(tmp_path / "store")])
+    assert "taken up again after a worker was killed: chain" in told.output
+
+
+def _written(folder, text):
+    (folder / "plan.toml").write_text(
+        text.replace("[100, 200]", "100").replace("replicates = 2", "replicates = 1")
+    )
+    return str(folder / "plan.toml")
+
+
+def mounts_are_permitted():
+    trial = [*MOUNT, "mount -t tmpfs tmpfs /mnt"]
+    return (
+        bool(shutil.which("unshare"))
+        and not subprocess.run(trial, capture_output=True, check=False).returncode
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not mounts_are_permitted(), reason="mounting is not permitted here")
+def test_a_node_that_does_not_see_the_store_is_named(tmp_path, nodes, on_nodes):
+    import ray
+
+    store = tmp_path / "store"
+    store.mkdir()
+    start = f"{Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 4 --block"
+    blind = subprocess.Popen(
+        [*MOUNT, f"mount -t tmpfs tmpfs {store}; exec {start}"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        while not any(node["Resources"].get("CPU") == 4 for node in ray.nodes() if node["Alive"]):
+            assert blind.poll() is None
+        there = partial(on_nodes, resources=Resources(cpus=3))
+        words = f"does not see the store {store}: it is not there; the store is a folder every node sees"
+        with pytest.raises(PrunecastError, match=words):
+            list(run_plan(parsed(BRIEF), store, executor=there))
+    finally:
+        os.killpg(blind.pid, signal.SIGTERM)
+        blind.wait()
+
+
+def test_a_driver_of_another_version_is_refused(tmp_path, nodes, monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "__version__", "2.39.0")
+    with pytest.raises(PrunecastError, match=r"Version mismatch: .* install the same ray and Python"):
+        list(on_ray([], tmp_path, address=nodes.address))
+
+
+def test_a_worker_ends_when_its_time_is_over(tmp_path):
+    jobs = unfinished([(1, parsed(BRIEF).chains[0])], tmp_path)
+    with marked(tmp_path) as mark:
+        errand = Errand(store=tmp_path, mark=mark, code=code_version(), paths=(), work=rays.sleep)
+        arguments = (tuple(jobs), errand, "cpu", 0.001)
+        worker = multiprocessing.get_context("forkserver").Process(target=run_share, args=arguments)
+        worker.start()
+        worker.join()
+    assert worker.exitcode == OUT_OF_TIME
+
+
+@pytest.fixture
+def plan_file(tmp_path):
+    path = tmp_path / "brief.toml"
+    path.write_text(BRIEF.replace("level_cap = 2", "level_cap = 6"))
+    return path
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(tmp_path, plan_file, nodes):
+    store, plan = tmp_path / "store", parsed(plan_file.read_text())
+    command = [*PRUNECAST, "run", str(plan_file), "--store", str(store), "--on", "ray"]
+    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "level  0" not in run.stdout.readline():
+        assert run.poll() is None
+    holders = [own.holder.pid for own in look(plan, store) if own.state == "running" and own.holder]
+    run.send_signal(signal.SIGINT)
+    _, told = run.communicate()
+    assert (run.returncode, len(told.splitlines())) == (130, 1), told
+    assert told.startswith("Stopped. ")
+    assert not [pid for pid in holders if Path(f"/proc/{pid}").exists()]
+    there = {**os.environ, "RAY_ADDRESS": nodes.address}
+    again = subprocess.run(command, capture_output=True, text=True, check=False, env=there)
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "chains at their end; " in again.stdout
+    list(run_plan(plan, tmp_path / "unbroken"))
+    assert table(plan, store) == table(plan, tmp_path / "unbroken")
+
+
+def test_mistakes_are_one_sentence(tmp_path, plan_file, monkeypatch):
+    def told(*options):
+        arguments = ["run", str(plan_file), "--store", str(tmp_path / "store"), *options]
+        return str(CliRunner().invoke(cli, arguments).exception)
+
+    assert "No Ray cluster answers at 127.0.0.1:1 (Connection refused); start one with `ray start" in told(
+        "--on", "ray", "--address", "127.0.0.1:1"
+    )
+    monkeypatch.setitem(sys.modules, "ray", None)
+    assert told("--on", "ray") == (
+        "--on ray needs Ray, which is not installed here; pip install 'prunecast[ray]'."
+    )

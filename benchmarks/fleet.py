@@ -5,20 +5,17 @@ python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16,mixed] [--epochs E] [-
 CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape; every training ends with its evaluation on the
 test half and on its own examples. A fleet is named by its width, and may say more: `1/4@4g0x4` are packs whose
 widths add up to 4, convolutions dense (g32: in groups of 32 channels or more), on 4 streams; `mixed` are two each of
-widths 1 to 1/16 in one pack. Every way has a process of its own. Those that train one network go first, one after
-the other with nobody else on the machine; fleets start up side by side, and are timed one after the other when all
-are ready. The bound is the time the device needs for the bare arithmetic and memory traffic of one training alone, at
-the speeds it shows here on a large product and a large copy.
+widths 1 to 1/16 in one pack. Every way has a process of its own, one after the other with nobody else on the
+machine, and starts up before it is timed. The bound is the time the device needs for the bare arithmetic and memory
+traffic of one training alone, at the speeds it shows here on a large product and a large copy.
 """
 
 import argparse
-import fcntl
 import json
 import subprocess
 import sys
 import tempfile
 import time
-import traceback
 from pathlib import Path
 
 import torch
@@ -36,24 +33,11 @@ def main() -> None:
     names = options.ways.split(",")
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
+        own = ["--folder", folder]
         for name in names:
-            if name in LONE:
-                run_together([name], options)
-        run_together([name for name in names if name not in LONE], options)
+            subprocess.run([sys.executable, __file__, *sys.argv[1:], *own, "--worker", name], check=False)
         results = {name: result(options.folder, name) for name in names}
     tell(results, options)
-
-
-def run_together(names: list[str], options: argparse.Namespace) -> None:
-    """Start a process for each way and wait for all; one that ends must not be waited for by others."""
-    own = ["--ways", ",".join(names), "--folder", str(options.folder)]
-    command = [sys.executable, __file__, *sys.argv[1:], *own, "--worker"]
-    workers = {name: subprocess.Popen([*command, name]) for name in names}
-    while any(worker.poll() is None for worker in workers.values()):
-        for name, worker in workers.items():
-            if worker.poll() is not None:
-                file_of(options.folder, name, "ready").touch()
-        time.sleep(0.1)
 
 
 def tell(results: dict[str, tuple[list[float], float, float] | None], options: argparse.Namespace) -> None:
@@ -103,42 +87,23 @@ def result(folder: Path, way: str) -> tuple[list[float], float, float] | None:
 
 
 def work(options: argparse.Namespace) -> None:
-    """Start one way up, wait until the others have, and time it alone."""
+    """Start one way up and time it."""
     torch.set_num_threads(options.threads)
     lone = options.worker in LONE
     epochs = lone_epochs(options) if lone else options.epochs
     setting = prepare_setting(options.examples, epochs)
     with settings(setting.recipe.precision, setting.device, options.threads):
         began = time.perf_counter()
-        try:
-            if lone:
-                way = alone(setting, graph=options.worker == "graph")
-            else:
-                way = fleet(setting, options.worker, options.folder / "lock")
-            way.start()
-            synchronise()
-        except Exception:
-            traceback.print_exc()
-            return
-        finally:
-            file_of(options.folder, options.worker, "ready").touch()
+        way = alone(setting, graph=options.worker == "graph") if lone else fleet(setting, options.worker)
+        way.start()
+        synchronise()
         startup = time.perf_counter() - began
-        wait_for_others(options)
-        with (options.folder / "lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            seconds = timed(way.run)
-            if options.profile and not lone:
-                profile(way, file_of(options.profile, options.worker, "txt"))
-            each = seconds / len(way.widths) / epochs
-            found = json.dumps([way.widths, each, startup])
-            file_of(options.folder, options.worker, "json").write_text(found)
-            print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
-
-
-def wait_for_others(options: argparse.Namespace) -> None:
-    ready = [file_of(options.folder, way, "ready") for way in options.ways.split(",")]
-    while not all(path.exists() for path in ready):
-        time.sleep(0.1)
+        seconds = timed(way.run)
+        if options.profile and not lone:
+            profile(way, file_of(options.profile, options.worker, "txt"))
+    each = seconds / len(way.widths) / epochs
+    file_of(options.folder, options.worker, "json").write_text(json.dumps([way.widths, each, startup]))
+    print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
 
 
 def profile(way: Way, path: Path) -> None:

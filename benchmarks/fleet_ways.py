@@ -1,6 +1,5 @@
 """The ways to train that are compared: the plain loop, one CUDA graph, fleets; random images of CIFAR's shape."""
 
-import fcntl
 import re
 import tempfile
 import threading
@@ -93,7 +92,7 @@ def alone(setting: Setting, *, graph: bool) -> Way:
     return Way(widths=(1.0,), start=advance, run=run)
 
 
-def fleet(setting: Setting, name: str, turn: Path) -> Way:
+def fleet(setting: Setting, name: str) -> Way:
     """Packs of equal budget, each on a stream of its own, as the fleet trains them."""
     found = re.fullmatch(r"([\d/]+|mixed)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
     if found is None:
@@ -109,14 +108,13 @@ def fleet(setting: Setting, name: str, turn: Path) -> Way:
     members = open_members(setting, widths_of(found[1]))
     kind = kind_of(members[0].chain)
     specs = [member.chain.spec for member in members]
-    yard, trial_yard = Yard(specs, options), Yard(specs, replace(options, compile=False))
-    for each in (yard, trial_yard):
-        each.check(kind, members[0].chain)
+    yard = Yard(specs, options)
+    yard.check(kind, members[0].chain)
     packs = deal(members, yard.budget(kind, members))
     pool, ahead, stop = ThreadPoolExecutor(streams), ThreadPoolExecutor(streams), threading.Event()
     meeting = threading.Barrier(min(streams, len(packs)))
 
-    def one(members: list[Member], yard: Yard, *, trial: bool) -> None:
+    def one(members: list[Member], *, trial: bool) -> None:
         if trial:  # every thread gets a runner of its own
             meeting.wait()
             members = [replace(member, level=replace(member.level, last=TRIAL)) for member in members]
@@ -128,18 +126,11 @@ def fleet(setting: Setting, name: str, turn: Path) -> Way:
         assert isinstance(end, Ends), "a network diverged"
 
     def start() -> None:
-        with turn.open("a") as lock:  # libraries choose their kernels best while nobody else is on the device
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            try_out(trial_yard)
-            trial_yard.clear()
-        try_out(yard)
-
-    def try_out(yard: Yard) -> None:
         yard.shape(kind, packs[0])
-        list(pool.map(lambda members: one(members, yard, trial=True), packs[:streams]))
+        list(pool.map(lambda members: one(members, trial=True), packs[:streams]))
 
     def run() -> None:
-        list(pool.map(lambda members: one(members, yard, trial=False), packs))
+        list(pool.map(lambda members: one(members, trial=False), packs))
 
     return Way(widths=tuple(member.width for member in members), start=start, run=run)
 

@@ -10,6 +10,8 @@ ON_CPU = 4.0
 """The same on a CPU, where a pack saves calls and nothing else."""
 CANDIDATES = (8.0, 16.0, 32.0)
 """Budgets that are tried out on a GPU."""
+FULL_PACKS = 2
+"""Budgets that packs in training may add up to: two full packs, or several narrow ones."""
 WITHIN = 1.05
 """The usual budget is kept if it is so near to the best one in time per network."""
 
@@ -18,8 +20,8 @@ WITHIN = 1.05
 class Options:
     """How a fleet uses its device."""
 
-    workers: int = 2
-    """Packs in training at the same time, each on its own stream."""
+    workers: int = 4
+    """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
     budget: float | None = None
     """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""
     compile: bool | None = None

@@ -40,12 +40,26 @@ class Outcome:
     """Members to be trained by the plain loop when all others are done."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A pack in training."""
+
+    team: Team
+    share: float
+    """Its width over the budget."""
+
+
 @dataclass(kw_only=True)
 class Work:
-    """Futures by the team they work for."""
+    """What is being done: packs in training, and levels being closed by the team they belong to."""
 
-    training: dict[Future[Outcome], Team] = field(default_factory=dict)
+    training: dict[Future[Outcome], Training] = field(default_factory=dict)
     closing: dict[Future[Outcome], Team] = field(default_factory=dict)
+
+    @property
+    def width(self) -> float:
+        """The budgets that packs in training add up to."""
+        return sum(own.share for own in self.training.values())
 
     def done(self, *, patient: bool) -> list[Outcome]:
         """What is finished; where `patient`, wait until something is."""

@@ -18,8 +18,8 @@ from prunecast.fleet.host import HOST
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Group, Job, Member, group_of, kind_of, levels_left
 from prunecast.fleet.open_close import Opener, close, open_member
-from prunecast.fleet.options import Options
-from prunecast.fleet.outcomes import Closing, Outcome, Work, apart, company, team
+from prunecast.fleet.options import FULL_PACKS, Options
+from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
 from prunecast.fleet.yard import Yard
@@ -152,16 +152,18 @@ class Scheduler:
 
     def _dispatch(self, *, opening: bool) -> None:
         """Give work to idle streams, longest first."""
-        while len(self._work.training) < self._options.workers:
+        while len(self._work.training) < self._options.workers and self._work.width < FULL_PACKS:
             members = self._next(opening=opening)
             if members is not None:
                 group = group_of(members[0])
                 shape = self._yard.shape(group.kind, members)
                 future = self._streams.submit(self._level, members, shape)
-                self._work.training[future] = team(group)
+                share = sum(shape) / self._yard.budget(group.kind, members)
+                self._work.training[future] = Training(team=team(group), share=share)
             elif self._alone:
                 member = self._alone.popleft()
-                self._work.training[self._streams.submit(self._lone_level, member)] = ()
+                future = self._streams.submit(self._lone_level, member)
+                self._work.training[future] = Training(team=(), share=0.0)
             else:
                 return
 
@@ -188,7 +190,8 @@ class Scheduler:
         """The width from which a group need not wait for others of its team: one full pack beats two."""
         if team(group) in self._work.closing.values():
             return budget
-        return budget / 2 if team(group) in self._work.training.values() else 0.0
+        training = (own.team for own in self._work.training.values())
+        return budget / 2 if team(group) in training else 0.0
 
     def _steps_left(self, group: Group) -> float:
         """Steps that a group has still to do along its longest chain."""

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prunecast import tables
-from prunecast.studies.paper import Beside, CurvePoint, Figure, Value, beside, claims, curve_beside
-from prunecast.table import Table
+from prunecast.studies.lowest import Lowest, lowest_errors
+from prunecast.studies.paper import Beside, Figure, Value, beside, claims
+from prunecast.studies.published import CurvePoint, curve_beside
+from prunecast.table import Table, read
 
 PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
 MARKED = r"(<!-- made by benchmarks/paper.py: {} -->\n).*?(<!-- end -->)"
@@ -42,6 +44,7 @@ def sections() -> dict[str, str]:
     return {
         "tables": shipped_lines(shipped),
         "figures": "\n\n".join(figure_lines(one) for one in besides),
+        "dip": dip_lines(),
         "curve": "\n\n".join(curve_lines(table, points) for table, points in known),
     }
 
@@ -105,6 +108,32 @@ def _shown(value: Value | None) -> str:
     if value.mean is None:
         return f"{100 * (value.std or 0):.1f}%"
     return f"{100 * value.mean:+.1f}, {100 * (value.std or 0):.1f}%".replace("-", "−")
+
+
+def dip_lines() -> str:
+    """How far errors fall below the unpruned one, ResNet-20 at two widths, by recipe and method."""
+    shipped = [
+        read(name)
+        for name in tables.names()
+        if str(tables.provenance(name)["dataset"]).startswith("cifar10:")
+    ]
+    found = [(table, own) for table in shipped for own in lowest_errors(table) if shown(table, own)]
+    found.sort(key=lambda pair: (-pair[1].width, -pair[1].num_examples, pair[0].recipe, pair[0].method))
+    head = [
+        "| width | examples | recipe | method | unpruned error | lowest after it | at level | fall |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"| {own.width:g} | {own.num_examples:,.0f} | `{table.recipe}` | `{table.method}` | {own.unpruned:.3f} "
+        f"| {own.lowest:.3f} | {own.level} of {own.levels} | {100 * (1 - own.lowest / own.unpruned):.0f}% |"
+        for table, own in found
+    ]
+    return "\n".join([*head, *lines]).replace("| -", "| −")
+
+
+def shown(table: Table, own: Lowest) -> bool:
+    """Which configurations are compared: those of the control without pruning."""
+    return table.family == "cifar_resnet" and own.depth == 20 and own.width in (1, 0.25)
 
 
 def curve_lines(table: Table, points: Sequence[CurvePoint]) -> str:

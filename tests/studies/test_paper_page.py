@@ -5,12 +5,15 @@ import re
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.laws.planted import planted
-from prunecast.studies.paper import beside, claims, curve_beside, published_curve
+from prunecast.studies.lowest import lowest_errors
+from prunecast.studies.paper import beside, claims
+from prunecast.studies.published import curve_beside, published_curve
 from prunecast.sweep import shipped_plans
 from prunecast.table import read
 
@@ -84,3 +87,20 @@ def test_one_chain_has_fewer_figures():
     chain = tables.cifar10_resnet().select(depth=20, width=0.25, num_examples=3125)
     names = [figure.name for figure in beside(chain, "svhn-vgg").figures]
     assert names == ["alone", "joint", "noise"]
+
+
+def test_the_lowest_error_is_that_of_the_means():
+    frame = pd.DataFrame(
+        {
+            "depth": 8,
+            "width": [1, 1, 1, 1, 1, 1, 2],
+            "num_examples": 100,
+            "replicate": [0, 0, 0, 1, 1, 1, 0],
+            "level": [0, 1, 2, 0, 1, 2, 0],
+            "density": [1, 0.8, 0.64, 1, 0.8, 0.64, 1],
+            "error": [0.5, 0.2, 0.35, 0.4, 0.6, 0.35, 0.3],
+        }
+    )
+    (one,) = lowest_errors(read(frame, chance=0.9))
+    assert (one.width, one.level, one.levels) == (1, 2, 2)
+    assert (one.unpruned, one.lowest) == (pytest.approx(0.45), pytest.approx(0.35))

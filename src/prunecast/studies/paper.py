@@ -1,9 +1,7 @@
-"""A table's own figures beside those that the paper states, and its curve beside the published one."""
+"""A table's own figures beside those that the paper states."""
 
-import csv
 import functools
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +14,6 @@ from prunecast.laws.judge import Deviation
 from prunecast.studies.extrapolation import Extrapolation, extrapolation
 from prunecast.studies.optimality import Optimality, optimality
 from prunecast.table import Table
-
-CURVE = {"depth": 20, "width": 1, "num_examples": 50_000}
-"""The network of the published curve."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,21 +47,6 @@ class Beside:
     """usable rows, means over replicates"""
     configurations: int
     figures: tuple[Figure, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class CurvePoint:
-    """One level of the published curve and of a table's own."""
-
-    level: int
-    density: float
-    visibility: str
-    """how well the published point can be read: visible, partly hidden or hidden"""
-    published: float
-    here: float | None
-    published_rise: float
-    """error over the unpruned error"""
-    here_rise: float | None
 
 
 @functools.cache
@@ -173,32 +153,3 @@ def _optimality(table: Table, law: str) -> Optimality | None:
         return optimality(table, law=law)
     except PrunecastError:
         return None
-
-
-def published_curve() -> list[dict[str, str]]:
-    """The points of the paper's first figure, as the file has them."""
-    with (tables.PUBLISHED / "cifar10-resnet20-figure1.csv").open(encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def curve_beside(table: Table) -> Sequence[CurvePoint]:
-    """The published curve level by level beside that of the same network in a table, which may be shorter."""
-    frame = table.frame
-    own = frame[np.logical_and.reduce([np.isclose(frame[axis], size) for axis, size in CURVE.items()])]
-    means = own.groupby("level")["error"].mean()
-    points = published_curve()
-    first = float(points[0]["error"])
-    return [
-        CurvePoint(
-            level=int(point["level"]),
-            density=float(point["density"]),
-            visibility=point["visibility"],
-            published=float(point["error"]),
-            here=float(means[int(point["level"])]) if int(point["level"]) in means.index else None,
-            published_rise=float(point["error"]) / first,
-            here_rise=float(means[int(point["level"])] / means[0])
-            if int(point["level"]) in means.index
-            else None,
-        )
-        for point in points
-    ]

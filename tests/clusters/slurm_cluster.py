@@ -38,13 +38,13 @@ AccountingStorageType=accounting_storage/none
 MailProg=/bin/true
 MpiDefault=none
 SwitchType=switch/none
-MaxArraySize=6
+MaxArraySize=3
 ReturnToService=2
 SlurmdParameters=config_overrides
 SlurmdTimeout=5
 KillWait=3
 SchedulerParameters=sched_min_interval=100000,sched_interval=1,batch_sched_delay=0,bf_interval=1
-NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=3
+NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2
 PartitionName=main Nodes={nodes} Default=YES MaxTime=60 State=UP
 PartitionName=brief Nodes={nodes} MaxTime=1 State=UP
 """
@@ -158,13 +158,14 @@ class Cluster:
         return self.ask("squeue", "--noheader", "--array", "--format=%i", *chosen, check=False).split()
 
     def workers(self):
-        """The processes of workers, as this machine numbers them."""
-        found = []
+        """The processes of this cluster's workers, as the machine numbers them."""
+        found, own = [], f"SLURM_CONF={self.environment['SLURM_CONF']}".encode()
         for folder in Path("/proc").iterdir():
             if folder.name.isdigit():
                 with contextlib.suppress(OSError):
                     words = (folder / "cmdline").read_bytes().split(b"\0")
-                    if b"submitit.core._submit" in words and b"srun" not in words[0]:
+                    ours = own in (folder / "environ").read_bytes().split(b"\0")
+                    if ours and b"submitit.core._submit" in words and b"srun" not in words[0]:
                         found.append(int(folder.name))
         return found
 

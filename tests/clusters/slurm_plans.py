@@ -1,5 +1,6 @@
 """Small plans for a Slurm cluster, and the drivers of them."""
 
+import os
 from functools import partial
 from pathlib import Path
 
@@ -14,11 +15,11 @@ dataset = "digits"
 depth = 3
 width = [0.5, 1]
 num_examples = [75, 100]
-replicates = 2
-level_cap = 11
+replicates = 1
+level_cap = 21
 [recipe]
 preset = "digits"
-epochs = 3
+epochs = 2
 rewind = 0.5
 batch_size = 25
 checkpoint_steps = 1
@@ -27,8 +28,7 @@ name = "tiny"
 disconnected = false
 at_chance = 0
 """
-SHORT = LONG.replace("level_cap = 11", "level_cap = 3").replace("replicates = 2", "replicates = 1")
-EMPTY = SHORT.replace("level_cap = 3", "level_cap = 0").replace("epochs = 3", "epochs = 1")
+EMPTY = LONG.replace("level_cap = 21", "level_cap = 0").replace("epochs = 2", "epochs = 1")
 
 
 def planned(text, beside=Path()):
@@ -44,8 +44,9 @@ def executor(at_once=6, **others):
     return partial(on_slurm, resources=Resources(at_once=at_once, minutes=30), pace=QUICK, **others)
 
 
-def drive(text, store, pipe):
+def drive(text, store, configuration, pipe):
     """A driver of its own process, which says when the first level is there."""
+    os.environ["SLURM_CONF"] = configuration
     for event in run_plan(planned(text), store, executor=executor()):
         if pipe is not None:
             pipe.send(type(event).__name__)

@@ -24,8 +24,9 @@ from prunecast.pruning.files import read_tensors
 from prunecast.pruning.opened import code_version
 from prunecast.sweep import Job, run_plan
 
-PROCESSES = multiprocessing.get_context("spawn")
-ONE = LONG.replace("[0.5, 1]", "0.5").replace("[75, 100]", "75").replace("replicates = 2", "replicates = 1")
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["slurm_plans"])
+ONE = LONG.replace("[0.5, 1]", "0.5").replace("[75, 100]", "75")
 
 
 def jobs_of(text):
@@ -46,28 +47,25 @@ def task(store, mark, share, code=None):
     )
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGUSR1", "SIGUSR2"])
-def test_a_worker_that_is_told_to_stop_does_so_at_once_and_another_goes_on_from_its_checkpoint(
-    tmp_path, name
-):
-    text = ONE.replace("epochs = 3", "epochs = 90").replace("level_cap = 11", "level_cap = 0")
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from_its_checkpoint(tmp_path):
+    text = ONE.replace("epochs = 2", "epochs = 90").replace("level_cap = 21", "level_cap = 0")
     (job,) = jobs_of(text)
-    folder = chain_folder(tmp_path, job.chain.spec)
-    with marked(tmp_path) as mark:
-        process = PROCESSES.Process(target=work_task, args=(task(tmp_path, mark, [job]),))
-        process.start()
-        while not folder.checkpoint.exists():
-            assert process.is_alive()
-            time.sleep(0.01)
-        os.kill(process.pid, signal.Signals[name])
-        process.join()
-    assert (process.exitcode, done(tmp_path, 0).stopped) == (0, name)
-    assert began(tmp_path, 0).locks == ""
-    step = read_tensors(folder.checkpoint)[1]["step"]
-    assert 0 < step < 90 * 3
-    with folder.locked():  # nobody holds it any more
-        pass
-    (event,) = run_plan(planned(text), tmp_path)
+    folder, steps = chain_folder(tmp_path, job.chain.spec), [0]
+    for name in ("SIGTERM", "SIGUSR1", "SIGUSR2"):
+        with marked(tmp_path) as mark:
+            process = PROCESSES.Process(target=work_task, args=(task(tmp_path, mark, [job]),))
+            process.start()
+            while not folder.checkpoint.exists() or read_tensors(folder.checkpoint)[1]["step"] == steps[-1]:
+                assert process.is_alive()
+                time.sleep(0.01)
+            os.kill(process.pid, signal.Signals[name])
+            process.join()
+        assert (process.exitcode, done(tmp_path, 0).stopped) == (0, name)
+        assert began(tmp_path, 0).locks == ""
+        steps.append(read_tensors(folder.checkpoint)[1]["step"])
+    assert steps == sorted(set(steps)), "nobody begins anew"
+    (event,) = run_plan(planned(text), tmp_path)  # nobody holds the chain any more
     list(run_plan(planned(text), tmp_path / "unbroken"))
     assert table(text, tmp_path) == table(text, tmp_path / "unbroken")
     assert event.record.steps == 90 * 3
@@ -84,7 +82,7 @@ def in_this_process(errand):
 
 
 def test_a_worker_refuses_another_store_and_other_code_and_says_what_others_hold(tmp_path):
-    text = ONE.replace("level_cap = 11", "level_cap = 0")
+    text = ONE.replace("level_cap = 21", "level_cap = 0")
     (job,) = jobs_of(text)
     with marked(tmp_path) as mark:
         in_this_process(task(tmp_path, mark, [job], code="0.0.1+other"))
@@ -150,7 +148,7 @@ def test_arrays_are_found_again_and_belong_to_whoever_comes_after_a_death(tmp_pa
 def test_short_chains_go_together_and_chains_with_a_gpu_as_they_are():
     found = shares(jobs_of(LONG), Resources())
     together = grouped(found, Resources(), 3)
-    assert sorted(len(share) for share in together) == [2, 3, 3]
+    assert sorted(len(share) for share in together) == [2, 2]
     assert {job for share in together for job in share} == {job for share in found for job in share}
     fleets = shares(jobs_of(LONG), Resources(gpus=1))
     assert grouped(fleets, Resources(gpus=1), 3) == fleets

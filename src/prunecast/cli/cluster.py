@@ -30,6 +30,11 @@ OPTIONS = (
     click.option(
         "--sbatch", multiple=True, help="Slurm: an option of sbatch as NAME=VALUE, as account=mine."
     ),
+    click.option(
+        "--chains-per-job",
+        type=click.IntRange(min=1),
+        help="Slurm: chains that a job without a GPU takes, one after the other; 1 if not given.",
+    ),
     *(
         click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"Cluster: {HELP[name]}")
         for name, kind in RESOURCES.items()
@@ -90,7 +95,9 @@ def _ray(until_the_end: contextlib.ExitStack, address: str = "", **others: str) 
     return connected
 
 
-def _slurm(partition: str | None = None, sbatch: Sequence[str] = (), **others: str) -> "Executor":
+def _slurm(
+    partition: str | None = None, sbatch: Sequence[str] = (), chains_per_job: int = 1, **others: str
+) -> "Executor":
     _refuse(others, "is for --on ray; leave it out")
     from prunecast.clusters.slurm import on_slurm
 
@@ -100,4 +107,4 @@ def _slurm(partition: str | None = None, sbatch: Sequence[str] = (), **others: s
         if not equals or not name:
             raise PrunecastError(f"--sbatch is {word!r}; give an option of sbatch as NAME=VALUE.")
         options[name.lstrip("-")] = value
-    return partial(on_slurm, options=options)
+    return partial(on_slurm, options=options, chains_per_job=chains_per_job)

@@ -29,6 +29,18 @@ def evil_table() -> Table:
     return read(frame.assign(family=EVIL, dataset=EVIL, method=EVIL, recipe=EVIL), chance=0.9)
 
 
+def loss_table() -> Table:
+    """Losses of two dataset sizes, some above one."""
+    frame = planted(configurations=8, depths=(20,), widths=(0.25, 0.5, 1, 2), num_examples=(50_000, 12_500))
+    return read(frame.assign(loss=3 * frame["error"]).drop(columns="error"), metric="loss")
+
+
+def validation_table() -> Table:
+    """Every row has a validation error, a tenth above its test error."""
+    frame = planted(configurations=6, depths=(20,), widths=(0.25, 0.5, 1), num_examples=(50_000, 12_500))
+    return read(frame.assign(validation_error=(1.1 * frame["error"]).clip(upper=0.95)), chance=0.96)
+
+
 def tiny_table() -> Table:
     return read(pd.DataFrame({"density": [1.0, 0.8, 0.5], "error": [0.1, 0.11, 0.15]}))
 

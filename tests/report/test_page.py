@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from report_tables import EVIL, TABLES
+from report_tables import EVIL, TABLES, loss_table, validation_table
 
 from prunecast import choose, fit
 from prunecast.errors import PrunecastError
@@ -14,6 +14,7 @@ from prunecast.report.answers import answers, targets
 from prunecast.report.curves import measured_curves, measured_rows
 from prunecast.report.html import library, script_json
 from prunecast.report.sections import MEANING
+from prunecast.report.spoken import speaker
 from prunecast.report.vega import ticks
 
 MOST_BYTES = 6_000_000
@@ -28,6 +29,11 @@ def data_of(html: str) -> dict:
     return json.loads(
         re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)[1]
     )
+
+
+def shown_size(held: dict) -> dict:
+    """What is looked up for the number of examples shown first."""
+    return held["sizes"][held["shown"]]
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -63,7 +69,7 @@ def test_json_cannot_leave_its_script(text):
 
 
 def test_the_page_looks_up_what_choose_says(written):
-    held = data_of(written("measured").read_text(encoding="utf-8"))["answers"]
+    held = shown_size(data_of(written("measured").read_text(encoding="utf-8")))["answers"]
     law = fit(TABLES["measured"]())
     for entry in held[:: len(held) // 6]:
         chosen = choose(law, target_error=entry["target"])
@@ -99,8 +105,55 @@ def test_a_table_too_small_to_fit_says_what_is_missing(written):
 
 
 def test_the_slider_starts_where_it_is_told():
-    held = data_of(page(TABLES["measured"](), target_error=0.3, studies=False))
+    held = shown_size(data_of(page(TABLES["measured"](), target_error=0.3, studies=False)))
     assert held["answers"][held["start"]]["target"] == 0.3
+
+
+@pytest.mark.parametrize(("asked", "first"), [(None, "50,000"), (6250, "6,250"), (20_000, "20,000")])
+def test_every_number_of_examples_can_be_selected(asked, first):
+    held = data_of(page(TABLES["all sizes"](), num_examples=asked, studies=False))
+    listed = [one["examples"] for one in held["sizes"]]
+    assert shown_size(held)["examples"] == first
+    assert set(listed) == {"50,000", "6,250", "3,125", first}
+    law = fit(TABLES["all sizes"]())
+    for one in held["sizes"]:
+        entry = one["answers"][one["start"]]
+        chosen = choose(
+            law, target_error=entry["target"], num_examples=float(one["examples"].replace(",", ""))
+        )
+        assert entry["data"]["chosen"][0]["size"] == float(f"{chosen.answer.stored_parameters:.5g}")
+        frontier = held["datasets"][one["datasets"]["frontier"]]
+        assert len(frontier["rows"]) == sum(answer["met"] for answer in one["answers"])
+
+
+def test_a_table_of_losses_speaks_of_losses():
+    html = page(loss_table(), studies=True)
+    text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", own_part(html), flags=re.DOTALL)
+    titles = set(re.findall(r'"title":"([^"]*)"', text))
+    assert {"test loss", "measured loss", "loss by the law"} <= titles
+    assert "Largest loss you accept" in text
+    assert re.findall(r".{0,20}\b[Ee]rrors?\b.{0,20}", text.replace('"error"', "")) == []
+
+
+def test_validation_errors_are_shown_where_every_row_has_one():
+    table = validation_table()
+    held = shown_size(data_of(page(table, studies=False)))
+    chosen = choose(table, target_error=held["answers"][held["start"]]["target"])
+    assert held["answers"][held["start"]]["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
+    assert '"title":"validation error"' in page(table, studies=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Errors fall, the error rises.", "Losses fall, the loss rises."),
+        ("fix it with --high-error chance", "fix it with --high-error chance"),
+        ("errors.csv has an unpruned_error", "errors.csv has an unpruned_error"),
+    ],
+)
+def test_only_words_are_turned(text, said):
+    assert speaker("loss")(text) == said
+    assert speaker("error")(text) == text
 
 
 @pytest.mark.parametrize(

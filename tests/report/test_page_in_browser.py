@@ -10,6 +10,13 @@ from prunecast import choose, fit
 
 DRAWN = "[...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg path'))"
 
+CLIPPED = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
+  const edge = svg.getBoundingClientRect().right + 1;
+  return [...svg.querySelectorAll('text')].filter((text) => text.getBoundingClientRect().right > edge)
+    .map((text) => text.textContent);
+})"""
+"""Words of charts that run over their edge."""
+
 
 def place_of_answer(page) -> tuple[float, float]:
     """Where the chosen network's dot stands, in pixels."""
@@ -49,18 +56,40 @@ def test_the_slider_obeys_the_keyboard(written, visit, key, step):
     slider.focus()
     page.keyboard.press(key)
     assert int(slider.input_value()) == start + step
-    answers = json.loads(page.locator("#data").text_content())["answers"]
+    answers = json.loads(page.locator("#data").text_content())["sizes"][0]["answers"]
     assert page.locator("#headline").inner_text() == answers[start + step]["headline"]
     assert answers[start + step]["headline"] in slider.get_attribute("aria-valuetext")
 
 
+def test_the_number_of_examples_is_selected_by_keyboard(written, visit):
+    seen = visit(written("all sizes"))
+    page = seen.page
+    sizes = json.loads(page.locator("#data").text_content())["sizes"]
+    assert page.get_by_label("Training examples", exact=True).input_value() == "0"
+    before, dots = place_of_answer(page), page.locator("#chart-answer .mark-symbol path").count()
+    page.locator("#box").fill("0.3")
+    page.get_by_label("Training examples", exact=True).focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(300)
+    assert page.get_by_label("Training examples", exact=True).input_value() == "1"
+    assert f"For {sizes[1]['examples']} training examples" in page.locator("#answer-notes").inner_text()
+    met = [one for one in sizes[1]["answers"] if one["target"] <= 0.3][-1:] or sizes[1]["answers"][:1]
+    assert page.locator("#headline").inner_text() == met[0]["headline"]
+    assert int(page.locator("#slider").get_attribute("max")) == len(sizes[1]["answers"]) - 1
+    assert place_of_answer(page) != before
+    assert page.locator("#chart-answer .mark-symbol path").count() != dots
+    shown = [place.get_attribute("data-size") for place in page.locator("[data-size]:visible").all()]
+    assert shown == ["1"]
+    assert seen.complaints == []
+
+
 def test_everything_that_acts_is_reached_by_tab(written, visit):
-    page = visit(written("measured")).page
+    page = visit(written("all sizes")).page
     reached = set()
     for _ in range(40):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-    assert {"slider", "box", "SUMMARY", "A"} <= reached
+    assert {"slider", "box", "examples", "SUMMARY", "A"} <= reached
 
 
 def test_a_typed_target_shows_what_choose_says(written, visit):
@@ -94,11 +123,12 @@ def test_whatever_is_typed_gets_a_sentence(written, visit, typed, heard):
     assert seen.complaints == []
 
 
-@pytest.mark.parametrize("name", ["measured", "planted", "tiny", "evil"])
+@pytest.mark.parametrize("name", ["all sizes", "planted", "tiny", "evil"])
 @pytest.mark.parametrize("width", [320, 390, 768])
 def test_a_narrow_screen_never_scrolls_sideways(written, visit, name, width):
     page = visit(written(name), viewport={"width": width, "height": 700}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(CLIPPED) == []
 
 
 def brightness(page, selector: str, which: str) -> float:

@@ -1,6 +1,6 @@
 """The chart that follows the slider, as Vega-Lite."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,48 +17,56 @@ UNITS = {
 }
 
 
-def answer_chart(
+def answer_data(
     measured: Rows,
     members: Sequence[Curve],
     others: Sequence[Curve],
     found: Sequence[Answer],
-    start: int,
     own: Hue,
     minimise: str,
-) -> Spec:
-    """Error against size: every member's curve, measured points, the frontier, and the network chosen."""
+) -> dict[str, list[Row]]:
+    """What is drawn for one number of examples: every member's curve, measured points and the frontier."""
     met = [answer for answer in found if answer.choice.met]
-    frontier = rows(
-        line=[0] * len(met),
-        density=[-i for i in range(len(met))],
-        error=[a.target for a in met],
-        size=[size_of(a, minimise) for a in met],
-    )
-    sizes = [*measured.size, *(value for curve in members for value in curve.size)]
-    errors = [*measured.error, *(row["error"] for row in frontier)]
-    x = log_axis("size", UNITS[minimise], sizes)
-    y = log_axis("error", "test error", errors)
-    colours = colour("hue", own.title, own.names)
-    coloured = lines(x, y, "members", strokeWidth=1.6, opacity=0.75)
-    coloured["encoding"]["color"] = colours
-    datasets = {
-        "members": curve_rows(members, own),
-        "others": curve_rows(others, own),
+    return {
+        "members": line_rows(members, own),
+        "others": line_rows(others, own),
         "points": point_rows(measured, own),
-        "frontier": frontier,
-        **chosen(found[start], minimise),
+        "frontier": rows(
+            line=[0] * len(met),
+            density=[-i for i in range(len(met))],
+            error=[a.target for a in met],
+            size=[size_of(a, minimise) for a in met],
+        ),
     }
+
+
+def line_rows(curves: Sequence[Curve], own: Hue) -> list[Row]:
+    """Points of predicted curves with no more than this chart needs."""
+    needed = ("line", "hue", "error", "size", "density")
+    return [{name: row[name] for name in needed} for row in curve_rows(curves, own)]
+
+
+def answer_chart(
+    all_data: Sequence[Mapping[str, list[Row]]], first: Mapping[str, list[Row]], own: Hue, minimise: str
+) -> Spec:
+    """Error against size, on axes that hold what is drawn for every number of examples."""
+    drawn = [row for data in all_data for name in ("points", "frontier") for row in data[name]]
+    dense = [row["size"] for data in all_data for row in data["members"]]
+    x = log_axis("size", UNITS[minimise], [*dense, *(row["size"] for row in drawn)])
+    y = log_axis("error", "test error", [row["error"] for row in drawn])
+    coloured = lines(x, y, "members", strokeWidth=1.6, opacity=0.75)
+    coloured["encoding"]["color"] = colour("hue", own.title, own.names)
     layers = [
         lines(x, y, "others", strokeWidth=0.8, opacity=0.55, color="var(--faint)"),
         coloured,
-        points(x, y, own),
+        points(x, y, own, len(first["points"])),
         lines(x, y, "frontier", strokeWidth=3.2, color="var(--ink)", opacity=0.9),
         *_chosen_layers(x, y),
     ]
     return chart(
         "Test error against size of pruned networks; the same answers stand in the table below.",
         440,
-        datasets,
+        first,
         layers,
     )
 

@@ -10,8 +10,8 @@ from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.curves import family
 
-FEWEST, MOST = 40, 160
-"""How many targets a page holds."""
+MOST = 160
+"""How many targets a page holds for one number of examples."""
 STEPS = ((2.0, 0.02), (5.0, 0.05), (10.0, 0.1))
 """Steps of the targets' first digits: up to 2 by 0.02, up to 5 by 0.05, up to 10 by 0.1; none over 2%."""
 HIGHEST = 0.9
@@ -31,7 +31,7 @@ class Answer:
         return self.choice.answer
 
 
-def targets(lowest: float, highest: float) -> list[float]:
+def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
     """Round target errors between two errors; every second or third where there would be too many."""
     decades = range(int(np.floor(np.log10(lowest))), int(np.ceil(np.log10(highest))) + 1)
     mantissas, start = [], 1.0
@@ -40,7 +40,7 @@ def targets(lowest: float, highest: float) -> list[float]:
         start = end
     grid = [round(m * 10.0**decade, 8 - decade) for decade in decades for m in mantissas]
     inside = [float(f"{value:.6g}") for value in grid if lowest <= value <= highest]
-    return inside[:: max(1, -(-len(inside) // MOST))]
+    return inside[:: max(1, -(-len(inside) // most))]
 
 
 def least_error(fit: Fit, num_examples: float | None, reach: str) -> float:
@@ -60,10 +60,11 @@ def answers(
     num_examples: float | None = None,
     sizes: str = "around",
     confidence: float = 0.5,
+    most: int = MOST,
 ) -> list[Answer]:
     """One choice for each target, from one that nothing meets to nearly ε↑."""
     lowest = least_error(fit, num_examples, sizes)
-    wanted = targets(lowest, fit.parameters["high_error"] * HIGHEST)
+    wanted = targets(lowest, fit.parameters["high_error"] * HIGHEST, most)
     if not wanted or wanted[0] > lowest * 1.0001:
         wanted.insert(0, float(f"{lowest * 0.995:.3g}"))
     return [

@@ -1,6 +1,6 @@
 """The page's charts as Vega-Lite: numbers come in, specifications go out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,8 @@ from prunecast.report import words
 from prunecast.report.curves import Curve, Rows, distinct
 from prunecast.report.vega import Row, Spec, chart, colour, log_axis, rows, tooltip
 
-MOST_SHAPES = 6
+AXES = ("width", "depth", "num_examples")
+MANY_POINTS, MANY_CURVES = 400, 30
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
 
 
@@ -20,13 +21,14 @@ class Hue:
 
     axis: str
     values: tuple[float, ...]
-    depths: tuple[float, ...] = ()
-    """what shapes tell apart where depth varies beside the width"""
+    shape: str = ""
+    """the axis that shapes tell apart: depth, else the number of examples, where it varies too"""
+    shapes: tuple[float, ...] = ()
 
     @property
     def title(self) -> str:
         """The axis in words."""
-        return self.axis.replace("num_examples", "training examples")
+        return words.axis(self.axis)
 
     @property
     def names(self) -> list[str]:
@@ -34,19 +36,17 @@ class Hue:
         return [words.size(value) for value in self.values]
 
 
-def hue(configurations: Sequence[object]) -> Hue:
-    """Width where it varies, else depth, else the number of examples."""
-    for axis in ("width", "depth", "num_examples"):
-        values = distinct(getattr(one, axis) for one in configurations)
-        if len(values) > 1:
-            depths = distinct(getattr(one, "depth") for one in configurations)  # noqa: B009
-            several = axis == "width" and 1 < len(depths) <= MOST_SHAPES
-            return Hue(axis=axis, values=tuple(values), depths=tuple(depths) if several else ())
-    return Hue(axis="width", values=tuple(values[:1]) if axis == "width" else (_only(configurations),))
+def hue(columns: Mapping[str, Iterable[float]]) -> Hue:
+    """Width where it varies, else depth, else the number of examples; shapes for the next axis that varies."""
+    values = {axis: tuple(distinct(columns[axis])) for axis in AXES}
+    axis, *others = [axis for axis in AXES if len(values[axis]) > 1] or ["width"]
+    shape = next((other for other in others if len(values[other]) <= len(SHAPES)), "")
+    return Hue(axis=axis, values=values[axis], shape=shape, shapes=values.get(shape, ()))
 
 
-def _only(configurations: Sequence[object]) -> float:
-    return float(getattr(configurations[0], "width"))  # noqa: B009
+def hue_of(fit: Fit) -> Hue:
+    """The axes that tell a fit's configurations apart."""
+    return hue({axis: [getattr(one, axis) for one in fit.configurations] for axis in AXES})
 
 
 def point_rows(measured: Rows, own: Hue) -> list[Row]:
@@ -96,23 +96,24 @@ TOLD = {
 def marks(own: Hue) -> Spec:
     """Colour by the hue's axis, and shape by depth where that varies too."""
     made: Spec = {"color": colour("hue", own.title, own.names)}
-    if own.depths:
-        domain = [words.size(depth) for depth in own.depths]
+    if own.shape:
+        domain = [words.size(value) for value in own.shapes]
         made["shape"] = {
-            "field": "depth",
+            "field": "n" if own.shape == "num_examples" else own.shape,
             "type": "nominal",
-            "title": "depth",
+            "title": words.axis(own.shape),
             "sort": domain,
             "scale": {"domain": domain, "range": list(SHAPES[: len(domain)])},
         }
     return made
 
 
-def points(x: Spec, y: Spec, own: Hue, data: str = "points") -> Spec:
-    """Dots of measured networks."""
+def points(x: Spec, y: Spec, own: Hue, amount: int) -> Spec:
+    """Dots of measured networks, smaller and paler where there are many."""
+    size, opacity = (34, 0.85) if amount <= MANY_POINTS else (13, 0.6)
     return {
-        "data": {"name": data},
-        "mark": {"type": "point", "filled": True, "size": 34, "opacity": 0.85, "clip": True},
+        "data": {"name": "points"},
+        "mark": {"type": "point", "filled": True, "size": size, "opacity": opacity, "clip": True},
         "encoding": {"x": x, "y": y, **marks(own), "tooltip": tooltip(TOLD)},
     }
 
@@ -152,7 +153,7 @@ def fit_chart(measured: Rows, fit: Fit, own: Hue) -> Spec:
             "mark": {"type": "line", "color": "var(--ink)", "strokeWidth": 1.2, "clip": True},
             "encoding": {"x": x, "y": y},
         },
-        points(x, y, own),
+        points(x, y, own, len(measured)),
     ]
     return chart(
         "Errors by the law against measured errors: points on the diagonal are exact, the band is one σ.",
@@ -168,14 +169,15 @@ def invariant_chart(measured: Rows, curves: Sequence[Curve], own: Hue, along: st
     x = log_axis(along, title, measured.invariant if along == "m" else measured.density)
     y = log_axis("error", "test error", measured.error)
     colours = colour("hue", own.title, own.names)
-    fitted = lines(x, y, "curves", strokeWidth=1.4, opacity=0.7)
+    few = len(curves) <= MANY_CURVES
+    fitted = lines(x, y, "curves", strokeWidth=1.4 if few else 0.7, opacity=0.7 if few else 0.5)
     fitted["encoding"]["color"] = colours
     datasets = {"points": point_rows(measured, own), "curves": curve_rows(curves, own)}
     return chart(
         f"Test error against {title}: dots are measured, lines are the law.",
         340,
         datasets,
-        [fitted, points(x, y, own)],
+        [fitted, points(x, y, own, len(measured))],
     )
 
 

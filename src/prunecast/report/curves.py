@@ -149,11 +149,12 @@ def curves(fit: Fit, members: Sizes, minimise: str = "stored", lowest: float | N
 
 
 def measured_curves(fit: Fit) -> list[Curve]:
-    """The fitted curve of every measured configuration, whatever its number of examples."""
+    """The fitted curve of every measured configuration, whatever its number of examples, from its measured ε_np."""
     found: list[Curve] = []
     for known in sorted({c.num_examples for c in fit.configurations}, reverse=True):
         members = family(fit, known, "measured")
-        found += curves(fit, members[np.flatnonzero(members.measured)])
+        members = members[np.flatnonzero(members.measured)]
+        found += curves(fit, replace(members, unpruned=members.told))
     return found
 
 

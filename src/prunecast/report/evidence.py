@@ -77,9 +77,9 @@ def _optimality(found: studies.Optimality) -> Section:
 def _extrapolation(found: studies.Extrapolation) -> Section:
     rows = [
         [
-            step.along.replace("_", " "),
-            step.fitted_on,
-            step.law,
+            words.axis(step.along),
+            step.fitted_on.replace("num examples", "training examples"),
+            words.LAWS[step.law],
             f"{step.fitted_configurations} → {step.predicted_configurations}",
             words.deviation(step.fitted),
             words.deviation(step.predicted),
@@ -133,10 +133,10 @@ def _sensitivity(found: studies.Sensitivity) -> Section:
 def _invariance(found: studies.Invariance) -> Section:
     contours = [
         [
-            one.axis,
+            words.axis(one.axis),
             str(one.count),
-            f"{one.mean_slope:+.2f} ± {one.std_slope:.2f}",
-            f"{one.predicted:+.2f}",
+            f"{words.signed(one.mean_slope)} ± {one.std_slope:.2f}",
+            words.signed(one.predicted),
             words.number(one.straightness),
         ]
         for one in found.contours

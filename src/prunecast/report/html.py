@@ -3,7 +3,7 @@
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from prunecast import __version__
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
-from prunecast.report import words
-from prunecast.report.parts import Chart, Grid, Section
-from prunecast.report.vega import Spec
+from prunecast.report import spoken, words
+from prunecast.report.parts import Chart, Section
+from prunecast.report.spoken import Speak
+from prunecast.report.top import Top, lookup
+from prunecast.report.vega import Row, Spec
 from prunecast.table import Table
 
 if TYPE_CHECKING:
@@ -21,19 +23,9 @@ if TYPE_CHECKING:
 
 
 def render(
-    table: Table,
-    fitted: Fit | None,
-    body: Sequence[Section],
-    *,
-    chart: Chart | None = None,
-    grid: Grid | None = None,
-    found: Sequence[dict[str, Any]] = (),
-    start: int = 0,
+    table: Table, fitted: Fit | None, body: Sequence[Section], *, speak: Speak, answer: Top | None = None
 ) -> str:
-    """The page as HTML: everything inlined, every word escaped, nothing allowed to run but its own two scripts.
-
-    `found` is what the slider looks up, one entry a target, and `chart` and `grid` show the same.
-    """
+    """The page as HTML: everything inlined, every word escaped, nothing allowed to run but its own two scripts."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -44,48 +36,71 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["coded"] = coded
-    specs, datasets = packed(_charts(chart, body))
+    body = [spoken.section(one, speak) for one in body]
+    asking, charts, data = _looked_up(answer, speak)
+    specs, places, datasets = packed([*charts, *_charts(body)], data)
+    for one, place in zip(asking["sizes"], places, strict=True):
+        one["datasets"] = place
     scripts = {"charts": library(), "code": _text("page.js")}
-    data = {"charts": specs, "datasets": datasets, "answers": list(found), "start": start}
     subject = " on ".join(word for word in (table.family, table.dataset) if word) or table.source
     return environment.get_template("page.html").render(
         title=f"What pruning does to {subject}",
         table=table,
         fitted=fitted,
-        chart=chart,
-        grid=grid,
-        steps=len(found),
-        start=start,
-        first=found[start] if found else None,
+        chart=charts[0] if charts else None,
+        grids=[spoken.grid(one.grid, speak) for one in answer.answered] if answer else [],
         sections=body,
         style=_text("page.css"),
         scripts=scripts,
         hashes=" ".join(_hash(script) for script in scripts.values()),
-        data=script_json(data),
+        data=script_json({"charts": specs, "datasets": datasets, **asking}),
         version=__version__,
         words=words,
+        **asking,
     )
 
 
-def _charts(chart: Chart | None, body: Sequence[Section]) -> list[Chart]:
-    found = [] if chart is None else [chart]
-    for section in body:
-        found += [*section.charts, *(one for inner in section.after for one in inner.charts)]
-    return found
+def _looked_up(
+    answer: Top | None, speak: Speak
+) -> tuple[dict[str, Any], list[Chart], list[dict[str, list[Row]]]]:
+    """What the page looks up, the chart that follows it, and what is drawn for each number of examples."""
+    word = speak("error")
+    if answer is None:
+        return {"sizes": [], "shown": 0, "word": word, "explained": []}, [], []
+    asking = {
+        "sizes": lookup(answer, speak),
+        "shown": answer.shown,
+        "word": word,
+        "explained": [speak(text) for text in answer.text],
+    }
+    return asking, [spoken.chart(answer.chart, speak)], [one.data for one in answer.answered]
 
 
-def packed(charts: Sequence[Chart]) -> tuple[dict[str, Spec], list[dict[str, Any]]]:
-    """Specifications whose data sets are places in a common list, in which each stands once and names stand once."""
+def _charts(body: Sequence[Section]) -> list[Chart]:
+    return [
+        chart
+        for section in body
+        for chart in (*section.charts, *(one for inner in section.after for one in inner.charts))
+    ]
+
+
+def packed(
+    charts: Sequence[Chart], beside: Sequence[Mapping[str, list[Row]]] = ()
+) -> tuple[dict[str, Spec], list[dict[str, int]], list[dict[str, Any]]]:
+    """Specifications and further data whose sets are places in a common list, in which each stands once."""
     found: dict[str, int] = {}
-    specs: dict[str, Spec] = {}
-    for one in charts:
-        places = {}
-        for name, records in one.spec["datasets"].items():
-            columns = list(records[0]) if records else []
-            table = {"columns": columns, "rows": [[row[column] for column in columns] for row in records]}
-            places[name] = found.setdefault(json.dumps(table), len(found))
-        specs[one.name] = {**one.spec, "datasets": places}
-    return specs, [json.loads(text) for text in found]
+
+    def places(datasets: Mapping[str, list[Row]]) -> dict[str, int]:
+        return {name: found.setdefault(_columns(records), len(found)) for name, records in datasets.items()}
+
+    specs = {one.name: {**one.spec, "datasets": places(one.spec["datasets"])} for one in charts}
+    return specs, [places(data) for data in beside], [json.loads(text) for text in found]
+
+
+def _columns(records: list[Row]) -> str:
+    """Records with the names of their columns once."""
+    columns = list(records[0]) if records else []
+    return json.dumps({"columns": columns, "rows": [[row[column] for column in columns] for row in records]})
 
 
 def coded(text: str) -> "Markup":

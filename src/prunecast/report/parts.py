@@ -16,6 +16,8 @@ class Grid:
     caption: str = ""
     folded: bool = False
     """behind a line to open, for long tables"""
+    verbatim: bool = False
+    """whether cells are the table's own words, which are never turned"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,3 +42,5 @@ class Section:
     grids: Sequence[Grid] = ()
     notes: Sequence[str] = ()
     after: Sequence["Section"] = field(default=())
+    beside: bool = False
+    """whether short tables and notes stand beside the chart, or notes beside the tables, where there is room"""

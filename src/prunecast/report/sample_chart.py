@@ -21,7 +21,7 @@ def sample_chart(
             high=[100 * (mean + std) for _, mean, std in own],
         )
     ]
-    top = 100 * max(3 * full, 0.1)
+    top = min(1.15 * max(row["high"] for row in data), 100 * max(3 * full, 0.1))
     x = log_axis("count", title, [row["count"] for row in data])
     y = {
         "field": "sigma",

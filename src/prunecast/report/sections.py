@@ -12,7 +12,6 @@ from prunecast.report.curves import Curve, Rows
 from prunecast.report.parts import Chart, Grid, Section
 from prunecast.table import Table
 
-LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
 UNKNOWN = ("undetermined", "weak", "bound", "flat", "few", "outside")
 """Kinds of notes that say what the data cannot tell."""
 
@@ -65,6 +64,7 @@ def fit_section(fit: Fit, measured: Rows, own: charts.Hue) -> Section:
             ),
         ],
         notes=[note.text for note in fit.notes if note.kind in ("miss", "dip", "preference")],
+        beside=True,
     )
 
 
@@ -85,9 +85,10 @@ def parameters_section(fit: Fit) -> Section:
     return Section(
         name="parameters",
         title="The law in numbers and in words",
-        text=[f"{LAWS[fit.law][:1].upper()}{LAWS[fit.law][1:]}, fitted to {fit.origin.table}:"],
+        text=[f"{words.sentence(words.LAWS[fit.law])}, fitted to {fit.origin.table}:"],
         grids=[Grid(header=["", "Parameter", "Estimate", "95% interval"], rows=rows, left=2)],
         notes=list(in_words(fit)),
+        beside=True,
     )
 
 
@@ -96,7 +97,7 @@ def in_words(fit: Fit) -> list[str]:
     own = fit.parameters
     steeper = float(np.expm1(own["gamma"] * np.log(2)))
     said = [
-        f"Pruned without end, every network errs at ε↑ = {words.error(own['high_error'])}.",
+        f"Pruned without end, every network ends at an error of ε↑ = {words.error(own['high_error'])}.",
         f"In the power-law region halving the density raises the error by {words.percent(steeper, digits=0)} "
         f"(2^γ with γ = {words.number(own['gamma'])}).",
     ]
@@ -185,6 +186,26 @@ def unknown_section(fit: Fit) -> Section:
     return Section(name="unknown", title="What the data cannot tell", text=text, notes=notes)
 
 
+WHERE_FROM = ("measured", "plan", "code", "device", "date", "seconds")
+"""What the provenance of a shipped table says of its making."""
+
+
+def _chance(table: Table) -> str:
+    return "not known" if table.chance is None else words.error(table.chance)
+
+
+def _options(fit: Fit) -> list[str]:
+    """How the fit was made, in words."""
+    named = {
+        "replicates": "replicates",
+        "residual": "residual",
+        "huber": "Huber threshold",
+        "high_error": "ε↑",
+    }
+    said = [f"{named.get(name, name)}: {value}" for name, value in fit.options.items() if value != "None"]
+    return [text.replace("_", " ") for text in said]
+
+
 def origin_section(table: Table, fit: Fit | None, command: str) -> Section:
     """Where each number came from."""
     rows = [
@@ -201,21 +222,20 @@ def origin_section(table: Table, fit: Fit | None, command: str) -> Section:
             )
             if value
         ],
-        ["Chance error", "not known" if table.chance is None else words.error(table.chance)],
+        *([["Chance error", _chance(table)]] if table.metric == "error" else []),
         ["Made by", f"prunecast {__version__}, {command}"],
     ]
     if fit is not None:
-        chosen = ", ".join(f"{name} {value}" for name, value in fit.options.items())
-        rows.insert(-1, ["Fit", f"{fit.law}, {chosen}"])
+        rows.insert(-1, ["Fit", f"{words.LAWS[fit.law]}; " + "; ".join(_options(fit))])
     shipped = tables.provenance(table.source) if table.source in tables.names() else {}
     told = [
         [name.capitalize(), str(value)]
         for name, value in shipped.items()
-        if name in ("measured", "family", "dataset", "method", "recipe", "caution")
+        if name in (*WHERE_FROM, *("family", "dataset", "method", "recipe", "caution"))
     ]
-    grids = [Grid(header=["", ""], rows=rows, left=2)]
+    grids = [Grid(header=["", ""], rows=rows, left=2, verbatim=True)]
     if told:
-        grids.append(Grid(header=["", ""], rows=told, left=2, caption="The shipped table", folded=False))
+        grids.append(Grid(header=["", ""], rows=told, left=2, caption="The shipped table", verbatim=True))
     return Section(
         name="origin",
         title="Where each number came from",

@@ -43,7 +43,8 @@ CONFIG: Spec = {
         "titleFontSize": 12,
         "titleFontWeight": "normal",
         "orient": "bottom",
-        "columns": 7,
+        "layout": {"bottom": {"anchor": "start", "direction": "vertical"}},
+        "columns": 10,
         "symbolSize": 70,
         "symbolBaseFillColor": "var(--muted)",
         "symbolBaseStrokeColor": "var(--muted)",
@@ -106,6 +107,7 @@ def colour(field: str, title: str, domain: Sequence[str]) -> Spec:
         "title": title,
         "sort": list(domain),
         "scale": {"domain": list(domain), "range": own},
+        "legend": {"symbolOpacity": 1},
     }
 
 

@@ -1,4 +1,4 @@
-"""Numbers and networks as people write them."""
+"""Numbers and networks as people write them, with a true minus sign."""
 
 import math
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from fractions import Fraction
 from prunecast.laws import Deviation
 
 LARGEST_DENOMINATOR = 64
+LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
 
 
 def size(value: float) -> str:
@@ -15,6 +16,11 @@ def size(value: float) -> str:
     if value < 1 and fraction.numerator == 1 and math.isclose(float(fraction), value, rel_tol=1e-9):
         return f"1/{fraction.denominator}"
     return f"{value:.3g}" if value < 1000 else count(value)
+
+
+def axis(name: str) -> str:
+    """An axis of a family in words."""
+    return name.replace("num_examples", "training examples")
 
 
 def count(value: float) -> str:
@@ -36,12 +42,19 @@ def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
     """A share in percent; a dash where there is no number."""
     if value is None or not math.isfinite(value):
         return "–"
-    return f"{value:{'+' if sign else ''}.{digits}%}"
+    return f"{value:{'+' if sign else ''}.{digits}%}".replace("-", "−")
 
 
 def number(value: float) -> str:
     """Three significant digits, never in powers of ten."""
-    return "–" if not math.isfinite(value) else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    if not math.isfinite(value):
+        return "–"
+    return (f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}").replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """Two digits after the point, with the sign."""
+    return f"{value:+.2f}".replace("-", "−")
 
 
 def deviation(own: Deviation) -> str:
@@ -49,6 +62,11 @@ def deviation(own: Deviation) -> str:
     return (
         "too few" if not math.isfinite(own.mean) else f"{percent(own.mean, sign=True)} ± {percent(own.std)}"
     )
+
+
+def sentence(text: str) -> str:
+    """With a capital at the beginning."""
+    return text[:1].upper() + text[1:]
 
 
 def plural(amount: int, word: str) -> str:

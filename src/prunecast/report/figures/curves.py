@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from prunecast.errors import PrunecastError
 from prunecast.report import words
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, name_of, panels, shades, value_of
+from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
 
 
 def error_against_density(source: Source) -> Figure:
@@ -25,14 +25,16 @@ def error_against_density(source: Source) -> Figure:
                 source.rows.error[rows],
                 "o",
                 color=shade[value],
-                label=value_of(value),
+                label=words.size(value),
             )
         fixed = source.slice(name) or {}
-        said = ", ".join(f"{name_of(key)} {value_of(value)}" for key, value in fixed.items() if value != 1)
-        panel.set(title=f"by {name_of(name)}" + (f" ({said})" if said else ""), xlabel="density")
+        said = ", ".join(
+            f"{words.axis(key)} {words.size(value)}" for key, value in fixed.items() if value != 1
+        )
+        panel.set(title=f"by {words.axis(name)}" + (f" ({said})" if said else ""), xlabel="density")
         log_axis(panel.xaxis, source.rows.density)
         log_axis(panel.yaxis, source.rows.error)
-        legend(panel, name_of(name))
+        legend(panel, words.axis(name))
     axes[0].set_ylabel("test error")
     return figure
 
@@ -68,10 +70,10 @@ def error_against_invariant(source: Source) -> Figure:
         log_axis(panel.xaxis, x)
         log_axis(panel.yaxis, rows.error)
     for value in values:
-        right.plot([], [], "o", color=shade[value], label=value_of(value))
+        right.plot([], [], "o", color=shade[value], label=words.size(value))
     left.set(title="measured (dots) and the law (lines)", xlabel="density", ylabel="test error")
     right.set(title="the same networks against the invariant", xlabel=_invariant(source))
-    legend(right, name_of(axis))
+    legend(right, words.axis(axis))
     return figure
 
 
@@ -94,7 +96,7 @@ def estimated_against_actual(source: Source) -> Figure:
     left.plot(ends, ends, color=GREY, linewidth=1)
     for value in values:
         own = np.isclose(getattr(rows, axis), value)
-        left.plot(rows.error[own], rows.estimate[own], "o", color=shade[value], label=value_of(value))
+        left.plot(rows.error[own], rows.estimate[own], "o", color=shade[value], label=words.size(value))
     left.set(
         title=f"μ = {words.percent(deviation.mean, sign=True)}, σ = {words.percent(deviation.std)}",
         xlabel="measured error",
@@ -102,7 +104,7 @@ def estimated_against_actual(source: Source) -> Figure:
     )
     log_axis(left.xaxis, rows.error)
     log_axis(left.yaxis, [*rows.error, *rows.estimate])
-    legend(left, name_of(axis))
+    legend(left, words.axis(axis))
     right.hist(
         100 * rows.deviation, bins=min(40, max(8, len(rows) // 8)), color=shades([1.0])[1.0], alpha=0.85
     )

@@ -6,8 +6,9 @@ from matplotlib.figure import Figure
 
 from prunecast import studies
 from prunecast.errors import PrunecastError
+from prunecast.report import words
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, name_of, panels, shades, value_of
+from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
 from prunecast.studies.sensitivity import Sample
 from prunecast.table import CONFIGURATION
 
@@ -73,7 +74,7 @@ def extrapolation(source: Source) -> Figure:
     """Deviation on the larger half of the sizes after fitting the smaller half, beside that on the fitted half."""
     found = studies.extrapolation(source.table)
     figure, (panel,) = panels(1, size=(6.4, 3.9))
-    names = [f"{name_of(step.along)}, {step.law}" for step in found.steps]
+    names = [f"{words.axis(step.along)}, {step.law}" for step in found.steps]
     places = np.arange(len(names))
     shade = list(shades([0.0, 1.0]).values())
     for offset, which, colour in ((-0.15, "fitted", shade[0]), (0.15, "predicted", shade[1])):
@@ -131,10 +132,10 @@ def dips(source: Source) -> Figure:
             markersize=2.5,
         )
     for value in values:
-        panel.plot([], [], "o", color=shade[value], label=value_of(value))
+        panel.plot([], [], "o", color=shade[value], label=words.size(value))
     panel.axhline(1, color=GREY, linewidth=1)
     panel.set(title="error over the unpruned error", xlabel="density", ylabel="error / unpruned error")
     log_axis(panel.xaxis, rows.density)
     panel.set_ylim(float((rows.error / rows.unpruned).min()) * 0.95, 1.5)
-    legend(panel, name_of(axis))
+    legend(panel, words.axis(axis))
     return figure

@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 from prunecast.choice import frontier
 from prunecast.errors import PrunecastError
 from prunecast.laws.points import Floats
+from prunecast.report import words
 from prunecast.report.curves import Curve, curves, family
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, name_of, panels, shades, value_of
+from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
 
 LEVELS = 6
 Own = tuple[float, Curve, NDArray[np.bool_]]
@@ -31,7 +32,9 @@ def contours(source: Source) -> Figure:
         for level in levels:
             _contour(panel, source, own, float(level), shade[float(level)])
         panel.set(
-            title=f"constant error, density against {name_of(name)}", xlabel=name_of(name), ylabel="density"
+            title=f"constant error, density against {words.axis(name)}",
+            xlabel=words.axis(name),
+            ylabel="density",
         )
         log_axis(panel.xaxis, [value for value, _, _ in own], margin=1.15)
         log_axis(panel.yaxis, [*source.rows.density])
@@ -72,7 +75,7 @@ def dense_error(source: Source) -> Figure:
     for n in examples:
         own = sorted((c for c in known if c.num_examples == n), key=lambda c: c.weights)
         sizes = np.array([c.weights for c in own])
-        panel.plot(sizes, [c.unpruned_error for c in own], "o", color=shade[n], label=value_of(n))
+        panel.plot(sizes, [c.unpruned_error for c in own], "o", color=shade[n], label=words.size(n))
         if source.fit.dense is not None and len(sizes) > 1:
             grid = np.geomspace(sizes.min(), sizes.max(), 100)
             panel.plot(grid, source.fit.dense.predict(grid, np.array(n)), color=shade[n])
@@ -102,7 +105,11 @@ def the_frontier(source: Source) -> Figure:
         own = here & np.isclose(getattr(source.rows, axis), value)
         if own.any():
             panel.plot(
-                source.rows.size[own], source.rows.error[own], "o", color=shade[value], label=value_of(value)
+                source.rows.size[own],
+                source.rows.error[own],
+                "o",
+                color=shade[value],
+                label=words.size(value),
             )
     best = frontier(source.fit)
     panel.plot(best.size, best.error, color="#1B1F24", linewidth=2.6, zorder=4)
@@ -110,6 +117,6 @@ def the_frontier(source: Source) -> Figure:
     panel.set_ylabel("test error")
     log_axis(panel.xaxis, source.rows.size[here], margin=1.15)
     log_axis(panel.yaxis, [*source.rows.error[here], best.error.min()])
-    legend(panel, name_of(axis))
+    legend(panel, words.axis(axis))
     panel.tick_params(colors=GREY)
     return figure

@@ -9,7 +9,6 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from prunecast.report import words
 from prunecast.report.palette import colours
 from prunecast.report.vega import ticks
 
@@ -82,13 +81,3 @@ def legend(axes: Axes, title: str) -> None:
     handles, _ = axes.get_legend_handles_labels()
     if len(handles) > 1:
         axes.legend(title=title or None, title_fontsize=8.5, ncols=1 if len(handles) < 6 else 2)
-
-
-def name_of(axis: str) -> str:
-    """An axis of a family in words."""
-    return axis.replace("num_examples", "training examples")
-
-
-def value_of(value: float) -> str:
-    """A value on an axis in words."""
-    return words.size(value)

@@ -1,0 +1,77 @@
+"""The page's words in the metric of its table: sentences speak of errors, and are turned where a table holds losses."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from prunecast.choice.source import VALIDATION
+from prunecast.laws import Fit
+from prunecast.report.parts import Chart, Grid, Section
+from prunecast.report.vega import Spec
+
+Speak = Callable[[str], str]
+WORD = re.compile(r"(?<![\w./=-])(error)(s?)(?![\w/=-]|\.\w)", re.IGNORECASE)
+"""The word in a sentence, not the part of an option's or a file's name."""
+SPOKEN = ("title", "description")
+"""What is read by people in a chart's specification."""
+
+
+def speaker(metric: str, fit: Fit | None = None) -> Speak:
+    """How to say a sentence about errors for a table of this metric, or for one that is judged by its validation."""
+    if metric == "loss":
+        return lambda text: WORD.sub(_loss, text)
+    if fit is not None and fit.options.get("error") == VALIDATION:
+        return lambda text: re.sub(r"\b([Tt])est error", _validation, text)
+    return str
+
+
+def _loss(found: re.Match[str]) -> str:
+    word = "losses" if found[2] else "loss"
+    return word.capitalize() if found[1][0].isupper() else word
+
+
+def _validation(found: re.Match[str]) -> str:
+    return "Validation error" if found[1] == "T" else "validation error"
+
+
+def section(one: Section, speak: Speak) -> Section:
+    """A section with every sentence and heading turned."""
+    return replace(
+        one,
+        title=speak(one.title),
+        text=[speak(text) for text in one.text],
+        tiles=[(speak(name), value, speak(remark)) for name, value, remark in one.tiles],
+        charts=[chart(own, speak) for own in one.charts],
+        grids=[grid(own, speak) for own in one.grids],
+        notes=[speak(note) for note in one.notes],
+        after=[section(own, speak) for own in one.after],
+    )
+
+
+def grid(one: Grid, speak: Speak) -> Grid:
+    """A table with its headings and words turned."""
+    return replace(
+        one,
+        header=[speak(name) for name in one.header],
+        rows=one.rows if one.verbatim else [[speak(cell) for cell in row] for row in one.rows],
+        caption=speak(one.caption),
+    )
+
+
+def chart(one: Chart, speak: Speak) -> Chart:
+    """A chart with its caption, axes and legends turned; its data stay as they are."""
+    turned: Spec = {
+        name: value if name == "datasets" else _turned(value, speak) for name, value in one.spec.items()
+    }
+    turned["description"] = speak(one.spec["description"])
+    return replace(one, spec=turned, caption=speak(one.caption))
+
+
+def _turned(value: Any, speak: Speak) -> Any:
+    if isinstance(value, dict):
+        return {
+            key: speak(own) if key in SPOKEN and isinstance(own, str) else _turned(own, speak)
+            for key, own in value.items()
+        }
+    return [_turned(own, speak) for own in value] if isinstance(value, list) else value

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from prunecast.laws.fitting import fit, fit_each
     from prunecast.laws.result import Fit
     from prunecast.laws.saved import load
+    from prunecast.networks.loading import load_masks, load_network
     from prunecast.table.frame import Table
     from prunecast.table.read import read
 
@@ -29,6 +30,8 @@ __all__ = [
     "fit_each",
     "frontier",
     "load",
+    "load_masks",
+    "load_network",
     "optimum",
     "read",
 ]
@@ -38,6 +41,7 @@ _HOMES = {
     "Table": "prunecast.table",
     "read": "prunecast.table",
     **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
+    **dict.fromkeys(("load_masks", "load_network"), "prunecast.networks.loading"),
     **dict.fromkeys(("Choice", "choose", "frontier", "optimum"), "prunecast.choice"),
 }
 

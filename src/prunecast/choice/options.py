@@ -43,8 +43,15 @@ class Options:
 
     @property
     def level(self) -> Integers:
-        """Levels of 20% that lead to the density, the last one smaller where needed."""
-        return np.asarray(np.ceil(np.log(self.density) / np.log(KEPT_A_LEVEL) - 1e-4), dtype=np.int64)
+        """Levels of 20%, rounded up to whole weights, that lead to the density; the last one smaller where needed."""
+        smooth = np.asarray(np.ceil(np.log(self.density) / np.log(KEPT_A_LEVEL) - 1e-4), dtype=np.int64)
+        surviving, kept = self.sizes.counts.weights.copy(), np.round(self.nonzero)
+        counted = (surviving == np.round(surviving)) & (kept >= 1)
+        level = np.zeros(len(self), dtype=np.int64)
+        while (left := counted & (surviving > kept)).any():
+            level += left
+            surviving = np.where(left, np.floor(surviving * 4 / 5), surviving)
+        return np.where(counted, level, smooth)
 
     @property
     def nonzero(self) -> Floats:

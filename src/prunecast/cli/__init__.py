@@ -22,6 +22,7 @@ COMMANDS = {
     "status": ("engine:status", "Say where a plan's sweep stands."),
     "export": ("engine:export", "Write the table of a plan's finished trainings."),
     "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
+    "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
     "demo": ("report:demo", "The whole journey on two cores, in a few minutes."),
 }
 

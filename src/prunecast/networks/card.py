@@ -1,0 +1,141 @@
+"""The card of a made network as a value: what was promised beside what was measured, and how it was made."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prunecast import __version__
+from prunecast.choice import Question
+from prunecast.networks.files import FORMAT
+from prunecast.networks.loading import CARD
+from prunecast.pruning.files import write_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """Which member of which family it is."""
+
+    family: str
+    depth: int
+    width: float
+    num_classes: int
+    image_shape: tuple[int, int, int]
+    """channels, height and width of the images it reads"""
+    density: float
+    """prunable weights kept over all of them, exactly"""
+    level: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predicted:
+    """What the law said before any of this was trained."""
+
+    law: str
+    table: str
+    metric: str
+    """error, validation_error or loss: what is predicted, and compared below"""
+    value: float
+    interval: tuple[float, float]
+    """in which 95% of new trainings fall"""
+    probability: float | None
+    """that the target is met"""
+    source: str
+    """law, or measured where such a network had been trained"""
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What the network in the files does."""
+
+    error: float
+    """on the test set"""
+    loss: float
+    validation_error: float | None
+    train_error: float | None
+    chance_error: float
+    """of the best constant answer"""
+    in_interval: bool
+    """whether the predicted quantity fell where 95% should"""
+    meets_target: bool | None
+    """None where no target was asked for"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counts:
+    """Whole numbers, counted on the network itself."""
+
+    parameters: int
+    """all parameters of the unpruned network"""
+    weights: int
+    """the prunable ones"""
+    nonzero: int
+    """the prunable ones kept"""
+    stored: int
+    """those, biases and normalisation"""
+    connected: int | None
+    """kept weights on a path from image to output; None where the network is not understood"""
+    multiply_adds: int
+    """of one image, unpruned"""
+    multiply_adds_kept: int
+    """of one image, if every zero is skipped"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Disk:
+    """Bytes of the files as they lie there."""
+
+    dense: int
+    """model.safetensors"""
+    mask: int
+    """mask.safetensors"""
+    sparse: int
+    """sparse.safetensors"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """How it was trained."""
+
+    dataset: str
+    data: str
+    """digest of the images and labels"""
+    num_examples: int
+    recipe: dict[str, Any]
+    method: dict[str, Any]
+    replicate: int
+    """the seed: initialisation, order, augmentation and subsample follow from it"""
+    levels: tuple[dict[str, Any], ...]
+    """level, density, test error and seconds of every training"""
+    seconds: float
+    device: str
+    code: str
+    environment: dict[str, str]
+    spec: str
+    """digest of everything that changes the numbers; the chain's folder in the store"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """A made network."""
+
+    network: Shape
+    question: Question
+    predicted: Predicted
+    measured: Measured
+    counts: Counts
+    disk: Disk
+    training: Training
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain lists, numbers and words."""
+        return {"format": FORMAT, "prunecast": __version__, **dataclasses.asdict(self)}
+
+
+def write_card(folder: Path, card: Card, text: str) -> None:
+    """Write the card for programs and for people; the former last, so that a folder with it is whole."""
+    write_whole(folder / "card.md", text.encode())
+    body = json.dumps(card.as_json(), indent=1, ensure_ascii=False)
+    write_whole(folder / CARD, body.encode() + b"\n")

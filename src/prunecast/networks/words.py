@@ -1,0 +1,127 @@
+"""The card in words, for people."""
+
+from collections.abc import Sequence
+
+from prunecast.networks.card import Card, Measured
+
+NAMES = {"error": "test error", "validation_error": "validation error", "loss": "test loss"}
+ZEROS = (
+    "The zeros are scattered over the weights. They save storage in sparse.safetensors, and arithmetic only where a "
+    "runtime skips them one by one. Loaded as a plain PyTorch module the network takes as much memory and time as an "
+    "unpruned one of its depth and width."
+)
+
+
+def verdict(card: Card) -> str:
+    """Predicted beside measured, in a sentence or two."""
+    promised, found = card.predicted, card.measured
+    low, high = promised.interval
+    where = "inside" if found.in_interval else "outside"
+    words = (
+        f"Predicted {NAMES[promised.metric]} {promised.value:.4f}, 95% of new trainings in {low:.4f} to {high:.4f}; "
+        f"measured {value(card):.4f}, {where} the interval."
+    )
+    if found.meets_target is None:
+        return words
+    likely = (
+        "" if promised.probability is None else f" (predicted with probability {promised.probability:.0%})"
+    )
+    does = "meets" if found.meets_target else "misses"
+    return f"{words} It {does} the target of {card.question.target_error:g}{likely}."
+
+
+def value(card: Card) -> float:
+    """The measured quantity that was predicted."""
+    found = getattr(card.measured, card.predicted.metric)
+    return card.measured.error if found is None else float(found)
+
+
+def title(card: Card) -> str:
+    """The network in a line."""
+    network = card.network
+    return (
+        f"{network.family}, depth {network.depth}, width {network.width:.4g}, density {network.density:.4g}"
+    )
+
+
+def text(card: Card) -> str:
+    """The whole card as Markdown."""
+    sections = [
+        f"# {title(card)}",
+        verdict(card),
+        _sizes(card),
+        ZEROS,
+        _errors(card.measured),
+        _training(card),
+    ]
+    notes = [f"- {note}" for note in card.predicted.notes]
+    if notes:
+        sections.append("\n".join(["## What to know about the prediction", "", *notes]))
+    return "\n\n".join([*sections, _use(card)]) + "\n"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) + ("---:",) * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _sizes(card: Card) -> str:
+    counts, disk = card.counts, card.disk
+    rows = [
+        ("prunable weights", f"{counts.weights:,}", f"{counts.nonzero:,}"),
+        ("parameters, with biases and normalisation", f"{counts.parameters:,}", f"{counts.stored:,}"),
+        ("multiply-adds an image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"),
+        ("bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"),
+    ]
+    if counts.connected is not None:
+        rows.insert(1, ("of these on a path from image to output", "", f"{counts.connected:,}"))
+    return _table(("size", "dense", "without zeros"), rows)
+
+
+def _errors(found: Measured) -> str:
+    rows = [
+        ("test error", f"{found.error:.4f}"),
+        ("test loss", f"{found.loss:.4f}"),
+        ("test error of guessing", f"{found.chance_error:.4f}"),
+    ]
+    for name, share in (("training error", found.train_error), ("validation error", found.validation_error)):
+        if share is not None:
+            rows.append((name, f"{share:.4f}"))
+    return _table(("measured", "value"), rows)
+
+
+def _training(card: Card) -> str:
+    how = card.training
+    rows = [
+        ("data", f"{how.dataset}, {how.num_examples:,} examples (digest {how.data[:12]})"),
+        ("recipe", f"{how.recipe['name']}: {_given(how.recipe)}"),
+        ("method", f"{how.method['name']}: {_given(how.method)}"),
+        ("replicate, the seed", f"{how.replicate}"),
+        ("trainings", f"{len(how.levels)}, from density 1 to {card.network.density:.4g}"),
+        ("time", f"{how.seconds:.1f} s on {how.device}"),
+        ("code", f"prunecast {how.code}, torch {how.environment.get('torch', '?')}"),
+        ("chain", how.spec),
+    ]
+    return "## How it was made\n\n" + _table(("what", "how"), rows).replace("---:", "---")
+
+
+def _given(settings: dict[str, object]) -> str:
+    return ", ".join(f"{name} {setting}" for name, setting in settings.items() if name != "name" and setting)
+
+
+def _use(card: Card) -> str:
+    shape = ", ".join(map(str, card.network.image_shape))
+    return "\n".join(
+        [
+            "## How to use it",
+            "",
+            "```python",
+            "import prunecast",
+            "",
+            'network = prunecast.load_network("FOLDER")  # a torch.nn.Module; FOLDER holds this card',
+            "```",
+            "",
+            f"It takes images of shape ({shape}), normalised as prunecast's reader of {card.training.dataset} does, "
+            f"and returns {card.network.num_classes} logits.",
+        ]
+    )

@@ -47,6 +47,20 @@ SchedulerParameters=sched_min_interval=100000,sched_interval=1,batch_sched_delay
 NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{last}] CPUs=2
 PartitionName=main Nodes={nodes} Default=YES MaxTime=60 State=UP
 PartitionName=brief Nodes={nodes} MaxTime=1 State=UP
+PartitionName=single Nodes={nodes} State=UP
+JobSubmitPlugins=lua
+"""
+POLICY = """
+function slurm_job_submit(job, partitions, uid)
+    if job.partition == "single" and job.array_inx ~= nil then
+        return slurm.ESLURM_ACCOUNTING_POLICY
+    end
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+    return slurm.SUCCESS
+end
+return slurm.SUCCESS
 """
 
 
@@ -92,6 +106,7 @@ class Cluster:
         places = {"port": self.port, "first": self.port + 1, "last": self.port + len(NODES)}
         text = CONFIGURATION.format(root=self.root, nodes=f"node[1-{len(NODES)}]", **places)
         (self.root / "slurm.conf").write_text(text)
+        (self.root / "job_submit.lua").write_text(POLICY)
         files = {
             "key-file": "key",
             "socket": "socket",
@@ -102,10 +117,21 @@ class Cluster:
         options = [f"--{option}={self.root}/munge/{name}" for option, name in files.items()]
         self._start("munged", ["munged", "--foreground", "--force", *options])
         _until(lambda: (self.root / "munge" / "socket").exists())
-        self._start("slurmctld", ["slurmctld", "-D"])
+        self.restart_controller()
         for node in NODES:
             self.revive(node)
         self.wait_until_idle()
+
+    def restart_controller(self):
+        """Start Slurm's controller; one that runs is killed before."""
+        if "slurmctld" in self.daemons:
+            self._kill("slurmctld")
+        self._start("slurmctld", ["slurmctld", "-D"])
+
+    def _kill(self, name):
+        process = self.daemons.pop(name)
+        process.kill()
+        process.wait()
 
     def _start(self, name, command):
         with (self.root / "log" / f"{name}.out").open("a") as log:
@@ -128,9 +154,7 @@ class Cluster:
 
     def kill(self, node):
         """Kill a node with all that runs on it, and say so, lest Slurm take minutes to notice."""
-        process = self.daemons.pop(node)
-        process.kill()
-        process.wait()
+        self._kill(node)
         _until(lambda: not self._listens(node))
         self.ask("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=killed")
 
@@ -171,9 +195,8 @@ class Cluster:
 
     def stop(self):
         self.ask("scancel", "--user=root", check=False)
-        for process in reversed(self.daemons.values()):
-            process.kill()
-            process.wait()
+        for name in reversed(list(self.daemons)):
+            self._kill(name)
 
 
 def _until(holds, seconds=60):

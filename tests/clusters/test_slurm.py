@@ -24,7 +24,7 @@ pytestmark = [
 ]
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["slurm_plans"])
-KILLS = [*["worker"] * 8, *["signal"] * 5, *["requeue"] * 4, *["node"] * 2, *["driver"] * 2]
+KILLS = [*["worker"] * 8, *["signal"] * 5, *["requeue"] * 4, *["node"] * 2, *["driver"] * 2, "controller"]
 
 
 @pytest.fixture(scope="session")
@@ -79,6 +79,9 @@ def strike(cluster, kind, process, chance):
         node = chance.choice(NODES)
         cluster.kill(node)
         cluster.revive(node)
+        return True
+    if kind == "controller":
+        cluster.restart_controller()
         return True
     if kind == "worker":
         victims = cluster.workers()
@@ -186,13 +189,20 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "fatal_family.py").write_text(FATAL)
     text = EMPTY.replace('"digits_cnn"', '"fatal_family:small"').replace("[0.5, 1]", "[1, 2, 3, 4]")
-    plan = planned(text.replace("[75, 100]", "50"))
-    events = list(run_plan(plan, tmp_path / "store", executor=executor(chains_per_job=4)))
+    plan, before = planned(text.replace("[75, 100]", "50")), submitted(cluster)
+    events = list(
+        run_plan(
+            plan, tmp_path / "store", executor=executor(chains_per_job=4, options={"partition": "single"})
+        )
+    )
     failed = {event.number: event.error for event in events if isinstance(event, Failed)}
     assert sorted(failed) == [3, 4]
     assert failed[3] == "ValueError: no such width"
     assert "ended 3 times without a checkpoint in between, at last job" in failed[4]
     assert [own.state for own in look(plan, tmp_path / "store")] == ["ended", "ended", "failed", "failed"]
+    jobs = submitted(cluster) - before
+    assert len(jobs) >= 5
+    assert not any("_" in job for job in jobs), "this partition takes no arrays, so there came single jobs"
 
 
 def test_a_node_that_does_not_see_the_store_is_named(cluster, tmp_path):

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import io
 import math
 import os
 import shutil
@@ -100,7 +101,10 @@ def submit(
     executor = submitit.SlurmExecutor(folder=folder)
     executor.update_parameters(job_name=name, **settings)
     try:
-        with _outside_of_any_job():
+        with (
+            _outside_of_any_job(),
+            contextlib.redirect_stderr(io.StringIO()),
+        ):  # its words come with the error
             return [job.job_id for job in executor.map_array(work, tasks)]
     except (FailedJobError, FailedSubmissionError) as failure:
         raise _submission_error(" ".join(str(failure).split())) from failure

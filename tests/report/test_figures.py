@@ -1,11 +1,15 @@
 """Every figure a table allows is drawn; those it does not allow say why."""
 
 import pytest
+from matplotlib.text import Text
 from PIL import Image
-from report_tables import TABLES
+from report_tables import TABLES, loss_table
 
 from prunecast.errors import PrunecastError
 from prunecast.report.figures import FIGURES, figures
+from prunecast.report.figures.sources import Source
+from prunecast.report.figures.style import spoken
+from prunecast.report.spoken import speaker
 
 NOT_ALLOWED = {
     "measured": {"replicates-spread"},
@@ -30,6 +34,14 @@ def test_figures_are_drawn_or_say_why_not(tmp_path, name):
             with Image.open(png) as image:
                 assert min(image.size) > 500
                 assert len(set(image.convert("L").resize((60, 60)).get_flattened_data())) > 10
+
+
+def test_a_table_of_losses_is_labelled_so():
+    figure = FIGURES["frontier"](Source(table=loss_table(), law="eq2"))
+    spoken(figure, speaker("loss"))
+    said = " ".join(text.get_text() for text in figure.findobj(Text) if isinstance(text, Text))
+    assert "test loss" in said
+    assert "error" not in said
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path):

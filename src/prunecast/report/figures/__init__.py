@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from prunecast.errors import PrunecastError
 from prunecast.report.figures import curves, evidence, planes, roles
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import STYLE, save
+from prunecast.report.figures.style import STYLE, save, spoken
+from prunecast.report.spoken import speaker
 from prunecast.table import Table
 
 FIGURES: dict[str, Callable[[Source], Figure]] = {
@@ -55,4 +56,5 @@ def _drawn(name: str, source: Source, folder: Path) -> Drawn:
             figure = FIGURES[name](source)
         except PrunecastError as problem:
             return Drawn(name=name, paths=(), missing=str(problem))
+        spoken(figure, speaker(source.table.metric))
         return Drawn(name=name, paths=tuple(save(figure, folder, name)), missing=None)

@@ -73,8 +73,8 @@ def _band(panel: Axes, samples: tuple[Sample, ...], label: str, colour: str) -> 
 def extrapolation(source: Source) -> Figure:
     """Deviation on the larger half of the sizes after fitting the smaller half, beside that on the fitted half."""
     found = studies.extrapolation(source.table)
-    figure, (panel,) = panels(1, size=(6.4, 3.9))
-    names = [f"{words.axis(step.along)}, {step.law}" for step in found.steps]
+    figure, (panel,) = panels(1, size=(8.0, 3.9))
+    names = [f"{words.axis(step.along)},\n{words.LAWS[step.law]}" for step in found.steps]
     places = np.arange(len(names))
     shade = list(shades([0.0, 1.0]).values())
     for offset, which, colour in ((-0.15, "fitted", shade[0]), (0.15, "predicted", shade[1])):
@@ -100,7 +100,7 @@ def forms_compared(source: Source) -> Figure:
     """Rms deviation of every form on configurations left out, beside that in sample."""
     found = studies.forms(source.table)
     scores = [one for one in found.scores if np.isfinite(one.left_out.rms)]
-    figure, (panel,) = panels(1, size=(7.0, 0.42 * len(scores) + 1.6))
+    figure, (panel,) = panels(1, size=(8.0, 0.42 * len(scores) + 1.6))
     places = np.arange(len(scores))
     shade = list(shades([0.0, 1.0]).values())
     panel.hlines(places, 0, [100 * one.left_out.rms for one in scores], color=FAINT, linewidth=1)

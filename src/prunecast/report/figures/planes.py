@@ -1,5 +1,7 @@
 """Figures of planes: contours of constant error, the unpruned error with its law, and the frontier."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -8,10 +10,11 @@ from numpy.typing import NDArray
 from prunecast.choice import frontier
 from prunecast.errors import PrunecastError
 from prunecast.laws.points import Floats
+from prunecast.laws.result import Configuration
 from prunecast.report import words
 from prunecast.report.curves import Curve, curves, family
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
+from prunecast.report.figures.style import FAINT, legend, log_axis, panels, shades
 
 LEVELS = 6
 Own = tuple[float, Curve, NDArray[np.bool_]]
@@ -80,11 +83,17 @@ def dense_error(source: Source) -> Figure:
             grid = np.geomspace(sizes.min(), sizes.max(), 100)
             panel.plot(grid, source.fit.dense.predict(grid, np.array(n)), color=shade[n])
     law = "no law: too few configurations" if source.fit.dense is None else "the dense law (lines)"
-    panel.set(title=f"unpruned networks (dots) and {law}", xlabel="weights", ylabel="unpruned error")
+    panel.set(title=f"unpruned networks (dots) and {law}", xlabel=_unit(known), ylabel="unpruned error")
     log_axis(panel.xaxis, [c.weights for c in known], margin=1.2)
     log_axis(panel.yaxis, [c.unpruned_error for c in known])
     legend(panel, "training examples")
     return figure
+
+
+def _unit(known: Sequence[Configuration]) -> str:
+    """Weights where the table counts them, else what they are in proportion to."""
+    counted = not np.allclose([c.weights for c in known], [c.depth * c.width**2 for c in known], rtol=1e-9)
+    return "weights" if counted else "depth · width², in proportion to the weights"
 
 
 def the_frontier(source: Source) -> Figure:
@@ -93,7 +102,7 @@ def the_frontier(source: Source) -> Figure:
     shade = shades(values)
     members = family(source.fit, None)
     lines = curves(source.fit, members)
-    figure, (panel,) = panels(1, size=(7.2, 4.8))
+    figure, (panel,) = panels(1, size=(7.8, 4.8))
     for curve in lines:
         known = curve.measured and getattr(curve, axis) in shade
         colour = shade[getattr(curve, axis)] if known else FAINT
@@ -118,5 +127,4 @@ def the_frontier(source: Source) -> Figure:
     log_axis(panel.xaxis, source.rows.size[here], margin=1.15)
     log_axis(panel.yaxis, [*source.rows.error[here], best.error.min()])
     legend(panel, words.axis(axis))
-    panel.tick_params(colors=GREY)
     return figure

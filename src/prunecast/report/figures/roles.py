@@ -49,9 +49,9 @@ def regions_and_roles(source: Source) -> Figure:
             varied = {**own, name: own[name] * factor}
             panel.plot(density, _curve(density, *varied.values()), color=shade[float(factor)],
                        label=f"{varied[name]:.3g}")  # fmt: skip
-        panel.set(title=f"what {name} does", xlabel="density", ylabel="error")
+        panel.set(title=f"what {'the ' * (' ' in name)}{name} does", xlabel="density", ylabel="error")
         log_axis(panel.xaxis, density)
-        log_axis(panel.yaxis, [own["unpruned error"] * 0.45, 1.0])
+        log_axis(panel.yaxis, [own["unpruned error"] * 0.45, own["ε↑"] * 1.15])
         legend(panel, name)
     return figure
 
@@ -64,10 +64,9 @@ def _regions(panel: Axes, density: Floats, own: dict[str, float]) -> None:
     panel.plot(density, error, color=shades([1.0])[1.0], linewidth=2.4)
     for level, name in ((own["unpruned error"], "unpruned error"), (own["ε↑"], "ε↑")):
         panel.axhline(level, color=GREY, linestyle="--", linewidth=0.9)
-        at = 0.97 if name != "ε↑" else 0.6
-        panel.text(
-            at, level * 1.03, name, color=GREY, fontsize=9, ha="right", transform=panel.get_yaxis_transform()
-        )
+        below = name != "ε↑"
+        panel.text(0.97 if below else 0.6, level / 1.04 if below else level * 1.03, name, color=GREY, fontsize=9,
+                   ha="right", va="top" if below else "bottom", transform=panel.get_yaxis_transform())  # fmt: skip
     panel.axvline(own["p"], color=GREY, linestyle=":", linewidth=1)
     panel.text(own["p"] * 1.06, own["unpruned error"] * 1.25, "p", color=GREY, fontsize=10)
     middle = float(np.sqrt(left * right))

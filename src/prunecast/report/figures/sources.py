@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws import Fit, fit
+from prunecast.laws.result import Configuration
 from prunecast.report.curves import Curve, Rows, distinct, measured_curves, measured_rows
 from prunecast.table import Table
 
@@ -37,17 +38,15 @@ class Source:
         return measured_curves(self.fit)
 
     def slice(self, axis: str) -> dict[str, float] | None:
-        """The other two axes at the values for which this axis has most sizes; None where it never varies."""
+        """The other two axes where this axis has most sizes, then most levels; None where it never varies."""
         others = [name for name in AXES if name != axis]
-        keys = [[getattr(c, name) for name in others] for c in self.fit.configurations]
-        counts = {
-            tuple(key): len(
-                {getattr(c, axis) for c, own in zip(self.fit.configurations, keys, strict=True) if own == key}
-            )
-            for key in keys
-        }
-        best = max(counts, key=lambda key: (counts[key], key[-1], -abs(float(np.log(key[0])))))
-        return dict(zip(others, best, strict=True)) if counts[best] > 1 else None
+        groups: dict[tuple[float, ...], list[Configuration]] = {}
+        for one in self.fit.configurations:
+            groups.setdefault(tuple(getattr(one, name) for name in others), []).append(one)
+        sizes = {key: len({getattr(one, axis) for one in own}) for key, own in groups.items()}
+        levels = {key: sum(len(one.curve) for one in own) for key, own in groups.items()}
+        best = max(groups, key=lambda key: (sizes[key], levels[key], key[-1], -abs(float(np.log(key[0])))))
+        return dict(zip(others, best, strict=True)) if sizes[best] > 1 else None
 
     def along(self, axis: str) -> Iterator[tuple[float, Curve, NDArray[np.bool_]]]:
         """Each size of an axis inside its slice, with its curve and which rows are its own."""

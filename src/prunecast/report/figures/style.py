@@ -1,18 +1,19 @@
 """One style for every figure: sizes, colours, and logarithmic axes labelled in plain numbers."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
 from prunecast.report.palette import colours
 from prunecast.report.vega import ticks
 
-PANEL = (4.6, 3.7)
+PANEL = (5.2, 3.7)
 """Inches of one panel."""
 DPI = 200
 GREY, FAINT = "#5B6470", "#C9CED6"
@@ -77,7 +78,21 @@ def shades(values: Sequence[float]) -> dict[float, str]:
 
 
 def legend(axes: Axes, title: str) -> None:
-    """A legend inside the panel, in two columns where it is long."""
+    """A legend to the right of the panel, where it covers nothing."""
     handles, _ = axes.get_legend_handles_labels()
     if len(handles) > 1:
-        axes.legend(title=title or None, title_fontsize=8.5, ncols=1 if len(handles) < 6 else 2)
+        axes.legend(
+            title=title or None,
+            title_fontsize=8.5,
+            alignment="left",
+            loc="upper left",
+            bbox_to_anchor=(1.0, 1.02),
+            borderaxespad=0.2,
+        )
+
+
+def spoken(figure: Figure, speak: Callable[[str], str]) -> None:
+    """Turn every word of a figure into those of the table's metric."""
+    for text in figure.findobj(Text):
+        if isinstance(text, Text) and text.get_text():
+            text.set_text(speak(text.get_text()))

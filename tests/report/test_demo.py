@@ -37,17 +37,20 @@ def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
         "3. Choice",
         "4. Proof",
         "5. Page",
-        "Found: depth 3",
+        "Found: digits_cnn, depth 3",
+        "The network and its card are in demo/network",
         "The page is file:///",
     ):
         assert step in done.stdout
     assert len(read(tmp_path / "demo" / "results.csv")) > 20
+    network = tmp_path / "demo" / "network"
+    assert {"card.json", "card.md", "model.safetensors"} <= {file.name for file in network.iterdir()}
     assert 'id="slider"' in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = run(tmp_path, "--target-error", "0.3")
     assert again.returncode == 0, again.stderr
     assert "· level" not in again.stdout
     found = [
-        next(line for line in out.splitlines() if "Predicted error" in line)
+        next(line for line in out.splitlines() if "Predicted test error" in line)
         for out in (done.stdout, again.stdout)
     ]
     assert found[0] == found[1]

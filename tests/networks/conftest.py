@@ -1,0 +1,44 @@
+"""A real sweep small enough for a test, and one network made from it."""
+
+import pytest
+import torch
+from made_networks import ASKED, Made, Swept
+
+from prunecast.sweep import export, read_plan, run_plan
+
+PLAN = """# A miniature of the digits family.
+family = "digits_cnn"
+dataset = "digits"
+recipe = {preset = "digits", name = "short", epochs = 5, drops = [4], rewind = 1}
+num_examples = 300
+level_cap = 14
+depth = 3
+width = [1, 2]
+"""
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_torch_thread() -> None:
+    """Two threads in each of two test processes would wait for each other all the time."""
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    """A table of two widths, measured here and now."""
+    folder = tmp_path_factory.mktemp("swept")
+    (folder / "small.toml").write_text(PLAN, encoding="utf-8")
+    plan = read_plan(folder / "small.toml")
+    for _ in run_plan(plan, folder / "store"):
+        pass
+    export(plan, folder / "store", folder / "results.csv")
+    return Swept(folder)
+
+
+@pytest.fixture(scope="session")
+def made(swept: Swept, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """The answer to a target error that takes some pruning."""
+    folder = tmp_path_factory.mktemp("made") / "network"
+    result = swept.run(*ASKED, output=folder)
+    assert result.exit_code == 0, result.output
+    return Made(folder, result.output)

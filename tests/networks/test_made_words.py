@@ -1,0 +1,113 @@
+"""The card in words, against golden files: every number in it comes from the value."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prunecast.choice import Question
+from prunecast.cli import show_made
+from prunecast.networks import words
+from prunecast.networks.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+
+GOLDEN = Path(__file__).parent / "golden"
+CARD = Card(
+    network=Shape(
+        family="cifar_resnet",
+        depth=20,
+        width=0.703125,
+        num_classes=10,
+        image_shape=(3, 32, 32),
+        density=0.037,
+        level=15,
+    ),
+    question=Question(
+        target_error=0.2,
+        max_parameters=None,
+        max_training=None,
+        minimise="stored",
+        confidence=0.5,
+        num_examples=50_000,
+        sizes="around",
+    ),
+    predicted=Predicted(
+        law="eq2",
+        table="results",
+        metric="error",
+        value=0.2,
+        interval=(0.1734, 0.2307),
+        probability=0.5,
+        source="law",
+        notes=("Nobody trained this size.",),
+    ),
+    measured=Measured(
+        error=0.1987,
+        loss=0.61,
+        validation_error=None,
+        train_error=0.11,
+        chance_error=0.9,
+        in_interval=True,
+        meets_target=True,
+    ),
+    counts=Counts(
+        parameters=133_000,
+        weights=132_000,
+        nonzero=4_884,
+        stored=5_884,
+        connected=4_800,
+        multiply_adds=20_000_000,
+        multiply_adds_kept=900_000,
+    ),
+    disk=Disk(dense=540_000, mask=135_000, sparse=41_000),
+    training=Training(
+        dataset="cifar10",
+        data="0123456789abcdef",
+        num_examples=50_000,
+        recipe={"name": "cifar10", "epochs": 160, "warmup": 0.0},
+        method={"name": "imp", "score": "magnitude", "fraction": 0.2},
+        replicate=3,
+        levels=({"level": 0, "density": 1.0, "error": 0.13, "seconds": 100.0},),
+        seconds=100.0,
+        device="NVIDIA H200",
+        code="0.1.0+abc",
+        environment={"torch": "2.11"},
+        spec="feedfacefeedfacefeed",
+    ),
+)
+
+
+def test_the_card_is_the_golden_one() -> None:
+    assert words.text(CARD) == (GOLDEN / "card.md").read_text(encoding="utf-8")
+
+
+def test_what_is_printed_is_the_golden_text() -> None:
+    assert show_made.card(CARD, Path("network")) + "\n" == (GOLDEN / "made.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("measured", "metric", "said"),
+    [
+        (
+            {"in_interval": False, "meets_target": False},
+            "error",
+            "outside the interval. It misses the target of 0.2",
+        ),
+        ({"meets_target": None}, "error", "measured 0.1987, inside the interval."),
+        ({"validation_error": 0.21}, "validation_error", "Predicted validation error 0.2000"),
+        ({"validation_error": 0.21}, "validation_error", "measured 0.2100"),
+        ({}, "loss", "Predicted test loss 0.2000, 95% of new trainings in 0.1734 to 0.2307; measured 0.6100"),
+    ],
+)
+def test_the_verdict_compares_what_was_predicted(measured: dict, metric: str, said: str) -> None:
+    card = replace(
+        CARD, measured=replace(CARD.measured, **measured), predicted=replace(CARD.predicted, metric=metric)
+    )
+    assert said in words.verdict(card)
+
+
+def test_the_card_for_programs_has_it_all(tmp_path: Path) -> None:
+    write_card(tmp_path, CARD, words.text(CARD))
+    body = json.loads((tmp_path / "card.json").read_text(encoding="utf-8"))
+    assert body == json.loads(json.dumps(CARD.as_json()))
+    assert {"network", "question", "predicted", "measured", "counts", "disk", "training"} <= set(body)

@@ -102,7 +102,10 @@ def _time(measured: "Estimate", jobs: int) -> list[object]:
     if jobs > 1:
         total += f", {jobs} at a time"
     how = "chains that end before their level cap take less; other sizes are put between these by multiply-adds."
-    return [grid(header, rows), "", Text(f"{total}; {how}")]
+    packed = (
+        " That is one network at a time; a fleet trains many at once." if measured.device != "cpu" else ""
+    )
+    return [grid(header, rows), "", Text(f"{total}; {how}{packed}")]
 
 
 def status(name: str, standings: "Sequence[Standing]") -> str:

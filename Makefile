@@ -10,7 +10,7 @@ demo: $(VENV)/.demo
 	$(BIN)/prunecast demo -o demo
 
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 -rs
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

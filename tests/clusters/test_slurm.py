@@ -18,10 +18,9 @@ from slurm_plans import EMPTY, LONG, drive, executor, planned, table
 from prunecast.errors import PrunecastError
 from prunecast.sweep import Busy, Failed, Progress, look, run_plan
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(bool(why_not()), reason=f"no Slurm cluster can be started: {why_not()}"),
-]
+if reason := why_not():
+    pytest.skip(f"sweeps on Slurm are left out: {reason}", allow_module_level=True)
+pytestmark = pytest.mark.slow
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["slurm_plans"])
 KILLS = [*["worker"] * 8, *["signal"] * 5, *["requeue"] * 4, *["node"] * 2, *["driver"] * 2, "controller"]

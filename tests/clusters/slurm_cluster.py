@@ -2,6 +2,7 @@
 
 import contextlib
 import getpass
+import importlib.util
 import os
 import secrets
 import shutil
@@ -69,6 +70,8 @@ def why_not():
     missing = [name for name in DAEMONS if shutil.which(name) is None]
     if missing:
         return f"{missing[0]} is not installed; the remedy: {REMEDY}"
+    if importlib.util.find_spec("submitit") is None:
+        return "submitit is not installed; the remedy: pip install 'prunecast[slurm]'"
     if getpass.getuser() != "root":
         return "Slurm's daemons need root; the remedy: run these tests as root"
     trial = subprocess.run([*APART, "true"], capture_output=True, check=False)

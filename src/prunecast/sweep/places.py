@@ -9,9 +9,9 @@ VARIABLE = "PRUNECAST_DATA"
 
 
 def data_folder(given: Path | None) -> Path | None:
-    """The folder of datasets: the one given, else the environment's, else none."""
-    named = os.environ.get(VARIABLE)
-    return given or (Path(named).expanduser() if named else None)
+    """The folder of datasets: the one given, else the environment's, else none; absolute, for workers elsewhere."""
+    named = given or os.environ.get(VARIABLE)
+    return Path(named).expanduser().absolute() if named else None
 
 
 def located(dataset: str, folder: Path | None) -> Path | None:

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import multiprocessing
 import os
@@ -5,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,11 +17,12 @@ from small import BRIEF, MANY, parsed, table
 
 from prunecast.cli import cli
 from prunecast.clusters.ray_driver import on_ray
+from prunecast.clusters.ray_errors import is_death, mistake
 from prunecast.clusters.ray_start import joined
 from prunecast.clusters.ray_worker import OUT_OF_TIME, Errand, run_share
 from prunecast.clusters.resources import Resources, with_resources
 from prunecast.clusters.seen import marked
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning.opened import code_version
 from prunecast.sweep import Failed, Progress, look, run_plan
 from prunecast.sweep.run import unfinished
@@ -132,30 +135,74 @@ def mounts_are_permitted():
     )
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not mounts_are_permitted(), reason="mounting is not permitted here")
-def test_a_node_that_does_not_see_the_store_is_named(tmp_path, nodes, on_nodes):
+@contextlib.contextmanager
+def strange_node(nodes, before):
+    """A node of four CPUs that was started by a shell after it had done something else."""
     import ray
 
-    store = tmp_path / "store"
-    store.mkdir()
-    start = f"{Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 4 --block"
-    blind = subprocess.Popen(
-        [*MOUNT, f"mount -t tmpfs tmpfs {store}; exec {start}"],
+    start = f"exec {Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 4 --block"
+    node = subprocess.Popen(
+        [*MOUNT, f"{before}; {start}"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        while not any(node["Resources"].get("CPU") == 4 for node in ray.nodes() if node["Alive"]):
-            assert blind.poll() is None
-        there = partial(on_nodes, resources=Resources(cpus=3))
-        words = f"does not see the store {store}: it is not there; the store is a folder every node sees"
-        with pytest.raises(PrunecastError, match=words):
-            list(run_plan(parsed(BRIEF), store, executor=there))
+        while not any(own["Resources"].get("CPU") == 4 for own in ray.nodes() if own["Alive"]):
+            assert node.poll() is None
+            time.sleep(0.1)
+        yield
+        node.send_signal(signal.SIGTERM)
+        while any(own["Resources"].get("CPU") == 4 for own in ray.nodes() if own["Alive"]):
+            time.sleep(0.1)
     finally:
-        os.killpg(blind.pid, signal.SIGTERM)
-        blind.wait()
+        os.killpg(node.pid, signal.SIGTERM)
+        node.wait()
+
+
+BARE = """
+import sys
+
+class Bare:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "prunecast":
+            raise ModuleNotFoundError("No module named 'prunecast'")
+
+sys.meta_path.insert(0, Bare())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not mounts_are_permitted(), reason="mounting is not permitted here")
+def test_nodes_that_do_not_see_the_store_or_lack_prunecast_are_named(tmp_path, nodes, on_nodes):
+    store = tmp_path / "store"
+    store.mkdir()
+    (tmp_path / "sitecustomize.py").write_text(BARE)
+    there = partial(on_nodes, resources=Resources(cpus=3))
+    words = f"does not see the store {store}: it is not there; the store is a folder every node sees"
+    cases = {
+        f"mount -t tmpfs tmpfs {store}": words,
+        f"export PYTHONPATH={tmp_path}:$PYTHONPATH": r"No module named 'prunecast'; install the same prunecast",
+    }
+    for before, told in cases.items():
+        with strange_node(nodes, before), pytest.raises(PrunecastError, match=told):
+            list(run_plan(parsed(BRIEF), store, executor=there))
+
+
+def test_deaths_are_told_from_mistakes():
+    from ray import exceptions as errors
+
+    for failure in (errors.WorkerCrashedError(), errors.NodeDiedError(""), errors.OutOfMemoryError("")):
+        assert is_death(failure)
+    for failure, words in {
+        errors.LocalRayletDiedError(): "Ray's node on this machine has died",
+        errors.RaySystemError(
+            "no more"
+        ): "Ray gave up: RaySystemError: System error: no more. Nothing finished",
+        errors.RayTaskError("f", "", StoreError("the disk is full"), "f", 1, "here"): "the disk is full",
+    }.items():
+        assert not is_death(failure)
+        assert words in str(mistake(failure))
 
 
 def test_a_driver_of_another_version_is_refused(tmp_path, nodes, monkeypatch):

@@ -3,6 +3,7 @@
 Ray places work and tells when it ends. What a chain has done, and whether it is at its end, the store says.
 """
 
+import contextlib
 import dataclasses
 import sys
 import time
@@ -12,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prunecast.clusters.ray_errors import is_death, mistake, of_a_node
 from prunecast.clusters.ray_room import Room
-from prunecast.clusters.ray_start import joined, task_mistake
+from prunecast.clusters.ray_start import joined
 from prunecast.clusters.ray_worker import Errand, Work, run_share
 from prunecast.clusters.resources import Resources, most_at_once, needs
 from prunecast.clusters.seen import marked
@@ -96,7 +98,8 @@ class _Driver:
     def cancel(self) -> None:
         """End the workers at once: a store bears that, and only levels in progress are lost."""
         for ref in self._flying:
-            self._ray.cancel(ref, force=True)
+            with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster may be gone
+                self._ray.cancel(ref, force=True)
         self._flying.clear()
 
     def _send(self) -> None:
@@ -131,12 +134,11 @@ class _Driver:
 
     def _take(self, ref: Any, flight: _Flight) -> Iterator[Outcome]:
         """Hear what became of a share: its outcomes, a mistake that ends everything, or a death."""
-        errors = self._ray.exceptions
         try:
             outcomes: tuple[Outcome, ...] = self._ray.get(ref)
-        except errors.RayTaskError as failure:
-            raise task_mistake(failure) from None
-        except errors.RayError as failure:
+        except self._ray.exceptions.RayError as failure:
+            if not is_death(failure):
+                raise mistake(failure) from None
             for job in flight.share:
                 yield from self._watch.news(job)
             yield from self._again(flight, set(), failure)
@@ -165,15 +167,20 @@ class _Driver:
     def _count(self, flight: _Flight, left: Share, failure: Exception | None) -> float:
         """How many workers died over these chains since they last got on; at `TRIES` the count begins anew."""
         moved = self._watch.footprints(flight.share) != flight.before
-        cost = NODE if isinstance(failure, self._ray.exceptions.NodeDiedError) else 1
+        cost = NODE if failure and of_a_node(failure) else 1
         count = 0 if moved else self._losses.pop(left[0].number, 0) + cost
         if 0 < count < TRIES:
             self._losses[left[0].number] = count
         return count
 
     def _given_up(self, job: Job, failure: Exception | None) -> Failed:
+        minutes = needs(job.chain, self._resources).minutes
+        enough = "" if minutes is None else f", and are {minutes} minutes enough to get on"
         last = f" (the last time: {in_one_line(failure)[:200]})" if failure else ""
-        error = f"workers died over this chain again and again, without a new level or checkpoint{last}"
+        error = (
+            f"workers died over this chain again and again, without a new level or checkpoint{last}; "
+            f"is there memory enough for it{enough}?"
+        )
         write_failure(self._errand.store, job.chain.spec, error, "")
         return Failed(number=job.number, chain=job.chain, error=error, traceback="")
 

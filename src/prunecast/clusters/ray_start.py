@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep.failures import in_one_line
 
 OBJECT_STORE = 100 * 2**20
 """Bytes of shared memory of a cluster that is started here; only outcomes travel, the data is in the store."""
@@ -90,14 +89,3 @@ def _refused(where: str, failure: Exception) -> PrunecastError:
     else:
         remedy = "give the --address of a running cluster as host:port, with the cluster's own token"
     return PrunecastError(f"Ray cannot join the cluster {where!r}: {words.rstrip('.')}; {remedy}.")
-
-
-def task_mistake(failure: Any) -> PrunecastError:
-    """What a worker raised: a sentence already, or the sign of a node that is not set up like the driver's."""
-    cause = failure.cause
-    if isinstance(cause, PrunecastError):
-        return type(cause)(*cause.args)
-    return PrunecastError(
-        f"A worker could not begin: {in_one_line(cause)[:300]}; install the same prunecast, torch and ray on "
-        "every node."
-    )

@@ -1,0 +1,87 @@
+"""What Ray adds to a chain: thousands of chains whose work is nothing, and what the driver remembers of them.
+
+python benchmarks/on_ray.py [CHAINS]
+"""
+
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from prunecast.clusters.ray_driver import on_ray
+from prunecast.clusters.ray_start import joined
+from prunecast.clusters.shares import Share
+from prunecast.pruning import Record
+from prunecast.sweep import Job, Progress, parse_plan
+from prunecast.sweep.events import Outcome
+from prunecast.sweep.run import unfinished
+from prunecast.sweep.work import Loaded
+
+PLAN = """
+family = "digits_cnn"
+dataset = "digits"
+recipe = "digits"
+depth = 3
+width = 0.5
+num_examples = 100
+replicates = {chains}
+level_cap = 0
+"""
+
+
+def nothing(share: Share, store: Path, device: str, loaded: Loaded) -> Iterator[Outcome]:
+    """Say that every chain is at its end, without having done anything."""
+    for job in share:
+        yield Progress(number=job.number, chain=job.chain, record=_record(), ended="level cap")
+
+
+def _record() -> Record:
+    return Record(
+        level=0,
+        density=1.0,
+        error=0.5,
+        loss=1.0,
+        train_error=0.5,
+        validation_error=None,
+        parameters=438,
+        weights=404,
+        nonzero=404,
+        effective_density=1.0,
+        steps=0,
+        seconds=0.0,
+        status="ok",
+        chance_error=0.9,
+        device="cpu",
+        code="",
+    )
+
+
+def memory() -> float:
+    """MB that this process has in memory now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
+
+
+def main(chains: int) -> None:
+    plan = parse_plan(PLAN.format(chains=chains), name="nothing", place="nothing", beside=Path())
+    with tempfile.TemporaryDirectory() as folder, joined():
+        store = Path(folder)
+        jobs: list[Job] = unfinished(enumerate(plan.chains, 1), store)
+        list(on_ray(jobs[:50], store, work=nothing))  # workers have imported torch after these
+        print(f"{memory():6.1f} MB in the driver before")
+        began, marks = (
+            time.perf_counter(),
+            {chains * percent // 100: percent for percent in range(10, 101, 10)},
+        )
+        for count, _ in enumerate(on_ray(jobs, store, work=nothing), 1):
+            if count in marks:
+                print(f"{memory():6.1f} MB after {marks[count]:3d}% of {chains:,} chains", flush=True)
+        seconds = time.perf_counter() - began
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+        print(f"{peak:6.1f} MB at most; {1000 * seconds / chains:.2f} ms a chain, {seconds:.1f} s in all")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5000)

@@ -1,0 +1,75 @@
+"""Choices with a depth, a width or a density held, down to one named network."""
+
+import numpy as np
+import pytest
+
+from prunecast import choose, fit, read
+from prunecast.choice.options import KEPT_A_LEVEL
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit
+
+
+def test_a_named_network_is_what_predict_says(shipped: Fit) -> None:
+    named = choose(shipped, depth=20, width=0.3, density=0.1).answer
+    assert (named.depth, named.width, named.unpruned_source) == (20, 0.3, "predicted")
+    assert named.density == pytest.approx(0.1, abs=1e-4)
+    told = shipped.predict(
+        named.density, width=0.3, num_examples=50_000, unpruned_error=named.expected_unpruned_error
+    )
+    assert named.error == pytest.approx(float(told.error), rel=1e-3)
+    assert named.probability is None
+
+
+def test_a_measured_size_keeps_its_own_unpruned_error(shipped: Fit) -> None:
+    named = choose(shipped, depth=20, width=0.5, density=0.5).answer
+    known = next(c for c in shipped.configurations if (c.width, c.num_examples) == (0.5, 50_000))
+    assert (named.unpruned_error, named.unpruned_source) == (known.unpruned_error, "measured")
+    assert named.expected_unpruned_error == pytest.approx(known.unpruned_error, rel=0.05)
+
+
+def test_what_is_held_is_kept_and_costs_no_less(deep: Fit) -> None:
+    free = choose(deep, target_error=0.2, num_examples=50_000).answer
+    for held in ({"depth": 14}, {"width": 0.5}, {"depth": 50, "width": 1.0}):
+        own = choose(deep, target_error=0.2, num_examples=50_000, **held).answer
+        assert {name: getattr(own, name) for name in held} == held
+        assert own.stored_parameters >= free.stored_parameters
+        assert own.error == pytest.approx(0.2, rel=1e-2)
+    same = choose(deep, target_error=0.2, num_examples=50_000, depth=free.depth, width=free.width).answer
+    assert same == free
+
+
+def test_at_a_held_density_the_smallest_network_that_meets_the_target(deep: Fit) -> None:
+    held = choose(deep, target_error=0.2, density=0.05, num_examples=50_000)
+    assert held.met
+    assert held.matching is None
+    assert held.answer.density == pytest.approx(0.05, rel=1e-2)
+    assert held.answer.error <= 0.2 * (1 + 1e-6)
+    assert all(one.stored_parameters >= held.answer.stored_parameters for one in held.runners_up)
+    impossible = choose(deep, target_error=0.2, density=1e-5, num_examples=50_000)
+    assert not impossible.met
+
+
+def test_levels_are_counted_in_whole_weights() -> None:
+    """In a network of 1,384 weights rounding takes level 6 to 361 of them, below 0.8^6."""
+    frame = read("cifar10-resnet20-24ep").frame
+    law = fit(read(frame.assign(family="mine", weights=1384.0, nonzero=(1384 * frame["density"]).round())))
+    surviving = 1384
+    for level in range(12):
+        one = choose(law, width=1.0, density=surviving / 1384).answer
+        assert one.level == level
+        surviving -= -(-surviving // 5)
+    assert np.log(361 / 1384) / np.log(KEPT_A_LEVEL) > 6.01
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"density": 1.2}, "at most 1, not 1.2"),
+        ({"density": 0.5, "depth": 21}, "no depth 21"),
+        ({"density": 0.5, "width": -1.0}, "width must be a positive number, not -1"),
+    ],
+)
+def test_mistakes_are_one_sentence(eq2: Fit, asked: dict, message: str) -> None:
+    with pytest.raises(PrunecastError, match=message) as caught:
+        choose(eq2, **asked)
+    assert "\n" not in str(caught.value)

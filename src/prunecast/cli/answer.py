@@ -5,13 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli.law import read_table, table_options
+from prunecast.cli.options import LAW, LAWS, candidate_options, read_table, table_options
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
     from prunecast.laws import Fit
-
-LAWS = click.Choice(["eq2", "dip"])
 
 
 def law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
@@ -33,24 +31,7 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
 @click.option("--target-error", type=float, help="The fewest parameters with at most this error.")
 @click.option("--max-parameters", type=float, help="A budget, in the measure that is minimised.")
 @click.option("--max-training", type=float, help="A budget, in trainings of the costliest measured network.")
-@click.option(
-    "--minimise",
-    type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
-    default="stored",
-    show_default=True,
-    help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
-)
-@click.option(
-    "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
-)
-@click.option("--num-examples", type=float, help="Training examples; by default the most measured.")
-@click.option(
-    "--sizes",
-    type=click.Choice(["measured", "within", "around"]),
-    default="around",
-    show_default=True,
-    help="Only measured sizes, also those between them, or also beyond them.",
-)
+@candidate_options
 @click.option("--depth", type=float, help="Only networks of this depth.")
 @click.option("--width", type=float, help="Only networks of this width.")
 @click.option("--density", type=float, help="Only networks pruned to this density.")
@@ -124,7 +105,7 @@ def study(
 
 @click.command("next")
 @table_options
-@click.option("--law", type=LAWS, default="eq2", show_default=True)
+@LAW
 @click.option(
     "--target-error", type=float, help="The choice that more data might change; by default all errors."
 )

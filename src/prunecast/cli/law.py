@@ -1,45 +1,11 @@
 """The commands of the law: fit, predict, compare."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
-from prunecast.errors import PrunecastError
-
-if TYPE_CHECKING:
-    from prunecast.table import Table
-
-Command = Callable[..., None]
-
-
-def table_options(command: Command) -> Command:
-    """The arguments of every command that reads a table."""
-    for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print JSON for programs."),
-        click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
-        click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
-        click.option(
-            "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
-        ),
-        click.argument("table"),
-    ):
-        command = option(command)
-    return command
-
-
-def read_table(table: str, metric: str, chance: float | None, where: tuple[str, ...]) -> "Table":
-    """The table that a command's arguments name."""
-    from prunecast.table import read
-
-    pairs = [condition.partition("=") for condition in where]
-    for name, sign, value in pairs:
-        if not (name and sign and value):
-            raise PrunecastError(
-                f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
-            )
-    return read(table, metric=metric, chance=chance, where={name.strip(): value for name, _, value in pairs})
+from prunecast.cli.options import JSON, LAW, read_table, table_options
 
 
 class HighError(click.ParamType[str | float]):
@@ -81,7 +47,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.command()
 @table_options
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the law as JSON.")
-@click.option("--law", type=click.Choice(["eq2", "dip"]), default="eq2", show_default=True, help="Which law.")
+@LAW
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
 )
@@ -141,7 +107,7 @@ def fit(
 @click.option(
     "--unpruned-error", type=Numbers(), help="Error at density 1; by default as measured, else predicted."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@JSON
 def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None:
     """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
     import numpy as np

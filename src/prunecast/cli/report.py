@@ -1,115 +1,53 @@
-"""The commands that show: report, figures."""
+"""The commands that show: report, figures, demo."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from prunecast.cli.law import Command, read_table
+from prunecast.cli.options import LAW, candidate_options, command_line, output, read_table, table_source
 from prunecast.errors import PrunecastError
 
 
-def _source(command: Command) -> Command:
-    """The arguments that name a table and a law."""
-    for option in (
-        click.option(
-            "--law", type=click.Choice(["eq2", "dip"]), default="eq2", show_default=True, help="Which law."
-        ),
-        click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
-        click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
-        click.option(
-            "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
-        ),
-        click.argument("table"),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command()
-@_source
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    help="The page, one file.",
-)
+@table_source
+@LAW
+@output("report.html", "The page, one file.")
 @click.option("--target-error", type=float, help="Where the slider stands when the page opens.")
-@click.option(
-    "--minimise",
-    type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
-    default="stored",
-    show_default=True,
-    help="What counts as small.",
-)
-@click.option(
-    "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
-)
-@click.option("--num-examples", type=float, help="Training examples; by default the most measured.")
-@click.option(
-    "--sizes",
-    type=click.Choice(["measured", "within", "around"]),
-    default="around",
-    show_default=True,
-    help="Only measured sizes, also those between them, or also beyond them.",
-)
+@candidate_options
 @click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
 @click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
 def report(
     table: str,
-    where: tuple[str, ...],
     metric: str,
     chance: float | None,
-    law: str,
+    where: tuple[str, ...],
     output: Path,
-    target_error: float | None,
-    minimise: str,
-    confidence: float,
-    num_examples: float | None,
-    sizes: str,
-    studies: bool,
-    all_studies: bool,
+    **asked: Any,
 ) -> None:
     """Write one page that answers for every target error which network of TABLE's family to train and prune."""
     from prunecast.report import page
     from prunecast.report.page import write
 
     html = page(
-        read_table(table, metric, chance, where),
-        law=law,
-        target_error=target_error,
-        minimise=minimise,
-        confidence=confidence,
-        num_examples=num_examples,
-        sizes=sizes,
-        studies=studies,
-        all_studies=all_studies,
-        command=" ".join(["prunecast report", table, *(f"--where {one}" for one in where)]),
+        read_table(table, metric, chance, where), command=command_line(click.get_current_context()), **asked
     )
     write(output, html)
     click.echo(f"The page is in {output} ({len(html.encode()) / 1e6:.1f} MB).")
 
 
 @click.command()
-@_source
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("figures"),
-    show_default=True,
-    help="Folder for the figures, PDF and PNG.",
-)
+@table_source
+@LAW
+@output("figures", "Folder for the figures, PDF and PNG.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 def figures(
     table: str,
-    where: tuple[str, ...],
     metric: str,
     chance: float | None,
-    law: str,
+    where: tuple[str, ...],
     output: Path,
-    only: tuple[str, ...],
+    **asked: Any,
 ) -> None:
     """Draw every figure of the paper that TABLE allows, as PDF and PNG."""
     try:
@@ -117,7 +55,7 @@ def figures(
     except ImportError:
         raise PrunecastError("figures need matplotlib: pip install 'prunecast[report]'") from None
     try:
-        drawn = draw(read_table(table, metric, chance, where), output, law=law, only=only)
+        drawn = draw(read_table(table, metric, chance, where), output, **asked)
     except OSError as problem:
         raise PrunecastError(f"{output} cannot be written: {problem.strerror}") from None
     for one in drawn:
@@ -125,14 +63,7 @@ def figures(
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("demo"),
-    show_default=True,
-    help="Folder for the table, the law, the page and the store.",
-)
+@output("demo", "Folder for the table, the law, the page and the store.", folder=True)
 @click.option(
     "--target-error", type=float, default=0.05, show_default=True, help="The largest error accepted."
 )

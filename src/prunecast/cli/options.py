@@ -1,0 +1,101 @@
+"""Arguments that several commands share, each written once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from prunecast.errors import PrunecastError
+
+if TYPE_CHECKING:
+    from prunecast.table import Table
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+LAWS = click.Choice(["eq2", "dip"])
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+LAW = click.option("--law", type=LAWS, default="eq2", show_default=True, help="Which law.")
+TABLE = (
+    click.argument("table"),
+    click.option(
+        "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
+    ),
+    click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
+    click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
+)
+CANDIDATES = (
+    click.option(
+        "--minimise",
+        type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
+        default="stored",
+        show_default=True,
+        help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
+    ),
+    click.option(
+        "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
+    ),
+    click.option("--num-examples", type=float, help="Training examples; by default the most measured."),
+    click.option(
+        "--sizes",
+        type=click.Choice(["measured", "within", "around"]),
+        default="around",
+        show_default=True,
+        help="Only measured sizes, also those between them, or also beyond them.",
+    ),
+)
+
+
+def _together(options: tuple[Callable[[Any], Any], ...], command: Command) -> Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def table_source(command: Command) -> Command:
+    """The arguments that name a table."""
+    return _together(TABLE, command)
+
+
+def table_options(command: Command) -> Command:
+    """The arguments of every command that reads a table and prints."""
+    return _together((*TABLE, JSON), command)
+
+
+def candidate_options(command: Command) -> Command:
+    """What counts as small, and among which networks to choose."""
+    return _together(CANDIDATES, command)
+
+
+def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Command], Command]:
+    """Where a command writes: one file, or a folder."""
+    kind = click.Path(file_okay=not folder, dir_okay=folder, path_type=Path)
+    return click.option("-o", "--output", type=kind, default=Path(default), show_default=True, help=help_)
+
+
+def read_table(table: str, metric: str, chance: float | None, where: tuple[str, ...]) -> "Table":
+    """The table that a command's arguments name."""
+    from prunecast.table import read
+
+    pairs = [condition.partition("=") for condition in where]
+    for name, sign, value in pairs:
+        if not (name and sign and value):
+            raise PrunecastError(
+                f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
+            )
+    return read(table, metric=metric, chance=chance, where={name.strip(): value for name, _, value in pairs})
+
+
+def command_line(context: click.Context) -> str:
+    """The command with every argument that was given, as one would type it again."""
+    words = [context.command_path]
+    for own in context.command.params:
+        value = context.params[own.name or ""]
+        if context.get_parameter_source(own.name or "") != click.core.ParameterSource.COMMANDLINE:
+            continue
+        if isinstance(own, click.Argument):
+            words.append(str(value))
+        elif isinstance(own, click.Option) and own.is_flag:
+            words.append((own.opts if value else own.secondary_opts)[0])
+        else:
+            words += [f"{own.opts[-1]} {one}" for one in (value if own.multiple else [value])]
+    return " ".join(words)

@@ -45,9 +45,9 @@ class Speed:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--images", type=int, default=512)
+    parser.add_argument("--images", type=int, default=256)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=10)
     given = parser.parse_args()
     torch.set_num_threads(1)
     print(f"{len(os.sched_getaffinity(0))} cores, load {os.getloadavg()[0]:.1f}, {given.images} images")

@@ -49,6 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("name", help="what the table shall be called")
     parser.add_argument("plan", nargs="+", help="TOML files, or names of plans that ship")
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
+    parser.add_argument("--scale", default="full", help="the scale that the plans were run at")
     parser.add_argument("--method", help="only this method, where the plans have several")
     parser.add_argument("--recipe", help="only this recipe, where the plans have several")
     parser.add_argument("--title", default="", help="the table in a sentence")
@@ -58,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     remarks = Remarks(title=given.title, dataset=given.dataset, caution=given.caution)
     try:
-        plans = [read_plan(plan) for plan in given.plan]
+        plans = [read_plan(plan, scale=given.scale) for plan in given.plan]
         found = finished(plans, given.store, given.method, given.recipe)
         page = provenance(found, plans, given.store, remarks)
         write_whole(given.into.absolute() / f"{given.name}.csv", compact_csv(found).encode())

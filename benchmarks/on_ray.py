@@ -1,8 +1,12 @@
 """What Ray adds to a chain: thousands of chains whose work is nothing, and what the driver remembers of them.
 
-python benchmarks/on_ray.py [CHAINS]
+    python benchmarks/on_ray.py [CHAINS]
+
+A worker does all that it does for a real chain before its first level: it makes sure of the store and of its
+version, and reports. The load of the machine is printed, because the time includes waiting for a core.
 """
 
+import os
 import resource
 import sys
 import tempfile
@@ -71,16 +75,17 @@ def main(chains: int) -> None:
         jobs: list[Job] = unfinished(enumerate(plan.chains, 1), store)
         list(on_ray(jobs[:50], store, work=nothing))  # workers have imported torch after these
         print(f"{memory():6.1f} MB in the driver before")
-        began, marks = (
-            time.perf_counter(),
-            {chains * percent // 100: percent for percent in range(10, 101, 10)},
-        )
+        marks = {chains * percent // 100: percent for percent in range(10, 101, 10)}
+        began, busy = time.perf_counter(), time.process_time()
         for count, _ in enumerate(on_ray(jobs, store, work=nothing), 1):
             if count in marks:
                 print(f"{memory():6.1f} MB after {marks[count]:3d}% of {chains:,} chains", flush=True)
-        seconds = time.perf_counter() - began
+        seconds, cpu = time.perf_counter() - began, time.process_time() - busy
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-        print(f"{peak:6.1f} MB at most; {1000 * seconds / chains:.2f} ms a chain, {seconds:.1f} s in all")
+        print(f"{peak:6.1f} MB at most; load of the machine {os.getloadavg()[0]:.1f}")
+        print(
+            f"{1000 * seconds / chains:.2f} ms a chain, {1000 * cpu / chains:.2f} ms of them CPU of the driver"
+        )
 
 
 if __name__ == "__main__":

@@ -35,3 +35,31 @@ def test_sharers_meet_each_other_and_nobody_meets_who_is_alone():
     assert len(seen) == 800
     assert not any(seen)
     assert most == [0] * 200
+
+
+def test_compiling_keeps_tracers_out_and_lets_callers_in():
+    host, order = Host(), []
+    compiling, called = threading.Event(), threading.Event()
+
+    def compile_slowly():
+        with host.compiling():
+            compiling.set()
+            assert called.wait(30)  # passes only if a caller is let in meanwhile
+            with host.alone():
+                order.append("captured")
+
+    def trace():
+        compiling.wait(30)
+        with host.alone():
+            order.append("traced")
+
+    def call():
+        compiling.wait(30)
+        with host.shared():
+            called.set()
+
+    with ThreadPoolExecutor(3) as pool:
+        tasks = [pool.submit(task) for task in (compile_slowly, trace, call)]
+        for task in tasks:
+            task.result(60)
+    assert order == ["captured", "traced"]

@@ -1,4 +1,8 @@
-"""Who may call modules when: torch.fx patches `nn.Module.__call__` for all threads while it traces."""
+"""Who may call modules when: torch.fx patches `nn.Module.__call__` for all threads while it traces.
+
+Calling modules is shared. Tracing and capturing are done alone, and take moments. Compiling takes half a minute and
+must not meet a tracer, but lets all others go on.
+"""
 
 import contextlib
 import threading
@@ -6,16 +10,18 @@ from collections.abc import Iterator
 
 
 class Host:
-    """A lock that many threads share to call modules, and one has alone to trace, compile or prune.
+    """A lock that many threads share to call modules, and one has alone to trace or capture.
 
     Neither keeps the other waiting for long: who waits to be alone goes before those who come later to share,
-    and who waits to share goes before the next one alone. Inside `alone` a thread may ask for either again;
-    inside `shared` for neither.
+    and who waits to share goes before the next one alone. Inside `compiling` a thread may ask for any of them,
+    inside `alone` too, inside `shared` for none.
     """
 
     def __init__(self) -> None:
         """Nobody holds it."""
         self._free = threading.Condition()
+        self._modules = threading.RLock()
+        """Held to compile, trace or capture, before anybody is kept from calling modules."""
         self._sharing = 0
         self._queued = 0
         """Threads that wait to share."""
@@ -52,6 +58,10 @@ class Host:
         if self._owner == threading.get_ident():
             yield
             return
+        with self._modules:
+            yield from self._exclusively()
+
+    def _exclusively(self) -> Iterator[None]:
         with self._free:
             self._waiting += 1
             try:
@@ -65,6 +75,12 @@ class Host:
             with self._free:
                 self._owner, self._admitted = None, self._queued
                 self._free.notify_all()
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """Keep others from tracing and compiling, but not from calling modules."""
+        with self._modules:
+            yield
 
     def _may_share(self) -> bool:
         return self._owner is None and bool(self._admitted or not self._waiting)

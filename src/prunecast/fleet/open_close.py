@@ -18,12 +18,9 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 
 def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) -> Member:
-    """A chain with its next level; only the first one counts the paths of its network, which traces it."""
-    if records:
+    """A chain with its next level."""
+    with HOST.shared():
         level = open_level(chain, records)
-    else:
-        with HOST.alone():
-            level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
     return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
 
@@ -35,7 +32,7 @@ def close(
     chain, level, job = member.chain, member.level, member.job
     if rewind is not None:
         store_rewind(member, rewind)
-    with HOST.alone():
+    with HOST.shared():
         record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
     records = (*member.records, record)
     ended = why_ended(records, job.rules)

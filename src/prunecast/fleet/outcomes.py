@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from torch import Tensor
@@ -28,6 +29,15 @@ class Closing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Opened:
+    """A chain that is open, with its lock."""
+
+    member: Member
+    lock: ExitStack
+    packable: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """What a thread hands back."""
 
@@ -36,8 +46,9 @@ class Outcome:
     following: Sequence[Member] = ()
     apart: Sequence[list[Member]] = ()
     """Members to train again in other company."""
-    left: Sequence[Member] = ()
-    """Members to be trained by the plain loop when all others are done."""
+    left: Sequence[int] = ()
+    """Jobs to be done by the plain loop when all others are done."""
+    opened: Sequence[Opened] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +62,9 @@ class Training:
 
 @dataclass(kw_only=True)
 class Work:
-    """What is being done: packs in training, and levels being closed by the team they belong to."""
+    """What is being done: chains being opened, packs in training, levels being closed by their team."""
 
+    opening: dict[Future[Outcome], ChainSpec] = field(default_factory=dict)
     training: dict[Future[Outcome], Training] = field(default_factory=dict)
     closing: dict[Future[Outcome], Team] = field(default_factory=dict)
 
@@ -61,17 +73,17 @@ class Work:
         """The budgets that packs in training add up to."""
         return sum(own.share for own in self.training.values())
 
-    def done(self, *, patient: bool) -> list[Outcome]:
-        """What is finished; where `patient`, wait until something is."""
-        futures = [*self.training, *self.closing]
-        found, _ = wait(futures, None if patient else 0, return_when=FIRST_COMPLETED)
+    def done(self) -> list[Outcome]:
+        """What is finished; wait until something is."""
+        every = (self.opening, self.training, self.closing)
+        found, _ = wait([future for some in every for future in some], return_when=FIRST_COMPLETED)
         for future in found:
-            self.training.pop(future, None)
-            self.closing.pop(future, None)
+            for some in every:
+                some.pop(future, None)
         return [future.result() for future in found]
 
     def __bool__(self) -> bool:
-        return bool(self.training or self.closing)
+        return bool(self.opening or self.training or self.closing)
 
 
 def team(group: Group) -> Team:
@@ -89,5 +101,5 @@ def apart(members: list[Member], failure: Exception) -> Outcome:
     """Halves of a pack that failed, so that a guilty member is found; one alone is left to the plain loop."""
     LOG.warning("A pack of %d failed: %r", len(members), failure)
     if len(members) == 1:
-        return Outcome(left=members)
+        return Outcome(left=[members[0].number])
     return Outcome(apart=halves(members))

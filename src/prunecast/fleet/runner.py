@@ -66,9 +66,10 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream(device))
     runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
-    with HOST.alone(), runner.current():
+    with HOST.compiling(), runner.current():
         _warm_up(runner)
-        _capture(runner)
+        with HOST.alone():
+            _capture(runner)
         reset(bench)
         stream.synchronize()
     return runner

@@ -3,8 +3,8 @@
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,17 +13,15 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.alone import Lone, lone
+from prunecast.fleet.door import Door
 from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.host import HOST
-from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Group, Job, Member, group_of, kind_of, levels_left
-from prunecast.fleet.open_close import Opener, close, open_member
+from prunecast.fleet.members import Group, Job, Member, group_of, levels_left
+from prunecast.fleet.open_close import Opener, close
 from prunecast.fleet.options import FULL_PACKS, Options
 from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
 from prunecast.fleet.yard import Yard
-from prunecast.pruning import Chain, chain_folder, why_ended, within
 from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
@@ -31,7 +29,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Scheduler:
-    """The main thread opens chains and forms packs, one thread per stream trains, others close levels."""
+    """The main thread forms packs, one thread opens chains, one per stream trains, others close levels."""
 
     def __init__(
         self,
@@ -43,9 +41,9 @@ class Scheduler:
     ) -> None:
         """Nothing is opened yet."""
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
-        self._store, self._device, self._opener = store, device, opener
-        self._options = options
+        self._device, self._options = device, options
         self._yard = Yard([job.spec for _, job in jobs], options)
+        self._door = Door(store, self._yard, opener)
         self._locks: dict[int, ExitStack] = {}
         self._ready: dict[Group, list[Member]] = {}
         self._formed: deque[list[Member]] = deque()
@@ -53,9 +51,9 @@ class Scheduler:
         self._lones: dict[int, Lone | None] = {}
         self._work = Work()
         self._stop = threading.Event()
-        self._refused: set[str] = set()
         self.left: list[int] = []
         """Jobs that the plain loop must do after the fleet: data that streams, failures of the fleet."""
+        self._opening = self._pool("open", 1)
         self._ahead = self._pool("draws", options.workers)
         self._streams = self._pool("stream", options.workers)
         self._closers = self._pool("close", options.workers + 2)
@@ -69,13 +67,11 @@ class Scheduler:
         """Run all chains but those in `left`."""
         try:
             while True:
-                opening = bool(self._jobs) and len(self._locks) < self._options.most_chains
-                if opening:
-                    yield from self._open(*self._jobs.popleft())
-                self._dispatch(opening=opening)
-                if not opening and not self._work and not self._jobs:
+                self._open_next()
+                self._dispatch()
+                if not self._work:
                     return
-                outcomes = self._work.done(patient=not opening) if self._work else []
+                outcomes = self._work.done()
                 for outcome in outcomes:
                     self._take(outcome)
                 for outcome in outcomes:
@@ -86,60 +82,27 @@ class Scheduler:
     def _end(self) -> None:
         """Let go of everything, but store what is trained."""
         self._stop.set()
-        self._streams.shutdown(wait=True, cancel_futures=True)
-        for future in self._work.training:
-            if not future.cancelled() and future.exception() is None:
-                for trained in future.result().trained:
-                    self._closers.submit(self._close, trained)
+        for pool in (self._opening, self._streams):
+            pool.shutdown(wait=True, cancel_futures=True)
+        for outcome in _results(self._work.training):
+            for trained in outcome.trained:
+                self._closers.submit(self._close, trained)
         self._closers.shutdown(wait=True)
         self._ahead.shutdown(wait=True, cancel_futures=True)
-        for lock in self._locks.values():
+        opened = [own.lock for outcome in _results(self._work.opening) for own in outcome.opened]
+        for lock in (*self._locks.values(), *opened):
             lock.close()
         self._lones.clear()
         self._yard.clear()
 
-    def _open(self, number: int, job: Job) -> Iterator[Finished | Failed]:
-        """Open a chain; what is stored is told at once."""
-        try:
-            yield from self._opened(number, job)
-        except StoreError:
-            raise
-        except Exception as problem:
-            yield Failed(number=number, problem=problem)
+    def _open_next(self) -> None:
+        """Let the next chain be opened, one at a time, while others train."""
+        if self._jobs and self._room() and not self._work.opening:
+            number, job = self._jobs.popleft()
+            self._work.opening[self._opening.submit(self._door.open, number, job)] = job.spec
 
-    def _opened(self, number: int, job: Job) -> Iterator[Finished]:
-        folder = chain_folder(self._store, job.spec)
-        with ExitStack() as lock:
-            if not why_ended(folder.records(), job.rules):
-                lock.enter_context(folder.locked())
-            records = folder.records()
-            shown = within(records, job.rules)
-            for count, record in enumerate(shown, 1):
-                yield Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
-            if why_ended(records, job.rules):
-                return
-            folder.tidy(len(records))
-            with HOST.shared():
-                chain = self._opener(job.spec, self._store, job.dataset())
-            if chain.dataset.train.streams or chain.dataset.test.streams:
-                self.left.append(number)
-                return
-            if not self._packable(chain):
-                self._lones[number] = None
-            member = open_member(number, job, chain, records)
-            self._locks[number] = lock.pop_all()
-            self._put(member)
-
-    def _packable(self, chain: Chain) -> bool:
-        try:
-            with HOST.alone():
-                self._yard.check(kind_of(chain), chain)
-        except Unpackable as reason:
-            if chain.spec.family not in self._refused:
-                LOG.warning("%s trains alone: %s", chain.spec.family, reason)
-                self._refused.add(chain.spec.family)
-            return False
-        return True
+    def _room(self) -> bool:
+        return len(self._locks) < self._options.most_chains
 
     def _put(self, member: Member) -> None:
         """Make a level wait for its turn; a lone chain that was begun goes on first."""
@@ -150,10 +113,10 @@ class Scheduler:
         else:
             self._alone.append(member)
 
-    def _dispatch(self, *, opening: bool) -> None:
+    def _dispatch(self) -> None:
         """Give work to idle streams, longest first."""
         while len(self._work.training) < self._options.workers and self._work.width < FULL_PACKS:
-            members = self._next(opening=opening)
+            members = self._next()
             if members is not None:
                 group = group_of(members[0])
                 shape = self._yard.shape(group.kind, members)
@@ -167,12 +130,12 @@ class Scheduler:
             else:
                 return
 
-    def _next(self, *, opening: bool) -> list[Member] | None:
+    def _next(self) -> list[Member] | None:
         if self._formed:
             return self._formed.popleft()
         for group in sorted(self._ready, key=self._steps_left, reverse=True):
             members = self._ready[group]
-            if opening and self._more_to_come(members[0].chain.spec):
+            if self._more_to_come(members[0].chain.spec):
                 continue
             budget = self._yard.budget(group.kind, members)
             if sum(member.width for member in members) < self._enough(group, budget):
@@ -184,7 +147,11 @@ class Scheduler:
 
     def _more_to_come(self, spec: ChainSpec) -> bool:
         """Whether chains of the same team are about to be opened; they come one after the other."""
-        return bool(self._jobs) and company(self._jobs[0][1].spec) == company(spec)
+        coming = [
+            *self._work.opening.values(),
+            *([self._jobs[0][1].spec] if self._jobs and self._room() else []),
+        ]
+        return any(company(other) == company(spec) for other in coming)
 
     def _enough(self, group: Group, budget: float) -> float:
         """The width from which a group need not wait for others of its team: one full pack beats two."""
@@ -256,22 +223,37 @@ class Scheduler:
 
     def _take(self, outcome: Outcome) -> None:
         """Pass on what a thread handed back, all of it before anything is told: who listens may go away."""
+        for opened in outcome.opened:
+            number = opened.member.number
+            self._locks[number] = opened.lock
+            if not opened.packable:
+                self._lones[number] = None
+            self._put(opened.member)
         for closing in outcome.trained:
             future = self._closers.submit(self._close, closing)
             self._work.closing[future] = team(group_of(closing.member))
         for member in outcome.following:
             self._put(member)
         self._formed.extend(outcome.apart)
-        for member in outcome.left:
-            self._release(member.number)
-            self.left.append(member.number)
+        for number in outcome.left:
+            self._release(number)
+            self.left.append(number)
         for event in outcome.events:
             if isinstance(event, Failed) or event.ended:
                 self._release(event.number)
 
     def _release(self, number: int) -> None:
+        """Let go of a chain, if it was held at all."""
         self._lones.pop(number, None)
-        self._locks.pop(number).close()
+        if number in self._locks:
+            self._locks.pop(number).close()
+
+
+def _results(futures: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
+    """What was done well."""
+    for future in futures:
+        if not future.cancelled() and future.exception() is None:
+            yield future.result()
 
 
 def _opening_order(job: Job) -> tuple[int, str]:

@@ -143,7 +143,7 @@ class Yard:
         while True:
             if (idle := self._idle(site, shape)) is not None:
                 return idle
-            with HOST.alone():  # so that the last one to build has told what it took
+            with HOST.compiling():  # so that the last one to build has told what it took
                 if (idle := self._idle(site, shape)) is not None:
                     return idle
                 room = self._room(site, kind, shape)
@@ -209,14 +209,15 @@ class Yard:
 
     def _prototype(self, kind: Kind, shape: Shape, chain: Chain) -> Pack:
         networks = {width: self._network(kind, width) for width in set(shape)}
-        return pack(
-            [networks[width] for width in shape],
-            image_shape=kind.dataset.train.image_shape,
-            smallest_group=self._options.smallest_group,
-            device=kind.dataset.train.labels.device,
-            dtype=next(chain.untrained.parameters()).dtype,
-            memory_format=torch.channels_last,
-        )
+        with HOST.alone():
+            return pack(
+                [networks[width] for width in shape],
+                image_shape=kind.dataset.train.image_shape,
+                smallest_group=self._options.smallest_group,
+                device=kind.dataset.train.labels.device,
+                dtype=next(chain.untrained.parameters()).dtype,
+                memory_format=torch.channels_last,
+            )
 
     def _network(self, kind: Kind, width: float) -> nn.Module:
         """A network that lends its shapes to slots."""
@@ -257,7 +258,7 @@ class Yard:
 
     def _time(self, kind: Kind, shape: Shape, chain: Chain) -> float:
         """Seconds of a step over the widths of a pack."""
-        with HOST.alone():
+        with HOST.compiling():
             bench = self._bench(kind, self._prototype(kind, shape, chain))
             runner = make_runner(bench, bench.pack.module, EAGER)
         assert runner.stream is not None

@@ -7,8 +7,10 @@ a path leads on to a logit; a weight with both, at any position of the image, is
 nothing. A bias, also that of a batch norm, makes a dead channel constant, and a constant is not a path.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
@@ -36,7 +38,7 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
         paths = Paths(traced(model), {id(parameters[name]): number for name, number in numbers.items()})
         logits = paths.run(torch.ones(1, *image_shape, dtype=torch.float64))
     except UnknownOperationError as unknown:
-        return Connectivity(connected=None, alive=None, note=str(unknown))
+        return Connectivity(connected=None, alive=None, note=str(unknown).partition("\n")[0])
     flows = torch.autograd.grad(logits.sum(), list(numbers.values()), allow_unused=True)
     alive = sum(
         int(((flow > 0) & (mask.detach() > 0)).sum())
@@ -46,9 +48,24 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
     return Connectivity(connected=bool((logits > 0).any()), alive=alive)
 
 
+_GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | UnknownOperationError] = WeakKeyDictionary()
+
+
 def traced(model: nn.Module) -> fx.GraphModule:
-    """The model as a graph of torch's own modules and functions."""
-    try:
-        return fx.symbolic_trace(model)
-    except Exception as failure:
-        raise UnknownOperationError(f"torch.fx cannot trace the model ({failure})") from failure
+    """The model as a graph of torch's own modules and functions; it is traced once, when first asked for."""
+    if model not in _GRAPHS:
+        try:
+            _GRAPHS[model] = fx.symbolic_trace(model)
+        except Exception as failure:
+            why = str(failure).partition("\n")[0]
+            _GRAPHS[model] = UnknownOperationError(f"torch.fx cannot trace the model ({why})")
+    found = _GRAPHS[model]
+    if isinstance(found, UnknownOperationError):
+        raise found
+    return found
+
+
+def understand(model: nn.Module) -> None:
+    """Trace a model ahead of time: while torch.fx traces, no other thread may call a module."""
+    with contextlib.suppress(UnknownOperationError):
+        traced(model)

@@ -1,6 +1,7 @@
 """Which law to trust where the error dips: Eq. 2, the law `dip`, and the forms that were tried beside it.
 
-python benchmarks/dip.py [TABLE ...] tabulates the rms deviation in sample and on every held-out split. The forms
+python benchmarks/dip.py [TABLE ...] tabulates the rms deviation in sample and on every held-out split, and, where
+there are several depths, with each of them left out. The forms
 differ in how deep the low plateau sinks (a), in the shape of its sinking, in whether the invariant feels the dataset
 size (ν), and in the sharpness of the two transitions; all have Eq. 2 as the case without a dip.
 """
@@ -176,6 +177,17 @@ def tabulate(points: Points) -> None:
         print(row(variant.name, len(form.parameters), deltas), flush=True)
 
 
+def tabulate_depths(points: Points) -> None:
+    """Leave every depth out in turn, and predict it from the others."""
+    for depth in np.unique(points.depth) if np.ptp(points.depth) else ():
+        out = points.depth == depth
+        split = held_out.Split(fitted=np.flatnonzero(~out), predicted=np.flatnonzero(out))
+        for law in ("eq2", "dip"):
+            delta = held_out.evaluate_law(law, points, "error", [split])
+            rms = float(np.sqrt(np.mean(delta**2)))
+            print(f"depth {depth:g} left out, {law}: {rms:.2%} ({delta.mean():+.1%} ± {delta.std():.1%})")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", default=["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
@@ -189,6 +201,7 @@ def main() -> None:
             f"{source}: {len(points)} rows, {points.configurations} configurations, replicates' noise {data.noise}"
         )
         tabulate(points)
+        tabulate_depths(points)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ MARKED = r"(<!-- made by benchmarks/paper.py: {} -->\n).*?(<!-- end -->)"
 NAMES = {
     "alone": "each configuration alone (Eq. 1), μ, σ",
     "joint": "all jointly, μ, σ",
-    "whole": "jointly, the full dataset only, μ, σ",
+    "whole": "jointly, the largest dataset only, μ, σ",
     "noise": "noise of one training, σ",
     "extrapolation": "extrapolation, μ, σ",
     "smallest": "smallest network for an error, largest miss",
@@ -36,8 +36,8 @@ def main() -> None:
 
 
 def sections() -> dict[str, str]:
-    """Every generated part of the page by name."""
-    shipped = [(pair, tables.measured(name)) for pair, own in tables.pairs().items() for name in own]
+    """Every generated part of the page by name; of each recipe the largest table."""
+    shipped = [(pair, read(name)) for pair in tables.pairs() for name in tables.recipes(pair).values()]
     besides = [beside(table, pair) for pair, table in shipped if pair in claims()]
     curves = [(table, curve_beside(table)) for pair, table in shipped if pair == "cifar10-resnet"]
     known = [own for own in curves if any(point.here is not None for point in own[1])]
@@ -112,11 +112,9 @@ def _shown(value: Value | None) -> str:
 
 def dip_lines() -> str:
     """How far errors fall below the unpruned one, ResNet-20 at two widths, by recipe and method."""
-    shipped = [
-        read(name)
-        for name in tables.names()
-        if str(tables.provenance(name)["dataset"]).startswith("cifar10:")
-    ]
+    grown = {name for pair in tables.pairs() for name in tables.recipes(pair).values()}
+    controls = {name for name in tables.names() if "pair" not in tables.provenance(name)}
+    shipped = [read(name) for name in sorted(grown | controls)]
     found = [(table, own) for table in shipped for own in lowest_errors(table) if shown(table, own)]
     found.sort(key=lambda pair: (-pair[1].width, -pair[1].num_examples, pair[0].recipe, pair[0].method))
     head = [
@@ -133,7 +131,8 @@ def dip_lines() -> str:
 
 def shown(table: Table, own: Lowest) -> bool:
     """Which configurations are compared: those of the control without pruning."""
-    return table.family == "cifar_resnet" and own.depth == 20 and own.width in (1, 0.25)
+    same = (table.family, table.dataset) == ("cifar_resnet", "cifar10")
+    return same and own.depth == 20 and own.width in (1, 0.25)
 
 
 def curve_lines(table: Table, points: Sequence[CurvePoint]) -> str:

@@ -11,6 +11,7 @@ import pytest
 from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.laws.planted import planted
+from prunecast.studies import optimality
 from prunecast.studies.lowest import lowest_errors
 from prunecast.studies.paper import beside, claims
 from prunecast.studies.published import curve_beside, published_curve
@@ -104,3 +105,13 @@ def test_the_lowest_error_is_that_of_the_means():
     (one,) = lowest_errors(read(frame, chance=0.9))
     assert (one.width, one.level, one.levels) == (1, 2, 2)
     assert (one.unpruned, one.lowest) == (pytest.approx(0.45), pytest.approx(0.35))
+
+
+def test_curves_that_never_rise_leave_nothing_to_compare():
+    long = planted(configurations=4, depths=(8,), widths=(0.25, 0.5, 1, 2), num_examples=(12_500,))
+    short = planted(configurations=4, depths=(8,), widths=(0.25, 0.5, 1, 2), num_examples=(50_000,))
+    table = read(pd.concat([long, short[short["level"] == 0]]), chance=0.9)
+    with pytest.raises(PrunecastError, match="no curve with 50000 examples crosses an error"):
+        optimality(table, num_examples=50_000)
+    figures = {figure.name: figure for figure in beside(table, "cifar10-resnet").figures}
+    assert figures["smallest"].remark.startswith("12,500 examples, ")

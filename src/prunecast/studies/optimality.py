@@ -86,6 +86,11 @@ def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = N
             "train more widths or depths"
         )
     compared = _Compared.of(table, fitted, group, examples)
+    if not len(compared.error):
+        raise PrunecastError(
+            f"{table.source}: no curve with {examples:g} examples crosses an error at which the law has a network "
+            "too; prune further"
+        )
     frontier = tuple(compared.smallest(fitted, row) for row in range(len(compared.error)))
     miss = np.array([abs(one.predicted_nonzero / one.measured_nonzero - 1) for one in frontier])
     regret = np.array([one.regret for one in frontier])

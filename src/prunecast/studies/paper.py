@@ -12,8 +12,11 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import fit, fit_each
 from prunecast.laws.judge import Deviation
 from prunecast.studies.extrapolation import Extrapolation, extrapolation
-from prunecast.studies.optimality import Optimality, optimality
+from prunecast.studies.optimality import ERRORS, Optimality, optimality
 from prunecast.table import Table
+
+ENOUGH = ERRORS // 2
+"""Errors at which the smallest networks are compared, where a table has so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,11 +139,12 @@ def _extrapolated(table: Table, paper: Value | None) -> Figure:
 
 def _smallest(table: Table, paper: Value | None) -> tuple[Figure, Figure]:
     """The largest miss of the smallest network's size over all errors, and at how many it is within 25%."""
-    found = {law: _optimality(table, law) for law in ("eq2", "dip")}
+    first = _told_enough(table)
+    second = None if first is None else _optimality(table, "dip", first.num_examples)
+    found = {"eq2": first, "dip": second}
     miss = {law: Value(std=own.largest_miss) for law, own in found.items() if own}
     share = {law: Value(std=own.within_quarter) for law, own in found.items() if own}
-    compared = found["eq2"]
-    remark = f"errors compared: {len(compared.frontier)}" if compared else ""
+    remark = f"{first.num_examples:,.0f} examples, {len(first.frontier)} errors" if first else ""
     everywhere = None if paper is None else Value(std=1.0)
     return (
         Figure(name="smallest", paper=paper, eq2=miss.get("eq2"), dip=miss.get("dip"), remark=remark),
@@ -148,8 +152,19 @@ def _smallest(table: Table, paper: Value | None) -> tuple[Figure, Figure]:
     )
 
 
-def _optimality(table: Table, law: str) -> Optimality | None:
+def _told_enough(table: Table) -> Optimality | None:
+    """The comparison at the largest dataset whose curves are long enough for it, else at the longest curves."""
+    found: list[Optimality] = []
+    for examples in sorted(set(table.frame["num_examples"].dropna()), reverse=True):
+        one = _optimality(table, "eq2", examples)
+        found += [one] if one else []
+        if one and len(one.frontier) >= ENOUGH:
+            return one
+    return max(found, key=lambda one: len(one.frontier), default=None)
+
+
+def _optimality(table: Table, law: str, num_examples: float) -> Optimality | None:
     try:
-        return optimality(table, law=law)
+        return optimality(table, law=law, num_examples=num_examples)
     except PrunecastError:
         return None

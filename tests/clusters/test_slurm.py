@@ -144,7 +144,6 @@ def test_a_driver_that_comes_after_a_killed_one_takes_its_jobs_over(cluster, tmp
     assert all(isinstance(event, Progress) for event in events)
     assert len(submitted(cluster) - before) == 4, "one job for every chain, by whichever driver"
     assert len(table(LONG, tmp_path)) == 4 * 22
-    assert not [path for path in (tmp_path / "slurm").iterdir() if any(path.glob("*/"))]
 
 
 def test_hundreds_of_chains_wait_for_few_places_without_flooding_the_queue(cluster, tmp_path):

@@ -13,7 +13,7 @@ from prunecast.clusters.resources import Resources
 from prunecast.clusters.seen import marked
 from prunecast.clusters.shares import shares
 from prunecast.clusters.slurm import grouped, on_slurm
-from prunecast.clusters.slurm_arrays import driver_folder, earlier_arrays, written
+from prunecast.clusters.slurm_arrays import driver_folder, earlier_arrays, remove_forgotten, written
 from prunecast.clusters.slurm_commands import check_options, check_tools, parameters
 from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_setbacks import Setbacks
@@ -57,7 +57,7 @@ def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from
             process = PROCESSES.Process(target=work_task, args=(task(tmp_path, mark, [job]),))
             process.start()
             while not folder.checkpoint.exists() or read_tensors(folder.checkpoint)[1]["step"] == steps[-1]:
-                assert process.is_alive()
+                assert process.is_alive(), done(tmp_path, 0)
                 time.sleep(0.01)
             os.kill(process.pid, signal.Signals[name])
             process.join()
@@ -143,6 +143,10 @@ def test_arrays_are_found_again_and_belong_to_whoever_comes_after_a_death(tmp_pa
     (left,) = earlier_arrays(tmp_path, second)
     assert left == array
     assert not second.exists()
+    remove_forgotten([left], {left.name})
+    assert first.exists(), "it is still in the queue"
+    remove_forgotten([left], set())
+    assert not first.exists()
 
 
 def test_short_chains_go_together_and_chains_with_a_gpu_as_they_are():

@@ -32,6 +32,8 @@ ARRAY = 1000
 """The most elements of an array, where Slurm would allow more."""
 BACKLOG = 4
 """How many times what may run at once an array holds, so that a chain that died waits for few others."""
+LEAVING = 30
+"""How many looks a worker has to leave after its last chain is at its end."""
 PATIENCE = 20
 """How many questions in a row Slurm may leave without an answer."""
 
@@ -184,7 +186,7 @@ class Queue:
 
     def linger(self, pause: float) -> None:
         """Let workers whose chains are at their end leave by themselves, for a moment."""
-        for _ in range(10):
+        for _ in range(LEAVING):
             if all(flight.waits or not flight.array.own for flight in self.flights.values()):
                 return
             time.sleep(pause)

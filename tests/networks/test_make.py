@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from made_networks import ASKED, Made, Swept
 from safetensors.numpy import load_file
 from safetensors.torch import load_file as load_torch
@@ -17,8 +18,11 @@ from safetensors.torch import load_file as load_torch
 import prunecast
 from prunecast import data, families
 from prunecast.architectures import architecture
+from prunecast.cli import cli
 from prunecast.errors import PrunecastError
+from prunecast.networks import make
 from prunecast.networks.measuring import multiply_adds
+from prunecast.sweep import read_plan
 from prunecast.training import evaluate
 
 SCRIPT = Path(sys.executable).with_name("prunecast")
@@ -225,15 +229,48 @@ def test_a_mistake_is_one_sentence(swept: Swept, tmp_path: Path, arguments, mess
     assert not (tmp_path / "network" / "card.json").exists()
 
 
+def test_a_saved_law_makes_what_its_table_makes(swept: Swept, made: Made, tmp_path: Path) -> None:
+    """And from the trainings in another folder's store, nothing is left to train."""
+    law = tmp_path / "law.json"
+    prunecast.fit(prunecast.read(swept.folder / "results.csv")).save(law)
+    line = ["make", str(law), "--plan", str(swept.folder / "small.toml"), "-o", str(tmp_path / "network")]
+    line += [*ASKED, "--store", str(made.folder / "store")]
+    told = CliRunner().invoke(cli, line, catch_exceptions=False).output
+    assert "· level" not in told
+    for name in NETWORK:
+        assert (tmp_path / "network" / name).read_bytes() == (made.folder / name).read_bytes()
+    assert not (tmp_path / "network" / "store").exists()
+
+
+def test_validation_errors_are_compared_with_validation_errors(swept: Swept, tmp_path: Path) -> None:
+    frame = prunecast.read(swept.folder / "results.csv").frame
+    frame.assign(validation_error=frame["error"]).to_csv(tmp_path / "table.csv", index=False)
+    plan = (swept.folder / "small.toml").read_text(encoding="utf-8")
+    asked = {"depth": 3, "width": 1, "density": 0.9}
+    (tmp_path / "plan.toml").write_text(plan, encoding="utf-8")
+    with pytest.raises(
+        PrunecastError, match="fitted to validation errors, and the plan plan holds no examples out"
+    ):
+        make(tmp_path / "table.csv", read_plan(tmp_path / "plan.toml"), tmp_path / "network", **asked)
+    held_out = plan.replace("rewind = 1}", "rewind = 1, validation_examples = 100}")
+    (tmp_path / "plan.toml").write_text(held_out, encoding="utf-8")
+    card = make(tmp_path / "table.csv", read_plan(tmp_path / "plan.toml"), tmp_path / "network", **asked)
+    assert card.predicted.metric == "validation_error"
+    low, high = card.predicted.interval
+    assert card.measured.validation_error is not None
+    assert card.measured.validation_error * 100 == pytest.approx(round(card.measured.validation_error * 100))
+    assert card.measured.in_interval == (low <= card.measured.validation_error <= high)
+
+
 def test_a_method_that_prunes_nothing_makes_nothing(swept: Swept, tmp_path: Path) -> None:
     table = (swept.folder / "results.csv").read_text(encoding="utf-8")
     (tmp_path / "table.csv").write_text(table.replace(",imp,", ",none,"), encoding="utf-8")
     plan = (swept.folder / "small.toml").read_text(encoding="utf-8")
     (tmp_path / "plan.toml").write_text(plan + 'method = "none"\n', encoding="utf-8")
     with pytest.raises(PrunecastError, match=r"'none' prunes nothing, so it never gets to density 0.5"):
-        prunecast.networks.make(
+        make(
             tmp_path / "table.csv",
-            prunecast.sweep.read_plan(tmp_path / "plan.toml"),
+            read_plan(tmp_path / "plan.toml"),
             tmp_path / "network",
             **{"depth": 3, "width": 1, "density": 0.5},
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from prunecast.choice.source import VALIDATION
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.sweep import Plan, PlannedChain
@@ -33,7 +34,13 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     common = (planned & known) if num_examples is None else (planned & known & {round(num_examples)})
     if not common:
         raise PrunecastError(_examples(plan, planned, known, num_examples))
-    return next(chain for chain in chains if chain.spec.num_examples == max(common))
+    own = next(chain for chain in chains if chain.spec.num_examples == max(common))
+    if fit.options.get("error") == VALIDATION and not own.spec.recipe.validation_examples:
+        raise PrunecastError(
+            f"the law was fitted to validation errors, and the plan {plan.name} holds no examples out: give its recipe "
+            "validation_examples"
+        )
+    return own
 
 
 def _other(plan: Plan, name: str, wanted: str, found: list[str]) -> str:

@@ -16,14 +16,14 @@ CHAIN = spec.ChainSpec(
     family="digits_cnn",
     dataset="digits",
     recipe=spec.recipe("digits").changed(
-        {"epochs": 10, "rewind": 1, "batch_size": 25, "checkpoint_steps": 1, "augmentation": "flip-shift"}
+        {"epochs": 6, "rewind": 1, "batch_size": 25, "checkpoint_steps": 1, "augmentation": "flip-shift"}
     ),
     method=spec.method("imp"),
     depth=3,
     width=0.5,
     num_examples=100,
 )
-RULES = StopRules(level_cap=5, at_chance=0)
+RULES = StopRules(level_cap=3, at_chance=0)
 PLAN = """
 family = "digits_cnn"
 dataset = "digits"
@@ -96,7 +96,7 @@ def free(folder):
         return False
 
 
-def until(condition, seconds=60):
+def until(condition, seconds=300):
     """Wait for a condition that must come true."""
     end = time.monotonic() + seconds
     while not condition():

@@ -102,7 +102,9 @@ def ended(job):
 def note(share, store, device, loaded):
     """Write down what a worker was given instead of doing it."""
     given = {"chains": len(share), "device": device, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
-    (store / f"noted-{share[0].number}.json").write_text(json.dumps(given))
+    path = store / f"noted-{share[0].number}-{os.getpid()}.json"
+    assert not path.exists(), "what a process has on a GPU would stay there"
+    path.write_text(json.dumps(given))
     for job in share:
         yield ended(job)
 

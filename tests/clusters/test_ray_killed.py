@@ -2,6 +2,7 @@ import multiprocessing
 import os
 import random
 import signal
+from functools import partial
 
 import pytest
 import rays
@@ -17,13 +18,14 @@ PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["prunecast.clusters.ray_driver"])
 
 
-def drive(text, store, address, pipe):
+def drive(text, store, address, environment, pipe):
     """A driver on the cluster's head; it says what happens as it happens."""
+    os.environ.update(environment)
     from prunecast.clusters.ray_driver import on_ray
     from prunecast.clusters.ray_start import joined
 
     with joined(address):
-        for event in run_plan(parsed(text), store, executor=on_ray):
+        for event in run_plan(parsed(text), store, executor=partial(on_ray, tries=100)):
             level = event.record.level if isinstance(event, Progress) else None
             pipe.send((type(event).__name__, event.number, level))
 
@@ -58,7 +60,7 @@ class Killer:
 def driven(store, nodes, killer):
     """Run a driver to its end, or to its death; how it ended and what it said."""
     plan, (here, there) = parsed(LONG), PROCESSES.Pipe(duplex=False)
-    driver = PROCESSES.Process(target=drive, args=(LONG, store, nodes.address, there))
+    driver = PROCESSES.Process(target=drive, args=(LONG, store, nodes.address, dict(os.environ), there))
     driver.start()
     there.close()
     while driver.is_alive():

@@ -98,6 +98,9 @@ def test_a_chain_on_several_devices_has_a_worker_to_itself():
     assert (asked[1].gpus, asked[1].cpus) == (2, 8)
     assert (asked[3].gpus, asked[3].cpus) == (1, 4)
     assert needs(several[0], Resources()) == Resources(cpus=2)
+    (threaded, *_) = parsed(BRIEF.replace("depth", "threads = 3\ndepth", 1)).chains
+    assert needs(threaded, Resources()) == Resources(cpus=3)
+    assert needs(threaded, Resources(gpus=1)) == Resources(gpus=1)
 
 
 def test_a_share_is_worked_on_in_any_process(tmp_path):

@@ -39,17 +39,19 @@ def on_ray(
     *,
     address: str = "",
     resources: Resources | None = None,
+    tries: int = TRIES,
     work: Work = work_share,
 ) -> Iterator[Outcome]:
     """Run jobs on a Ray cluster; one is started here if there is no address and no RAY_ADDRESS.
 
-    `resources` are those of chains whose plan names none. `work` is what a worker does with its share.
+    `resources` are those of chains whose plan names none. After `tries` workers died over a chain that did not
+    get on, it counts as failed. `work` is what a worker does with its share.
     """
     store = store.absolute()
     with joined(address) as ray, marked(store) as mark:
         paths = tuple(str(Path(path).absolute()) for path in sys.path)
         errand = Errand(store=store, mark=mark, code=code_version(), paths=paths, work=work)
-        driver = _Driver(ray, [_placed(job) for job in jobs], errand, resources or Resources())
+        driver = _Driver(ray, [_placed(job) for job in jobs], errand, resources or Resources(), tries)
         try:
             yield from driver.run()
         finally:
@@ -73,9 +75,12 @@ class _Flight:
 class _Driver:
     """Which shares are in flight, what is still to send, and how often workers died."""
 
-    def __init__(self, ray: Any, jobs: Sequence[Job], errand: Errand, resources: Resources) -> None:
-        self._ray, self._errand, self._resources = ray, errand, resources
-        self._remote = ray.remote(run_share)
+    def __init__(
+        self, ray: Any, jobs: Sequence[Job], errand: Errand, resources: Resources, tries: int
+    ) -> None:
+        self._ray, self._errand, self._resources, self._tries = ray, errand, resources, tries
+        # A process keeps what it has on a GPU, so that one ends with its share.
+        self._tasks = {"cpu": ray.remote(run_share), "cuda": ray.remote(max_calls=1)(run_share)}
         self._watch = Watch(errand.store)
         self._flying: dict[Any, _Flight] = {}
         self._losses: dict[int, float] = {}
@@ -110,7 +115,7 @@ class _Driver:
                 return
             share = tuple(self._watch.begin(job) for job in self._waiting.popleft())
             before = self._watch.footprints(share)
-            task = self._remote.options(max_retries=0, **_asked(need))
+            task = self._tasks[device_for(need)].options(max_retries=0, **_asked(need))
             ref = task.remote(share, self._errand, device_for(need), need.minutes)
             self._flying[ref] = _Flight(share=share, before=before)
 
@@ -156,7 +161,7 @@ class _Driver:
                 self._watch.forget(job)
         if not left:
             return
-        if self._count(flight, left, failure) < TRIES:
+        if self._count(flight, left, failure) < self._tries:
             self._waiting.appendleft(left)
         elif len(left) > 1:  # one of them may be to blame, so the halves go apart
             self._waiting.extendleft((left[: len(left) // 2], left[len(left) // 2 :]))
@@ -165,11 +170,11 @@ class _Driver:
             yield self._given_up(left[0], failure)
 
     def _count(self, flight: _Flight, left: Share, failure: Exception | None) -> float:
-        """How many workers died over these chains since they last got on; at `TRIES` the count begins anew."""
+        """How many workers died over these chains since they last got on; at the last try the count begins anew."""
         moved = self._watch.footprints(flight.share) != flight.before
         cost = NODE if failure and of_a_node(failure) else 1
         count = 0 if moved else self._losses.pop(left[0].number, 0) + cost
-        if 0 < count < TRIES:
+        if 0 < count < self._tries:
             self._losses[left[0].number] = count
         return count
 

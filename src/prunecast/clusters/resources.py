@@ -25,11 +25,14 @@ def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:
 
 
 def needs(chain: PlannedChain, resources: Resources) -> Resources:
-    """What the worker of a chain needs: its plan's word, or else `resources`; so many times for k devices."""
-    own = chain.resources or resources
-    devices = devices_of(chain)
-    gpus = max(own.gpus, devices) if own.gpus else 0
-    return dataclasses.replace(own, gpus=gpus, cpus=own.cpus * devices) if devices > 1 else own
+    """What the worker of a chain needs: its plan's word, or else `resources`; so many times for k devices.
+
+    A chain that trains with several torch threads on CPUs has a CPU for each.
+    """
+    own, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
+    gpus = max(own.gpus, devices) if own.gpus and devices > 1 else own.gpus
+    cpus = own.cpus if gpus or threads == 1 else max(own.cpus, threads)
+    return dataclasses.replace(own, gpus=gpus, cpus=cpus * devices)
 
 
 def most_at_once(jobs: Iterable[Job], resources: Resources) -> int | None:

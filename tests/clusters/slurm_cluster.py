@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 NODES = ("node1", "node2")
-DAEMONS = ("slurmctld", "slurmd", "munged", "sbatch")
+DAEMONS = ("slurmctld", "slurmd", "munged", "sbatch", "unshare", "setpriv")
+DIES_WITH_US = ["setpriv", "--pdeathsig", "KILL"]
 REMEDY = "apt-get install slurm-wlm munge"
 APART = ["unshare", "--pid", "--uts", "--mount", "--mount-proc", "--fork", "--kill-child=SIGKILL"]
 CONFIGURATION = """
@@ -139,7 +140,7 @@ class Cluster:
     def _start(self, name, command):
         with (self.root / "log" / f"{name}.out").open("a") as log:
             self.daemons[name] = subprocess.Popen(
-                command,
+                [*DIES_WITH_US, *command],
                 env=self.environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

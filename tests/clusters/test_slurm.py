@@ -190,7 +190,7 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     plan, before = planned(text.replace("[75, 100]", "50")), submitted(cluster)
     events = list(
         run_plan(
-            plan, tmp_path / "store", executor=executor(chains_per_job=4, options={"partition": "single"})
+            plan, tmp_path / "store", executor=executor(chains_per_job=2, options={"partition": "single"})
         )
     )
     failed = {event.number: event.error for event in events if isinstance(event, Failed)}

@@ -244,7 +244,7 @@ def test_counts_by_depth_are_those_of_the_layers(family: str, width: float) -> N
 
 @pytest.mark.slow
 def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
-    """Picking the best of many favours the lucky, so a little less often than asked is expected."""
+    """Picking the best would favour the lucky, were their luck not taken out (benchmarks/confidence.py)."""
     rng, share = np.random.default_rng(0), []
     for seed in range(16):
         table = read(planted(configurations=36, num_examples=(50_000,), seed=seed))
@@ -254,7 +254,7 @@ def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
         frame = frame.assign(num_examples=50_000, weights=WEIGHTS * best.depth * best.width**2)
         errors = law_error(frame)[0] * (1 + 0.034 * rng.standard_normal(200))
         share.append((errors <= target).mean())
-    assert 0.6 < np.mean(share) < 0.95
+    assert 0.75 < np.mean(share) < 0.87
 
 
 def test_choices_use_validation_errors_where_every_row_has_one() -> None:

@@ -3,35 +3,20 @@
 import dataclasses
 
 import torch
+from digits_chains import CHAIN, changed
 
-from prunecast import data, spec
+from prunecast import data
 from prunecast.fleet import Job, Options, run_fleet
 from prunecast.pruning import StopRules, chain_folder, close_level, open_chain, open_level, why_ended
 from prunecast.pruning.chain import bench_of, train_level
 from prunecast.training import stepper
 
 CPU = torch.device("cpu")
-RECIPE = spec.recipe("digits").changed(
-    {"epochs": 4, "rewind": 1.5, "batch_size": 25, "augmentation": "flip-shift"}
-)
-CHAIN = spec.ChainSpec(
-    family="digits_cnn",
-    dataset="digits",
-    recipe=RECIPE,
-    method=spec.method("imp"),
-    depth=3,
-    width=0.5,
-    num_examples=100,
-)
 ANY = Options(workers=2, budget=2.0, threads=1, smallest_group=4)
 
 
 def chain(**changes):
-    if isinstance(changes.get("recipe"), dict):
-        changes["recipe"] = RECIPE.changed(changes["recipe"])
-    if isinstance(changes.get("method"), str):
-        changes["method"] = spec.method(changes["method"])
-    return dataclasses.replace(CHAIN, **changes)
+    return changed(CHAIN, **changes)
 
 
 def doubled():

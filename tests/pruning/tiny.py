@@ -1,32 +1,17 @@
 """A tiny chain on digits that trains in a fraction of a second a level."""
 
-import dataclasses
+import digits_chains
+from digits_chains import changed
 
-from prunecast import data, spec
+from prunecast import data
 from prunecast.pruning import StopRules, run_chain
 from prunecast.pruning.record import without_times
 
-RECIPE = spec.recipe("digits").changed(
-    {"epochs": 4, "rewind": 1.5, "batch_size": 25, "checkpoint_steps": 1, "augmentation": "flip-shift"}
-)
-CHAIN = spec.ChainSpec(
-    family="digits_cnn",
-    dataset="digits",
-    recipe=RECIPE,
-    method=spec.method("imp"),
-    depth=3,
-    width=0.5,
-    num_examples=200,
-)
+CHAIN = changed(digits_chains.CHAIN, num_examples=200, recipe={"checkpoint_steps": 1})
 
 
 def chain(**changes):
-    """The tiny chain with some fields changed; `recipe` may be a dict of changes."""
-    if isinstance(changes.get("recipe"), dict):
-        changes["recipe"] = RECIPE.changed(changes["recipe"])
-    if isinstance(changes.get("method"), str):
-        changes["method"] = spec.method(changes["method"])
-    return dataclasses.replace(CHAIN, **changes)
+    return changed(CHAIN, **changes)
 
 
 def digits():

@@ -5,47 +5,23 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from small import BRIEF, numbers, parsed
 
 from prunecast.cli.engine import export as export_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
-from prunecast.sweep import COLUMNS, as_csv, export, line, parse_plan, rows, run_plan
-
-PLAN = """
-family = "digits_cnn"
-dataset = "digits"
-depth = 3
-width = 0.5
-num_examples = [100, 200]
-replicates = 2
-level_cap = 2
-[recipe]
-preset = "digits"
-epochs = 2
-name = "brief"
-[stop]
-at_chance = 0
-"""
-TIMES = ("seconds",)
+from prunecast.sweep import COLUMNS, as_csv, export, line, rows, run_plan
 
 
 @pytest.fixture
 def plan_file(tmp_path):
     path = tmp_path / "brief.toml"
-    path.write_text(PLAN)
+    path.write_text(BRIEF)
     return path
 
 
-def parsed(text, beside):
-    return parse_plan(text, name="brief", place="brief.toml", beside=beside)
-
-
-def without_times(table):
-    return [{key: value for key, value in row.items() if key not in TIMES} for row in table]
-
-
 def test_a_sweep_from_plan_to_table(tmp_path):
-    plan = parsed(PLAN, tmp_path)
+    plan = parsed(BRIEF, tmp_path)
     store = tmp_path / "store"
     seen = list(run_plan(plan, store))
     assert len(seen) == 4 * 3
@@ -66,7 +42,7 @@ def test_a_sweep_from_plan_to_table(tmp_path):
 
 
 def test_a_stopped_sweep_goes_on_and_shares_its_chains(tmp_path):
-    plan = parsed(PLAN, tmp_path)
+    plan = parsed(BRIEF, tmp_path)
     unbroken, store = tmp_path / "unbroken", tmp_path / "store"
     list(run_plan(plan, unbroken))
     running = run_plan(plan, store)
@@ -74,18 +50,18 @@ def test_a_stopped_sweep_goes_on_and_shares_its_chains(tmp_path):
         next(running)
     running.close()
     assert len(rows(plan, store)) == 5
-    small = parsed(PLAN.replace("[100, 200]", "200").replace('name = "brief"', 'name = "other"'), tmp_path)
+    small = parsed(BRIEF.replace("[100, 200]", "200").replace('name = "brief"', 'name = "other"'), tmp_path)
     list(run_plan(small, store))
     assert len(rows(small, store)) == 6
     assert {row["recipe"] for row in rows(small, store)} == {"other"}
     list(run_plan(plan, store))
-    assert without_times(rows(plan, store)) == without_times(rows(plan, unbroken))
+    assert numbers(rows(plan, store)) == numbers(rows(plan, unbroken))
 
 
 def test_the_table_reads_back(tmp_path):
     from prunecast.table import read
 
-    plan = parsed(PLAN, tmp_path)
+    plan = parsed(BRIEF, tmp_path)
     list(run_plan(plan, tmp_path))
     export(plan, tmp_path, tmp_path / "t.csv")
     table = read(tmp_path / "t.csv")
@@ -93,13 +69,13 @@ def test_the_table_reads_back(tmp_path):
 
 
 def test_device_mistakes_are_named(tmp_path):
-    plan = parsed(PLAN, tmp_path)
+    plan = parsed(BRIEF, tmp_path)
     with pytest.raises(PrunecastError, match="no device 'gpu'; give cpu or cuda"):
         next(run_plan(plan, tmp_path, device="gpu"))
 
 
 def test_an_unfinished_plan_has_a_table_too(tmp_path):
-    assert as_csv(rows(parsed(PLAN, tmp_path), tmp_path)) == ",".join(COLUMNS) + "\n"
+    assert as_csv(rows(parsed(BRIEF, tmp_path), tmp_path)) == ",".join(COLUMNS) + "\n"
 
 
 def test_commands(tmp_path, plan_file):

@@ -11,7 +11,7 @@ from prunecast.report.sample_chart import sample_chart
 from prunecast.table import Table
 
 LONG_FORMS = 10_000
-"""Comparing forms on more rows than this takes a minute, so that a page leaves it to `prunecast study`."""
+"""Comparing forms on more rows than this takes long, so that a page leaves it to `prunecast study`."""
 
 
 def study_sections(table: Table, fit: Fit, *, everything: bool = False) -> Iterator[Section]:

@@ -47,8 +47,12 @@ def regions_and_roles(source: Source) -> Figure:
         shade = shades([float(factor) for factor in factors])
         for factor in factors:
             varied = {**own, name: own[name] * factor}
-            panel.plot(density, _curve(density, *varied.values()), color=shade[float(factor)],
-                       label=f"{varied[name]:.3g}")  # fmt: skip
+            panel.plot(
+                density,
+                _curve(density, *varied.values()),
+                color=shade[float(factor)],
+                label=f"{varied[name]:.3g}",
+            )
         panel.set(title=f"what {'the ' * (' ' in name)}{name} does", xlabel="density", ylabel="error")
         log_axis(panel.xaxis, density)
         log_axis(panel.yaxis, [own["unpruned error"] * 0.45, own["ε↑"] * 1.15])
@@ -65,8 +69,16 @@ def _regions(panel: Axes, density: Floats, own: dict[str, float]) -> None:
     for level, name in ((own["unpruned error"], "unpruned error"), (own["ε↑"], "ε↑")):
         panel.axhline(level, color=GREY, linestyle="--", linewidth=0.9)
         below = name != "ε↑"
-        panel.text(0.97 if below else 0.6, level / 1.04 if below else level * 1.03, name, color=GREY, fontsize=9,
-                   ha="right", va="top" if below else "bottom", transform=panel.get_yaxis_transform())  # fmt: skip
+        panel.text(
+            0.97 if below else 0.6,
+            level / 1.04 if below else level * 1.03,
+            name,
+            color=GREY,
+            fontsize=9,
+            ha="right",
+            va="top" if below else "bottom",
+            transform=panel.get_yaxis_transform(),
+        )
     panel.axvline(own["p"], color=GREY, linestyle=":", linewidth=1)
     panel.text(own["p"] * 1.06, own["unpruned error"] * 1.25, "p", color=GREY, fontsize=10)
     middle = float(np.sqrt(left * right))
@@ -78,8 +90,15 @@ def _regions(panel: Axes, density: Floats, own: dict[str, float]) -> None:
     ):
         panel.axvspan(start, end, color=GREY, alpha=0.09 if name == "power law" else 0.0, lw=0)
         if end / start > 1.3:
-            panel.text(float(np.sqrt(start * end)), 0.02, name, fontsize=8.5, ha="center", color=GREY,
-                       transform=panel.get_xaxis_transform())  # fmt: skip
+            panel.text(
+                float(np.sqrt(start * end)),
+                0.02,
+                name,
+                fontsize=8.5,
+                ha="center",
+                color=GREY,
+                transform=panel.get_xaxis_transform(),
+            )
     panel.set(title="the three regions", xlabel="density", ylabel="error")
     log_axis(panel.xaxis, density)
     log_axis(panel.yaxis, [own["unpruned error"] * 0.7, own["ε↑"] * 1.15])

@@ -105,3 +105,12 @@ def test_each_configuration_alone(shipped, whole):
     # Three parameters a configuration follow the rows at least as well as four in all.
     alone = sum(one.deviation.rows * one.deviation.rms**2 for one in singles)
     assert alone <= whole.rows * whole.deviation.rms**2
+
+
+def test_an_interval_whose_search_ends_at_a_bound_is_no_point():
+    """Eq. 2 over a deep dip runs off along γ, which the interval must say and not hide."""
+    result = fit(read("cifar10-resnet-24ep"))
+    lower, upper = result.intervals["gamma"]
+    assert upper / lower > 10
+    assert "gamma" in result.undetermined
+    assert all(lower < upper for lower, upper in result.intervals.values())

@@ -36,6 +36,10 @@ class LatentFit:
     """standard deviation of log ε of a single training around the law"""
     unpruned: float
     """rms distance between measured and latent log ε_np: its noise, and any dip below it"""
+    at_bound: Mask
+    """parameters that ended at a bound of their search"""
+    beyond: Floats
+    """their variances if there were no bound; zero for the others, which `covariance` has"""
 
 
 @dataclass(frozen=True)
@@ -93,18 +97,19 @@ def fit_latent(form: PruningForm, points: Points, start: Floats, held: Mask | No
     solution = iterate(
         evaluate, theta, evaluate(np.arange(1), theta), movable, (lower, upper), np.full(1, 1e-4), 1e-7, 100
     )
-    free = movable[0] & ~solution.at_lower[0] & ~solution.at_upper[0]
-    return _summary(solution.theta[0], _reduced(form, solution.theta, rows), rows, free)
+    at_bound = movable[0] & (solution.at_lower[0] | solution.at_upper[0])
+    return _summary(solution.theta[0], _reduced(form, solution.theta, rows), rows, movable[0], at_bound)
 
 
-def _summary(theta: Floats, reduced: _Reduced, rows: Points, free: Mask) -> LatentFit:
-    kept = np.flatnonzero(free)
+def _summary(theta: Floats, reduced: _Reduced, rows: Points, movable: Mask, at_bound: Mask) -> LatentFit:
+    free = movable & ~at_bound
     gram = reduced.gram[0]
-    degrees = max(1.0, float(len(rows) - len(kept)))
+    degrees = max(1.0, float(len(rows) - free.sum()))
     variance = float(gram[:, -1, -1].sum()) / degrees
-    matrices, scores = gram[:, kept[:, None], kept], gram[:, kept, -1]
-    covariance = np.zeros((len(theta), len(theta)))
-    covariance[np.ix_(kept, kept)], degrees = _covariance(matrices, scores, variance, degrees)
+    covariance, student = _covariance_of(gram, free, variance, degrees)
+    beyond = np.zeros(len(theta))
+    if at_bound.any():
+        beyond[at_bound] = np.diag(_covariance_of(gram, movable, variance, degrees)[0])[at_bound]
     missed = reduced.latent[0] - rows.log_unpruned
     unpruned = max(float((missed**2).mean()), variance / float(rows.unpruned_replicates.mean()))
     # Log residuals find the median; half the variance of the rows brings the law's height back to the mean.
@@ -113,10 +118,21 @@ def _summary(theta: Floats, reduced: _Reduced, rows: Points, free: Mask) -> Late
     return LatentFit(
         theta=corrected,
         covariance=covariance,
-        degrees=degrees,
+        degrees=student,
         run=float(np.sqrt(variance)),
         unpruned=float(np.sqrt(unpruned)),
+        at_bound=at_bound,
+        beyond=beyond,
     )
+
+
+def _covariance_of(gram: Floats, free: Mask, variance: float, degrees: float) -> tuple[Floats, float]:
+    """The covariance of the free parameters among all, zero elsewhere, and its degrees of freedom."""
+    kept = np.flatnonzero(free)
+    whole = np.zeros((len(free), len(free)))
+    matrices, scores = gram[:, kept[:, None], kept], gram[:, kept, -1]
+    whole[np.ix_(kept, kept)], degrees = _covariance(matrices, scores, variance, degrees)
+    return whole, degrees
 
 
 def _covariance(matrices: Floats, scores: Floats, variance: float, degrees: float) -> tuple[Floats, float]:

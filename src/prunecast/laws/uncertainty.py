@@ -60,14 +60,21 @@ def uncertainty(
     draws = np.clip(middle + spread, lower_bound, upper_bound)
     quantile = float(stats.t.ppf((1 + COVERAGE) / 2, latent.degrees))
     if high_range is None:
-        reach = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_paper, latent.covariance, to_paper))
+        whole = latent.covariance + np.diag(latent.beyond)
+        reach = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_paper, whole, to_paper))
         lower, upper = to_paper @ latent.theta - reach, to_paper @ latent.theta + reach
+        # A search that ends at its bound has not found the middle of anything: the estimate counts as much.
+        lower = np.where(latent.at_bound, np.minimum(lower, to_paper @ theta), lower)
+        upper = np.where(latent.at_bound, np.maximum(upper, to_paper @ theta), upper)
     else:
         tails = (1 - COVERAGE) / 2
         lower, upper = np.quantile(
             (middle + spread * quantile / 1.96) @ to_paper.T, [tails, 1 - tails], axis=0
         )
         lower[0], upper[0] = high_range
+    # What is open on both sides is said to lie anywhere in the range that is searched.
+    open_ended = ((to_paper != 0).sum(axis=1) == 1) & (lower < lower_bound) & (upper > upper_bound)
+    lower, upper = np.where(open_ended, lower_bound, lower), np.where(open_ended, upper_bound, upper)
     return Uncertainty(
         centre=draws.mean(axis=0) if high_range is not None else latent.theta,
         draws=draws,

@@ -90,7 +90,9 @@ def _ray(until_the_end: contextlib.ExitStack, address: str = "", **others: str) 
         until_the_end.enter_context(joined(address))
         from prunecast.clusters.ray_driver import on_ray
 
-        yield from on_ray(jobs, store, address=address)
+        running = on_ray(jobs, store, address=address)
+        until_the_end.callback(running.close)  # whoever stops listening ends the workers, then the connection
+        yield from running
 
     return connected
 

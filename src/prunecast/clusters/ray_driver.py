@@ -8,7 +8,7 @@ import dataclasses
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ def on_ray(
     resources: Resources | None = None,
     tries: int = TRIES,
     work: Work = work_share,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run jobs on a Ray cluster; one is started here if there is no address and no RAY_ADDRESS.
 
     `resources` are those of chains whose plan names none. After `tries` workers died over a chain that did not
@@ -102,7 +102,7 @@ class _Driver:
 
     def cancel(self) -> None:
         """End the workers at once: a store bears that, and only levels in progress are lost."""
-        for ref in self._flying:
+        for ref in self._flying if self._ray.is_initialized() else ():
             with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster may be gone
                 self._ray.cancel(ref, force=True)
         self._flying.clear()

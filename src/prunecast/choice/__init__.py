@@ -1,7 +1,7 @@
 """Which network to train and how far to prune it."""
 
 from prunecast.choice.answer import Choice, Matching, Network, Question
-from prunecast.choice.choosing import choose
+from prunecast.choice.choosing import choose, choose_each
 from prunecast.choice.frontier import Frontier, frontier
 from prunecast.choice.optimum import Optimum, optimum
 
@@ -13,6 +13,7 @@ __all__ = [
     "Optimum",
     "Question",
     "choose",
+    "choose_each",
     "frontier",
     "optimum",
 ]

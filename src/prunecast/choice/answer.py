@@ -8,10 +8,10 @@ from typing import Any
 class Question:
     """What was asked; None where a bound was not given."""
 
-    target_error: float | None
-    max_parameters: float | None
+    target_error: float | None = None
+    max_parameters: float | None = None
     """in the measure that is minimised"""
-    max_training: float | None
+    max_training: float | None = None
     """in trainings of the costliest measured network"""
     minimise: str
     confidence: float

@@ -1,5 +1,7 @@
 """The motivating question of the paper: which network to prune, and how far."""
 
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -67,8 +69,22 @@ def choose(
         width=width,
         density=density,
     )
-    _check(question, fitted)
-    return answer(Search(fit=fitted, counter=counter(fitted), question=question))
+    return next(answers(fitted, [question]))
+
+
+def choose_each(
+    fit: Fit,
+    target_errors: Iterable[float],
+    *,
+    minimise: str = "stored",
+    confidence: float = 0.5,
+    num_examples: float | None = None,
+    sizes: str = "around",
+) -> list[Choice]:
+    """As `choose` for many targets; what does not depend on the target is worked out once."""
+    at = examples(fit, num_examples)
+    same = Question(minimise=minimise, confidence=confidence, num_examples=at, sizes=sizes)
+    return list(answers(fit, [replace(same, target_error=target) for target in target_errors]))
 
 
 def _check(question: Question, fit: Fit) -> None:
@@ -93,20 +109,24 @@ def _check(question: Question, fit: Fit) -> None:
         raise PrunecastError(f"no measure is called {question.minimise!r}; there are {', '.join(MEASURES)}")
 
 
-def answer(search: Search) -> Choice:
+def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
+    """Answer questions that differ in their bounds only: all are about the same networks."""
+    how, first = counter(fit), questions[0]
+    for question in questions:
+        _check(question, fit)
+    candidates = sizes(
+        fit, how, first.num_examples, first.sizes, only_depth=first.depth, only_width=first.width
+    )
+    rows = measured_rows(fit, candidates)
+    if first.density is not None:
+        rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
+    for question in questions:
+        yield _answer(Search(fit=fit, counter=how, question=question), candidates, rows)
+
+
+def _answer(search: Search, candidates: Sizes, rows: Options) -> Choice:
     """Rank what the law promises beside what was measured."""
     question = search.question
-    candidates = sizes(
-        search.fit,
-        search.counter,
-        question.num_examples,
-        question.sizes,
-        only_depth=question.depth,
-        only_width=question.width,
-    )
-    rows = measured_rows(search.fit, candidates)
-    if question.density is not None:
-        rows = rows[np.isclose(rows.density, question.density, rtol=SAME_DENSITY)]
     promised, met = _ranked(search, candidates, rows)
     best = _network(search, promised, 0)
     compared = met and question.target_error and question.density is None

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.choice import Choice, Network, choose
+from prunecast.choice import Choice, Network, choose_each
 from prunecast.choice.density import log_error
 from prunecast.laws import Fit
 from prunecast.report import words
@@ -67,20 +67,10 @@ def answers(
     wanted = targets(lowest, fit.parameters["high_error"] * HIGHEST, most)
     if not wanted or wanted[0] > lowest * 1.0001:
         wanted.insert(0, float(f"{lowest * 0.995:.3g}"))
-    return [
-        Answer(
-            target=target,
-            choice=choose(
-                fit,
-                target_error=target,
-                minimise=minimise,
-                num_examples=num_examples,
-                sizes=sizes,
-                confidence=confidence,
-            ),
-        )
-        for target in wanted
-    ]
+    choices = choose_each(
+        fit, wanted, minimise=minimise, num_examples=num_examples, sizes=sizes, confidence=confidence
+    )
+    return [Answer(target=target, choice=choice) for target, choice in zip(wanted, choices, strict=True)]
 
 
 def headline(answer: Answer) -> str:

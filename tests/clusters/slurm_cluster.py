@@ -127,9 +127,11 @@ class Cluster:
         self.wait_until_idle()
 
     def restart_controller(self):
-        """Start Slurm's controller; one that runs is killed before."""
+        """Start Slurm's controller; one that runs is ended before, and given the time to save what it knows."""
         if "slurmctld" in self.daemons:
-            self._kill("slurmctld")
+            process = self.daemons.pop("slurmctld")
+            process.terminate()
+            process.wait()
         self._start("slurmctld", ["slurmctld", "-D"])
 
     def _kill(self, name):

@@ -13,10 +13,10 @@ LONG = """
 family = "digits_cnn"
 dataset = "digits"
 depth = 3
-width = [0.5, 1]
+width = [1, 2]
 num_examples = [75, 100]
 replicates = 1
-level_cap = 21
+level_cap = 37
 [recipe]
 preset = "digits"
 epochs = 2
@@ -28,7 +28,8 @@ name = "tiny"
 disconnected = false
 at_chance = 0
 """
-EMPTY = LONG.replace("level_cap = 21", "level_cap = 0").replace("epochs = 2", "epochs = 1")
+SHORT = LONG.replace("level_cap = 37", "level_cap = 9")
+EMPTY = LONG.replace("level_cap = 37", "level_cap = 0").replace("epochs = 2", "epochs = 1")
 
 
 def planned(text, beside=Path()):

@@ -26,7 +26,7 @@ from prunecast.sweep import Job, run_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["slurm_plans"])
-ONE = LONG.replace("[0.5, 1]", "0.5").replace("[75, 100]", "75")
+ONE = LONG.replace("[1, 2]", "0.5").replace("[75, 100]", "75")
 
 
 def jobs_of(text):
@@ -49,7 +49,7 @@ def task(store, mark, share, code=None):
 
 @pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from_its_checkpoint(tmp_path):
-    text = ONE.replace("epochs = 2", "epochs = 90").replace("level_cap = 21", "level_cap = 0")
+    text = ONE.replace("epochs = 2", "epochs = 90").replace("level_cap = 37", "level_cap = 0")
     (job,) = jobs_of(text)
     folder, steps = chain_folder(tmp_path, job.chain.spec), [0]
     for name in ("SIGTERM", "SIGUSR1", "SIGUSR2"):
@@ -82,7 +82,7 @@ def in_this_process(errand):
 
 
 def test_a_worker_refuses_another_store_and_other_code_and_says_what_others_hold(tmp_path):
-    text = ONE.replace("level_cap = 21", "level_cap = 0")
+    text = ONE.replace("level_cap = 37", "level_cap = 0")
     (job,) = jobs_of(text)
     with marked(tmp_path) as mark:
         in_this_process(task(tmp_path, mark, [job], code="0.0.1+other"))

@@ -169,6 +169,18 @@ def test_hundreds_of_chains_wait_for_few_places_without_flooding_the_queue(clust
     assert most <= 4 + 3, "only one array waits at a time"
 
 
+def test_a_job_that_somebody_cancels_is_not_submitted_again(cluster, tmp_path):
+    plan, before = planned(LONG.replace("[1, 2]", "2").replace("[75, 100]", "100")), submitted(cluster)
+    events = run_plan(plan, tmp_path, executor=executor())
+    assert isinstance(next(events), Progress)
+    (job,) = submitted(cluster) - before
+    cluster.ask("scancel", job)
+    *_, last = events
+    assert isinstance(last, Failed)
+    assert last.error == f"job {job} of this chain was cancelled; the next run goes on with it"
+    assert submitted(cluster) - before == {job}
+
+
 FATAL = """
 import os, signal
 from torch import nn

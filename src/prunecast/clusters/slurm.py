@@ -162,8 +162,9 @@ class _Sweep:
             self._setbacks.heard(words, mine=self._queue.mine(flight.array))
 
     def _has_left(self, flight: Flight) -> bool:
-        """Make sure about a job without last words: what squeue says may be some seconds old."""
-        if done(flight.array.folder, flight.index) is None:
+        """Make sure about a job that did not end by itself: what squeue says may be some seconds old."""
+        words = done(flight.array.folder, flight.index)
+        if words is None or words.stopped:
             flight.story = story(flight.job)
         return flight.story.get("JobState") not in IN_QUEUE
 

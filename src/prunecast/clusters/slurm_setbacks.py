@@ -67,14 +67,12 @@ class Setbacks:
 
     def _why(self, flight: Flight, times: int) -> str:
         words = done(flight.array.folder, flight.index)
-        state = (
-            f"stopped by {words.stopped}" if words else flight.story.get("JobState", "its end is not known")
-        )
+        stopped = f"stopped by {words.stopped}" if words and words.stopped else ""
+        state = stopped or flight.story.get("JobState", "its end is not known")
         told = last_words(flight.array, flight.job)
-        remedy = (
-            REMEDIES["TIMEOUT"] if words else REMEDIES.get(state, f"see its log in {flight.array.folder}")
-        )
-        said = f", and said at last: {told}" if told and not words else ""
+        reason = "TIMEOUT" if stopped else state
+        remedy = REMEDIES.get(reason, f"see its log in {flight.array.folder}")
+        said = f", and said at last: {told}" if told and not stopped else ""
         return (
             f"the worker of this chain ended {times} times without a checkpoint in between, "
             f"at last job {flight.job} on {_node(flight)} ({state}{said}); {remedy}"

@@ -35,7 +35,7 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet,slurm]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet,slurm,ray]'
 	touch $@ $(VENV)/.demo
 
 clean:

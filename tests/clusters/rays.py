@@ -55,12 +55,11 @@ def settings():
 
 def end_orphans(folder):
     """End what raylets that were killed have left of this cluster; Ray's agents may outlive them."""
-    for own in Path("/proc").glob("[0-9]*/environ"):
+    for own in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            names = own.read_bytes().split(b"\0")
-            started_by_raylet = any(name.startswith(b"RAY_RAYLET_PID=") for name in names)
-            if started_by_raylet and f"RAY_TMPDIR={folder}".encode() in names:
-                os.kill(int(own.parent.name), signal.SIGKILL)
+            of_ray = (own / "cmdline").read_bytes().startswith(b"ray::")
+            if of_ray and any(str(file.readlink()).startswith(folder) for file in (own / "fd").iterdir()):
+                os.kill(int(own.name), signal.SIGKILL)
 
 
 class Nodes:

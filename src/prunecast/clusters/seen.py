@@ -55,7 +55,7 @@ def check_store_seen(store: Path, mark: str, *, held: bool = True) -> None:
     _await(path, mark)
     if not held:
         return
-    with path.open() as file:
+    with path.open("r+") as file:  # NFS gives an exclusive lock to writers only
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

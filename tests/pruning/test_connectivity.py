@@ -1,4 +1,6 @@
+import gc
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -167,6 +169,16 @@ def test_what_is_not_understood_is_named(model, words):
     assert found.connected is None
     assert found.alive is None
     assert words in found.note
+
+
+def test_a_model_that_is_not_understood_is_let_go_of():
+    model = Branching()
+    seen = weakref.ref(model)
+    for _ in range(2):
+        connectivity(model, masks_of(model), (1, 2, 2))
+    del model
+    gc.collect()
+    assert seen() is None
 
 
 def test_functions_are_understood_like_modules():

@@ -48,7 +48,8 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
     return Connectivity(connected=bool((logits > 0).any()), alive=alive)
 
 
-_GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | UnknownOperationError] = WeakKeyDictionary()
+_GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | str] = WeakKeyDictionary()
+"""The graph, or why there is none in words: an exception would keep the model alive by its traceback."""
 
 
 def traced(model: nn.Module) -> fx.GraphModule:
@@ -57,11 +58,10 @@ def traced(model: nn.Module) -> fx.GraphModule:
         try:
             _GRAPHS[model] = fx.symbolic_trace(model)
         except Exception as failure:
-            why = str(failure).partition("\n")[0]
-            _GRAPHS[model] = UnknownOperationError(f"torch.fx cannot trace the model ({why})")
+            _GRAPHS[model] = str(failure).partition("\n")[0]
     found = _GRAPHS[model]
-    if isinstance(found, UnknownOperationError):
-        raise found
+    if isinstance(found, str):
+        raise UnknownOperationError(f"torch.fx cannot trace the model ({found})")
     return found
 
 

@@ -8,7 +8,10 @@ import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast.fleet import Options
+from prunecast.pruning import open_level
+from prunecast.pruning.chain import bench_of, train_level
 from prunecast.pruning.files import read_tensors
+from prunecast.training import stepper
 
 NEAR = {"loss"}
 OTHER = {"seconds", "device", "code"}
@@ -100,6 +103,12 @@ def test_a_member_that_diverges_spoils_nobody(tmp_path):
         ("diverged", "diverged")
     ]
     assert_same_store(jobs[:2], tmp_path / "fleet", tmp_path / "plain")
+    alone = opener(specs[2], tmp_path / "alone", digits)
+    bench = bench_of(alone)
+    end = train_level(alone, open_level(alone, []), bench, stepper(bench))
+    (record,) = (done.record for done in finished if done.number == 2)
+    assert (record.steps, record.seconds > 0) == (end.steps, end.diverged)
+    assert record.steps < alone.times.total
 
 
 def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
@@ -126,6 +135,15 @@ def test_families_that_cannot_be_packed_train_alone_beside_packs(tmp_path):
     for number in range(len(jobs)):
         assert [done.record.level for done in finished if done.number == number] == [0, 1, 2]
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_a_chain_that_trains_alone_stops_in_the_middle_of_a_level(tmp_path):
+    endless = chain(family="fleet_own:normalised_by_groups", recipe={"epochs": 20_000, "checkpoint_steps": 1})
+    jobs = jobs_of([endless, chain(width=1.0, num_examples=50, recipe={"epochs": 2})], cap=1)
+    running = fleet(jobs, tmp_path)
+    assert next(running).number == 1
+    running.close()
+    assert folders(jobs, tmp_path)[0].records() == []
 
 
 @pytest.mark.parametrize("recipe", [{"epochs": 60, "rewind": 2.5}, {"epochs": 60, "optimizer": "adam"}])

@@ -15,9 +15,9 @@ BRIEF = {"epochs": 2, "rewind": 1.0}
 BAD = 1
 
 
-def jobs():
-    specs = [chain(recipe=BRIEF, replicate=replicate) for replicate in (0, 1, 2)]
-    return jobs_of(specs, cap=1, dataset=data.load("digits"))
+def jobs(cap=1, method="imp", recipe=BRIEF):
+    specs = [chain(recipe=recipe, method=method, replicate=replicate) for replicate in (0, 1, 2)]
+    return jobs_of(specs, cap=cap, dataset=data.load("digits"))
 
 
 def events_of(own, store, opener=open_chain, options=ANY):
@@ -73,11 +73,29 @@ def test_a_chain_in_other_hands_and_a_damaged_one(tmp_path):
     assert levels(events) == [(0, 0), (0, 1)]
 
 
-def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplog):
-    def with_a_tensor_more(opened):
-        opened.untrained.register_buffer("more", torch.zeros(1))
-        return opened
+def with_a_tensor_more(opened):
+    opened.untrained.register_buffer("more", torch.zeros(1))
+    return opened
 
+
+def test_levels_that_were_told_are_not_told_again_by_the_plain_loop(tmp_path):
+    from_start = {"method": "random", "recipe": {"epochs": 2, "rewind": 0.0}}
+    events_of(jobs(cap=0, **from_start), tmp_path)
+    events = events_of(jobs(**from_start), tmp_path, spoilt(with_a_tensor_more))
+    assert levels(events) == [(number, level) for number in range(3) for level in (0, 1)]
+    assert events[-1].number == BAD
+
+
+def test_what_a_kill_left_behind_of_an_ended_chain_is_tidied_up(tmp_path):
+    own = jobs(cap=0)
+    events_of(own, tmp_path)
+    left = chain_folder(tmp_path, own[0].spec).start(0)
+    left.write_bytes(b"")
+    assert levels(events_of(own, tmp_path)) == [(number, 0) for number in range(3)]
+    assert not left.exists()
+
+
+def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplog):
     events = events_of(jobs(), tmp_path, spoilt(with_a_tensor_more))
     assert levels(events) == [(number, level) for number in range(3) for level in (0, 1)]
     assert [event.number for event in events[-2:]] == [BAD, BAD]

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.fleet.host import HOST
+from prunecast.fleet.train import Stopped
 from prunecast.pruning import Chain, Level, Trained
 from prunecast.pruning.chain import bench_of, train_level
 from prunecast.training import Bench, step
@@ -29,10 +31,19 @@ class Lone:
     advance: Callable[[], None]
     stream: torch.cuda.Stream | None
 
-    def train(self, level: Level) -> Trained:
-        """Train a level as the plain loop does, with its checkpoints."""
+    def train(self, level: Level, stop: threading.Event) -> Trained:
+        """Train a level as the plain loop does, with its checkpoints; raise `Stopped` when told to stop.
+
+        Nothing is stored then: noise of the network's own is drawn by the stretch, which must not be cut.
+        """
+
+        def advance() -> None:
+            if stop.is_set():
+                raise Stopped
+            self.advance()
+
         with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
-            return train_level(self.chain, level, self.bench, self.advance)
+            return train_level(self.chain, level, self.bench, advance)
 
 
 def lone(chain: Chain) -> Lone:

@@ -38,9 +38,11 @@ class Door:
 
     def _opened(self, number: int, job: Job, lock: ExitStack) -> Outcome:
         folder = chain_folder(self._store, job.spec)
-        if not why_ended(folder.records(), job.rules):
-            lock.enter_context(folder.locked())
         records = folder.records()
+        if not why_ended(records, job.rules) or folder.stale(len(records)):
+            lock.enter_context(folder.locked())
+            records = folder.records()
+            folder.tidy(len(records))
         shown = within(records, job.rules)
         events = [
             Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
@@ -48,7 +50,6 @@ class Door:
         ]
         if why_ended(records, job.rules):
             return Outcome(events=events)
-        folder.tidy(len(records))
         with HOST.shared():
             chain = self._opener(job.spec, self._store, job.dataset())
         if chain.dataset.train.streams or chain.dataset.test.streams:

@@ -52,16 +52,17 @@ def fleet_events(
         with settings(precision, device, max((job.spec.threads for _, job in own), default=1)):
             yield from scheduler.run()
         for number in scheduler.left:
-            yield from _plainly(number, jobs[number], store)
+            yield from _plainly(number, jobs[number], store, scheduler.told[number])
 
 
-def _plainly(number: int, job: Job, store: Path) -> Iterator[Finished | Failed]:
-    """A chain from where it stands by the plain loop, with the whole device to itself."""
+def _plainly(number: int, job: Job, store: Path, told: int) -> Iterator[Finished | Failed]:
+    """A chain from where it stands by the plain loop, with the whole device to itself; levels told are left out."""
     records: list[Record] = []
     try:
         for record in run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=job.keep_weights):
             records.append(record)
-            yield Finished(number=number, record=record, ended=why_ended(records, job.rules))
+            if len(records) > told:
+                yield Finished(number=number, record=record, ended=why_ended(records, job.rules))
     except StoreError:
         raise
     except Exception as problem:

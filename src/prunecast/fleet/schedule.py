@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -53,6 +53,8 @@ class Scheduler:
         self._stop = threading.Event()
         self.left: list[int] = []
         """Jobs that the plain loop must do after the fleet: data that streams, failures of the fleet."""
+        self.told: Counter[int] = Counter()
+        """Levels of each job that were told."""
         self._opening = self._pool("open", 1)
         self._ahead = self._pool("draws", options.workers)
         self._streams = self._pool("stream", options.workers)
@@ -193,7 +195,7 @@ class Scheduler:
         if isinstance(end, Spoilt):
             if len(members) > 1:
                 return Outcome(apart=split(members, end.suspects))
-            end = Ends(trained=[diverged(end, self._device, 0.0)], rewinds=None)
+            end = Ends(trained=[diverged(end, members[0], self._device)], rewinds=None)
         rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
         own = zip(members, end.trained, rewinds, strict=True)
         return Outcome(trained=[Closing(member=who, end=last, rewind=point) for who, last, point in own])
@@ -205,7 +207,9 @@ class Scheduler:
                 return Outcome()
             found = self._lones[member.number] or lone(member.chain)
             self._lones[member.number] = found
-            return Outcome(trained=[Closing(member=member, end=found.train(member.level))])
+            return Outcome(trained=[Closing(member=member, end=found.train(member.level, self._stop))])
+        except Stopped:
+            return Outcome()
         except StoreError:
             raise
         except Exception as failure:
@@ -239,6 +243,7 @@ class Scheduler:
             self._release(number)
             self.left.append(number)
         for event in outcome.events:
+            self.told[event.number] += isinstance(event, Finished)
             if isinstance(event, Failed) or event.ended:
                 self._release(event.number)
 

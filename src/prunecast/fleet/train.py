@@ -31,6 +31,9 @@ class Spoilt:
     suspects: tuple[int, ...]
     """The members, by their place, that were the first to show it."""
     networks: Networks
+    steps: int | None
+    """Steps of the level up to where the plain loop would have noticed; None where that is after the last."""
+    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +74,10 @@ def train_level(
         scores = [] if suspects else examine(runner, members, places)
         pack.wipe()
     overflown = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
-    if suspects or (overflown and len(members) > 1):
-        return Spoilt(suspects=suspects or overflown, networks=networks)
     seconds = (time.perf_counter() - began) / len(members)
+    if suspects or (overflown and len(members) > 1):
+        noticed = _noticed(members[0], min(counts[slot] for slot in places))
+        return Spoilt(suspects=suspects or overflown, networks=networks, steps=noticed, seconds=seconds)
     device = device_name(runner.bench.cursor.device)
     trained = [
         Trained(
@@ -90,7 +94,7 @@ def train_level(
     return Ends(trained=trained, rewinds=rewinds)
 
 
-def diverged(spoilt: Spoilt, device: torch.device, seconds: float) -> Trained:
+def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
     """The end of a training that lost its numbers with nobody else to blame."""
     return Trained(
         network=spoilt.networks[0],
@@ -98,8 +102,9 @@ def diverged(spoilt: Spoilt, device: torch.device, seconds: float) -> Trained:
         test=None,
         train=None,
         validation=None,
-        seconds=seconds,
+        seconds=spoilt.seconds + member.seconds,
         device=device_name(device),
+        steps=spoilt.steps,
     )
 
 
@@ -221,6 +226,13 @@ def _load_epoch(runner: Runner, epoch: EpochData, chain: Chain, begin: int) -> N
     rates = [learning_rate(chain.spec.recipe, times, step) for step in range(start, start + times.epoch)]
     bench.rates[: times.epoch].copy_(to_device(torch.tensor(rates, dtype=bench.rates.dtype), device))
     bench.cursor.fill_(begin % times.epoch)
+
+
+def _noticed(member: Member, healthy: int) -> int | None:
+    """Steps of the level up to the end of the stretch in which a loss stopped being finite."""
+    level, bad = member.level, member.first + healthy
+    ends = (end for _, end in stretches(member.chain.times, member.first, level.last) if end > bad)
+    return next((end - level.first for end in ends), None)
 
 
 def _suspects(counts: Sequence[int], networks: Networks, steps: int) -> tuple[int, ...]:

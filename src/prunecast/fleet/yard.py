@@ -62,7 +62,8 @@ class Yard:
         """Raise `Unpackable` where networks of this kind cannot be packed."""
         if kind not in self._sites:
             pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
-            self._sites[kind] = _Site()
+            with self._returned:  # others go through all sites
+                self._sites[kind] = _Site()
 
     def budget(self, kind: Kind, members: Sequence[Member]) -> float:
         """The widths that one pack may add up to, measured where that makes a difference."""

@@ -1,5 +1,6 @@
 """The parts of the Slurm executor that need no cluster."""
 
+import contextlib
 import dataclasses
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import time
 import pytest
 from slurm_plans import LONG, planned, table
 
+from prunecast.clusters import slurm_worker
 from prunecast.clusters.resources import Resources
 from prunecast.clusters.seen import marked
 from prunecast.clusters.shares import shares
@@ -71,14 +73,37 @@ def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from
     assert event.record.steps == 90 * 3
 
 
-def in_this_process(errand):
-    """Do a task here, and have the signals afterwards that were here before."""
+@contextlib.contextmanager
+def signals_as_before():
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)}
     try:
-        work_task(errand)
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def in_this_process(errand):
+    """Do a task here, and have the signals afterwards that were here before."""
+    with signals_as_before():
+        work_task(errand)
+
+
+def test_what_is_stored_after_a_signal_is_not_broken_off_by_the_next(tmp_path, monkeypatch):
+    stored = []
+
+    def signalled(share, store, device):
+        try:
+            signal.raise_signal(signal.SIGUSR2)
+            yield
+        finally:
+            signal.raise_signal(signal.SIGTERM)
+            stored.extend(share)
+
+    monkeypatch.setattr(slurm_worker, "work_share", signalled)
+    with marked(tmp_path) as mark:
+        in_this_process(task(tmp_path, mark, jobs_of(ONE)))
+    assert (done(tmp_path, 0).stopped, len(stored)) == ("SIGUSR2", 1)
 
 
 def test_a_worker_refuses_another_store_and_other_code_and_says_what_others_hold(tmp_path):

@@ -79,9 +79,13 @@ def work_task(task: Task) -> None:
         done = Done(stopped=str(stop))
     except PrunecastError as problem:  # a store that cannot be seen or written, or a device that is not there
         done = Done(refused=str(problem))
+    _ignore()
+    _write(task, done)
+
+
+def _ignore() -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    _write(task, done)
 
 
 def _worked(task: Task) -> Done:
@@ -117,6 +121,7 @@ def _locks(task: Task) -> str:
 
 
 def _stop(number: int, _: FrameType | None) -> None:
+    _ignore()  # Slurm may send several, and what is stored on the way out must not be broken off
     raise Stopped(signal.Signals(number).name)
 
 

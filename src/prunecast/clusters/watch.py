@@ -13,8 +13,11 @@ from prunecast.pruning import chain_folder, why_ended, within
 from prunecast.sweep.events import Job, Outcome, Progress
 from prunecast.sweep.run import unfinished
 
-Footprint = tuple[int, ...]
-"""When a chain's records and its checkpoint were last written."""
+Written = tuple[int, int]
+"""When a file was last written, and its size: some file systems count time in seconds, and records only grow."""
+Footprint = tuple[Written, Written]
+"""A chain's records and its checkpoint."""
+NEVER: Written = (0, 0)
 
 
 class Watch:
@@ -24,7 +27,7 @@ class Watch:
         """Watch chains of one store."""
         self._store = store
         self._told: dict[int, int] = {}
-        self._seen: dict[int, int] = {}
+        self._seen: dict[int, Written] = {}
 
     def begin(self, job: Job) -> Job:
         """Watch a chain; return its job with all levels that were told."""
@@ -40,13 +43,13 @@ class Watch:
         """The levels that the store has and nobody told."""
         folder = chain_folder(self._store, job.chain.spec)
         written = _written(folder.path / "records.json")
-        if written == self._seen.get(job.number, 0):
+        if written == self._seen.get(job.number, NEVER):
             return
-        self._seen[job.number] = written
         try:
             records = within(folder.records(), job.chain.rules)
         except PrunecastError:  # whoever runs it will say what is wrong with it
             return
+        self._seen[job.number] = written
         for count in range(self._told[job.number], len(records)):
             self._told[job.number] = count + 1
             ended = why_ended(records[: count + 1], job.chain.rules)
@@ -71,8 +74,9 @@ class Watch:
         return tuple((_written(own.path / "records.json"), _written(own.checkpoint)) for own in folders)
 
 
-def _written(path: Path) -> int:
+def _written(path: Path) -> Written:
     try:
-        return path.stat().st_mtime_ns
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
     except OSError:
-        return 0
+        return NEVER

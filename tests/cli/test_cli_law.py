@@ -160,11 +160,19 @@ MISTAKES = {
     ),
     "no law": (
         "predict nowhere.json --density 0.1",
-        "nowhere.json cannot be read: No such file or directory",
+        "nowhere.json cannot be read: No such file or directory; `prunecast fit TABLE -o law.json` writes a law",
     ),
     "not a law": (
         "predict good.csv --density 0.1",
         "good.csv is not a saved law (...",
+    ),
+    "frontier and target": (
+        "choose LAW --frontier --target-error 0.2 --confidence 0.9",
+        "--frontier is the smallest network for each error; leave out --confidence, --target-error",
+    ),
+    "next for no error": (
+        "next good.csv --target-error -1",
+        "target_error must be a positive number, not -1",
     ),
     "density of two": ("predict LAW --width 1 --density 2", "density must lie in (0, 1], not 2"),
     "width unsaid": (

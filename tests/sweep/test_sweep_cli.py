@@ -107,6 +107,19 @@ def test_a_run_tells_progress_and_what_is_left(tmp_path, plan_file):
     assert len(again.output.splitlines()) == 2
 
 
+def test_a_table_that_cannot_be_written_is_refused_before_training(tmp_path, plan_file):
+    out, store = tmp_path / "none" / "t.csv", tmp_path / "store"
+    result = invoke("run", plan_file, "--store", store, "-o", out)
+    assert f"there is no folder {out.parent}" in str(result.exception)
+    assert not store.exists()
+
+
+def test_a_store_without_results_has_no_table(tmp_path, plan_file):
+    result = invoke("export", plan_file, "--store", tmp_path / "typo", "-o", tmp_path / "t.csv")
+    assert "no training of brief is finished in" in str(result.exception)
+    assert not list(tmp_path.glob("t.csv"))
+
+
 def test_the_board_counts_to_the_end(tmp_path):
     plan = parsed(BRIEF)
     board = Board(look(plan, tmp_path))

@@ -20,7 +20,7 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes, examples, sizes
-from prunecast.choice.source import as_fit
+from prunecast.choice.source import as_fit, check_target
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
@@ -93,14 +93,11 @@ def _check(question: Question, fit: Fit) -> None:
         raise PrunecastError(
             "choose needs a target error, or a budget of parameters or of training, or a density"
         )
-    for name in ("target_error", "max_parameters", "max_training", "depth", "width", "density"):
+    check_target(question.target_error, fit.metric)
+    for name in ("max_parameters", "max_training", "depth", "width", "density"):
         value = getattr(question, name)
         if value is not None and not (value > 0 and np.isfinite(value)):
             raise PrunecastError(f"{name} must be a positive number, not {value:g}")
-    if fit.metric == "error" and question.target_error is not None and question.target_error >= 1:
-        raise PrunecastError(
-            f"the target error is a share of the test set below 1, not {question.target_error:g}"
-        )
     if question.density is not None and question.density > 1:
         raise PrunecastError(f"the density is the share of weights kept, at most 1, not {question.density:g}")
     if not 0 < question.confidence < 1:

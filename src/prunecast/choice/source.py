@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit, load
 from prunecast.table import Table, read
 
@@ -23,6 +24,16 @@ def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
     held_out = validated(source)
     fitted = fit(held_out or source, law=law)
     return replace(fitted, options={**fitted.options, "error": VALIDATION}) if held_out else fitted
+
+
+def check_target(target_error: float | None, metric: str) -> None:
+    """Refuse a target that no network could have; a loss has no upper limit."""
+    if target_error is None:
+        return
+    if not (target_error > 0 and np.isfinite(target_error)):
+        raise PrunecastError(f"target_error must be a positive number, not {target_error:g}")
+    if metric == "error" and target_error >= 1:
+        raise PrunecastError(f"the target error is a share of the test set below 1, not {target_error:g}")
 
 
 def validated(table: Table) -> Table | None:

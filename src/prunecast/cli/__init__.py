@@ -25,6 +25,18 @@ COMMANDS = {
     "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
     "demo": ("report:demo", "The whole journey on two cores, in a few minutes."),
 }
+EXTRAS = {
+    "torch": "train",
+    "safetensors": "train",
+    "PIL": "train",
+    "jinja2": "report",
+    "matplotlib": "report",
+    "vl_convert": "report",
+    "pyarrow": "parquet",
+    "ray": "ray",
+    "submitit": "slurm",
+}
+"""Which extra brings a module that a plain installation does not have."""
 
 
 class LazyGroup(click.Group):
@@ -60,6 +72,12 @@ def main() -> None:
         cli.main(standalone_mode=False)
     except PrunecastError as error:
         click.echo(f"prunecast: {error}", err=True)
+        sys.exit(2)
+    except ModuleNotFoundError as missing:
+        name = (missing.name or "").split(".")[0]
+        if name not in EXTRAS:
+            raise
+        click.echo(f"prunecast: this needs {name}: pip install 'prunecast[{EXTRAS[name]}]'", err=True)
         sys.exit(2)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)

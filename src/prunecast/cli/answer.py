@@ -11,6 +11,8 @@ from prunecast.errors import PrunecastError
 if TYPE_CHECKING:
     from prunecast.laws import Fit
 
+QUESTIONS = ("target_error", "max_parameters", "max_training", "depth", "width", "density")
+
 
 def law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
     """The saved law, or one fitted to the table."""
@@ -54,6 +56,7 @@ def choose(
 
     fitted = law_of(table, law, metric, chance, where)
     if frontier:
+        _whole(click.get_current_context())
         line = choice.frontier(
             fitted, **{name: question[name] for name in ("minimise", "num_examples", "sizes")}
         )
@@ -61,6 +64,16 @@ def choose(
         return
     chosen = choice.choose(fitted, **question)
     click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))
+
+
+def _whole(context: click.Context) -> None:
+    """A frontier answers for all errors and budgets at once, so a question about one of them is a mistake."""
+    asked = {name.replace("_", "-") for name in QUESTIONS if context.params[name] is not None}
+    if context.get_parameter_source("confidence") == click.core.ParameterSource.COMMANDLINE:
+        asked.add("confidence")
+    if asked:
+        named = ", ".join(f"--{name}" for name in sorted(asked))
+        raise PrunecastError(f"--frontier is the smallest network for each error; leave out {named}")
 
 
 STUDIES = {

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prunecast.cli.cluster import cluster_options, placed
+from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
     from prunecast.sweep import Plan
@@ -102,7 +103,9 @@ def run(
     from prunecast.sweep import look, run_plan
     from prunecast.sweep.board import Board
     from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.table import check_folder
 
+    check_folder(output)
     planned = read(plan, scale, data)
     standings = look(planned, store)
     board = Board(standings)
@@ -121,7 +124,7 @@ def run(
         )
         raise SystemExit(130) from None
     _end(board, seconds)
-    if output is not None:
+    if output is not None and board.levels_done:
         _export(planned, store, output)
     if board.failed:
         raise SystemExit(1)
@@ -184,10 +187,13 @@ def _export(planned: "Plan", store: Path, output: Path) -> bool:
     from prunecast.sweep import look, rows_of, write_table
 
     standings = look(planned, store)
-    table = rows_of(standings)
+    table, damaged = rows_of(standings), [standing for standing in standings if standing.problem]
+    if not table and not damaged:
+        raise PrunecastError(
+            f"no training of {planned.name} is finished in {store}; run the plan, or name its store with --store"
+        )
     write_table(table, output)
     click.echo(f"{len(table)} rows in {output}")
-    damaged = [standing for standing in standings if standing.problem]
     for standing in damaged:
         click.echo(f"Not in the table, chain {standing.number}: {standing.problem}", err=True)
     return not damaged

@@ -143,7 +143,9 @@ def load(path: str | Path) -> Fit:
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PrunecastError(f"{path} cannot be read: {error.strerror}") from error
+        raise PrunecastError(
+            f"{path} cannot be read: {error.strerror}; `prunecast fit TABLE -o law.json` writes a law"
+        ) from error
     except ValueError as error:
         raise PrunecastError(
             f"{path} is not a saved law ({error}); `prunecast fit TABLE -o law.json` writes one"

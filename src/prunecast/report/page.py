@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from prunecast.choice.source import as_fit, validated
+from prunecast.choice.source import as_fit, check_target, validated
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.report import charts, sections, spoken, words
@@ -33,6 +33,7 @@ def page(
 
     As in `choose`, validation errors count where every row has one.
     """
+    check_target(target_error, table.metric)
     asked = Asked(
         target_error=target_error,
         minimise=minimise,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.architectures import FAMILIES
+from prunecast.choice.source import check_target
 from prunecast.laws import Fit, fit
 from prunecast.laws.points import Points
 from prunecast.laws.predict import evaluate
@@ -45,6 +46,7 @@ class Following:
 
 def following(table: Table, *, law: str = "eq2", target_error: float | None = None) -> Following:
     """Weigh new chains, more levels and further replicates by what they teach per training."""
+    check_target(target_error, table.metric)
     fitted, one = fit(table, law=law), subject(table, law)
     study = Weighing.of(fitted, one)
     found = list(study.suggestions())

@@ -1,0 +1,50 @@
+"""A plain installation has neither torch nor anything that draws: what is missing is named with its extra."""
+
+import subprocess
+import sys
+
+import pytest
+
+REFUSING = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == {module!r}:
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
+sys.meta_path.insert(0, Refuse())
+from prunecast.cli import main
+sys.argv = ["prunecast", *{arguments!r}]
+main()
+"""
+SHIPPED = ["cifar10-resnet20-24ep", "--where", "num_examples=50000"]
+CASES = [
+    ("torch", ["plan"], "train"),
+    ("torch", ["run", "digits"], "train"),
+    ("torch", ["status", "digits"], "train"),
+    ("torch", ["make", *SHIPPED, "--target-error", "0.2", "--plan", "digits", "-o", "made"], "train"),
+    ("torch", ["demo"], "train,report"),
+    ("jinja2", ["report", *SHIPPED, "--no-studies"], "report"),
+    ("vl_convert", ["report", *SHIPPED, "--no-studies"], "report"),
+    ("matplotlib", ["figures", *SHIPPED], "report"),
+    ("pyarrow", ["fit", "runs.parquet"], "parquet"),
+]
+
+
+@pytest.mark.parametrize(("module", "arguments", "extra"), CASES, ids=lambda one: str(one)[:20])
+def test_a_missing_extra_is_named(tmp_path, module, arguments, extra):
+    (tmp_path / "runs.parquet").write_bytes(b"PAR1" * 3)
+    code = REFUSING.format(module=module, arguments=arguments)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"pip install 'prunecast[{extra}]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_law_half_needs_no_extra(tmp_path):
+    code = REFUSING.format(module="torch", arguments=["choose", *SHIPPED, "--target-error", "0.2"])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0

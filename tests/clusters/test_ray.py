@@ -1,4 +1,5 @@
 import contextlib
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -96,6 +97,18 @@ def test_two_workers_share_a_gpu_and_each_gets_a_fleet(tmp_path, nodes, on_nodes
     noted = [json.loads(path.read_text()) for path in tmp_path.glob("noted-*.json")]
     assert sorted(own["chains"] for own in noted) == [12] * 4
     assert {(own["device"], own["gpus"]) for own in noted} == {("cuda", "0")}
+
+
+@pytest.mark.slow
+def test_chains_for_which_there_is_no_node_keep_no_others_waiting(tmp_path, on_nodes, caplog):
+    chains = parsed(MANY).chains
+    absent = [dataclasses.replace(chain, devices=2, resources=Resources(gpus=1)) for chain in chains[16:]]
+    jobs = unfinished(enumerate([*chains[:16], *absent], 1), tmp_path)
+    running = on_nodes(jobs, tmp_path, work=rays.note)
+    told = [next(running).number for _ in chains[:16]]
+    running.close()
+    assert sorted(told) == list(range(1, 17))
+    assert "has 2 CPUs, 2 GPUs; these chains wait until one joins" in caplog.text
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +69,7 @@ class _Flight:
     """A share that Ray has, and where its chains stood when it was sent."""
 
     share: Share
+    need: Resources
     before: tuple[Footprint, ...]
 
 
@@ -89,11 +90,14 @@ class _Driver:
         self._room = Room(ray, most_at_once(jobs, resources))
         kinds = {needs(job.chain, resources) for job in jobs}
         workers = self._room.workers(kinds)
-        self._waiting = deque(shares(jobs, resources, workers=workers))
+        self._waiting: dict[Resources, deque[Share]] = {}
+        """Shares still to send, by what their worker needs, the longest first."""
+        for share in shares(jobs, resources, workers=workers):
+            self._line(share).append(share)
 
     def run(self) -> Iterator[Outcome]:
         """Send, hear and look until every chain is at its end, has failed, or is in other hands."""
-        while self._waiting or self._flying:
+        while any(self._waiting.values()) or self._flying:
             self._send()
             for ref in self._ended():
                 yield from self._take(ref, self._flying.pop(ref))
@@ -108,16 +112,26 @@ class _Driver:
         self._flying.clear()
 
     def _send(self) -> None:
-        """Keep the cluster supplied, and no more than that: a scheduler slows down with all it holds."""
-        while self._waiting:
-            need = needs(self._waiting[0][0].chain, self._resources)
-            if len(self._flying) >= self._room.window(need):
-                return
-            share = tuple(self._watch.begin(job) for job in self._waiting.popleft())
-            before = self._watch.footprints(share)
-            task = self._tasks[device_for(need)].options(max_retries=0, **_asked(need))
-            ref = task.remote(share, self._errand, device_for(need), need.minutes)
-            self._flying[ref] = _Flight(share=share, before=before)
+        """Keep the cluster supplied, and no more than that: a scheduler slows down with all it holds.
+
+        Chains for which there is no node, or no more room, keep no others waiting.
+        """
+        flying = Counter(flight.need for flight in self._flying.values())
+        for need in sorted(self._waiting, key=lambda need: not self._room.slots(need)):
+            while self._waiting[need] and self._room.has_more(need, flying):
+                self._fly(need, self._waiting[need].popleft())
+                flying[need] += 1
+
+    def _fly(self, need: Resources, share: Share) -> None:
+        share = tuple(map(self._watch.begin, share))
+        before = self._watch.footprints(share)
+        task = self._tasks[device_for(need)].options(max_retries=0, **_asked(need))
+        ref = task.remote(share, self._errand, device_for(need), need.minutes)
+        self._flying[ref] = _Flight(share=share, need=need, before=before)
+
+    def _line(self, share: Share) -> deque[Share]:
+        """Where a share waits, among those that need the same."""
+        return self._waiting.setdefault(needs(share[0].chain, self._resources), deque())
 
     def _ended(self) -> list[Any]:
         """The shares that Ray is done with, after waiting a moment for the first."""
@@ -162,9 +176,9 @@ class _Driver:
         if not left:
             return
         if self._count(flight, left, failure) < self._tries:
-            self._waiting.appendleft(left)
+            self._line(left).appendleft(left)
         elif len(left) > 1:  # one of them may be to blame, so the halves go apart
-            self._waiting.extendleft((left[: len(left) // 2], left[len(left) // 2 :]))
+            self._line(left).extendleft((left[: len(left) // 2], left[len(left) // 2 :]))
         else:
             self._watch.forget(left[0])
             yield self._given_up(left[0], failure)

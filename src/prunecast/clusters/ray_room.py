@@ -1,6 +1,7 @@
 """How many workers a Ray cluster has room for; nodes come and go."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -31,9 +32,11 @@ class Room:
         each = (min(int(own.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for own in self._nodes)
         return sum(each)
 
-    def window(self, need: Resources) -> int:
-        """How many shares may be in flight."""
-        return self._at_once or WINDOW * max(1, self.slots(need))
+    def has_more(self, need: Resources, flying: Counter[Resources]) -> bool:
+        """Whether one more share of a kind may be sent, beside so many in flight of every kind."""
+        if self._at_once:
+            return flying.total() < self._at_once
+        return flying[need] < WINDOW * max(1, self.slots(need))
 
     def workers(self, kinds: Iterable[Resources]) -> int:
         """How many workers there will be at the same time; what fits on no node is told, for it only waits."""

@@ -58,6 +58,12 @@ def test_a_node_that_does_not_see_locks_says_so(tmp_path):
     check_store_seen(tmp_path, mark, held=False)
 
 
+def test_a_worker_that_cannot_write_says_so(tmp_path):
+    (tmp_path / seen.MARK).mkdir()
+    with pytest.raises(StoreError, match=r"cannot write to .*store-id: Is a directory; make the store"):
+        check_store_seen(tmp_path, "")
+
+
 def test_a_store_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with (

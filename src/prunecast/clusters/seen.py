@@ -55,7 +55,7 @@ def check_store_seen(store: Path, mark: str, *, held: bool = True) -> None:
     _await(path, mark)
     if not held:
         return
-    with path.open("r+") as file:  # NFS gives an exclusive lock to writers only
+    with _writable(path) as file:  # NFS gives an exclusive lock to writers only
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -63,6 +63,15 @@ def check_store_seen(store: Path, mark: str, *, held: bool = True) -> None:
         except OSError as failure:
             raise _no_locks(store, host) from failure
     raise _no_locks(store, host)
+
+
+def _writable(path: Path) -> TextIO:
+    try:
+        return path.open("r+")
+    except OSError as failure:
+        raise StoreError(
+            f"{socket.gethostname()} cannot write to {path}: {failure.strerror}; make the store writable there."
+        ) from failure
 
 
 def _await(path: Path, mark: str) -> None:

@@ -1,7 +1,6 @@
 """What an element of a job array does on its node: its share of the chains, until the end or a signal."""
 
 import contextlib
-import errno
 import os
 import signal
 import socket
@@ -115,8 +114,7 @@ def _locks(task: Task) -> str:
     try:
         check_store_seen(task.store, task.mark)
     except PrunecastError as problem:
-        refused = isinstance(problem.__cause__, OSError) and problem.__cause__.errno == errno.EBADF
-        return "" if refused else str(problem)  # NFS locks no file for writing that is open for reading
+        return str(problem)
     return ""
 
 

@@ -214,6 +214,9 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     jobs = submitted(cluster) - before
     assert len(jobs) >= 5
     assert not any("_" in job for job in jobs), "this partition takes no arrays, so there came single jobs"
+    kept = [path.parent for path in (tmp_path / "store").glob("slurm/*/*/array.json")]
+    logs = [any(folder.glob("*_log.*")) for folder in kept]
+    assert logs.count(True) == len(logs) >= 3, "logs of the dead are kept, and nothing of what was refused"
 
 
 def test_a_node_that_does_not_see_the_store_is_named(cluster, tmp_path):

@@ -18,7 +18,10 @@ from prunecast.errors import PrunecastError
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")
 SILENCE = ("unable to contact", "timed out", "connection refused", "communication", "temporarily")
-LIMITS = ("accounting/qos policy", "array specification")
+FOR_NOW, ALWAYS = "accounting/qos policy", "array specification"
+"""By which words Slurm refuses so many jobs."""
+ANSWER = 300
+"""Seconds after which a command that should take moments, and gives up by itself, is ended."""
 OURS = {
     "time": "--minutes",
     "mem": "--memory-gb",
@@ -36,6 +39,11 @@ class NoAnswerError(Exception):
 
 class TooManyError(Exception):
     """Slurm does not take so many jobs at once, or no more of this user for now."""
+
+    def __init__(self, words: str, *, always: bool) -> None:
+        """`always` says that arrays of this size are never taken, whatever else is in the queue."""
+        super().__init__(words)
+        self.always = always
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,8 +131,8 @@ def _outside_of_any_job() -> Iterator[None]:
 
 def _submission_error(words: str) -> Exception:
     low = words.lower()
-    if any(part in low for part in LIMITS):
-        return TooManyError(words)
+    if ALWAYS in low or FOR_NOW in low:
+        return TooManyError(words, always=ALWAYS in low)
     if any(part in low for part in SILENCE):
         return NoAnswerError(words)
     said = words[words.find("sbatch: error:") :] if "sbatch: error:" in words else words
@@ -195,4 +203,9 @@ def _asked(*command: str) -> str:
 def _tried(*command: str) -> "subprocess.CompletedProcess[str]":
     """Run a command; a user's own format and filters of squeue shall not matter."""
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("SQUEUE_")}
-    return subprocess.run(command, capture_output=True, text=True, check=False, env=surroundings)
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env=surroundings, timeout=ANSWER
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(command, 1, "", f"{command[0]} took more than {ANSWER} seconds")

@@ -70,7 +70,7 @@ class Queue:
         self._arrays: list[Array] = []
         self._adopted: list[Array] = []
         self._limits: dict[str, int] = {}
-        self._chunk = ARRAY
+        self._most = self._chunk = ARRAY
         self._silence = 0
         self._may_submit = True
 
@@ -86,7 +86,7 @@ class Queue:
         """Find jobs of these chains that other drivers submitted; remove what is left of those that are over."""
         try:
             backlog = BACKLOG * self.limit if self.limit else ARRAY
-            self._chunk = min(ARRAY, backlog, largest_array())
+            self._most = self._chunk = min(ARRAY, backlog, largest_array())
             arrays = earlier_arrays(self._place.store, self._place.driver)
             rows = queue(array.name for array in arrays)
         except NoAnswerError as silence:
@@ -130,11 +130,13 @@ class Queue:
         try:
             names = submit(array.folder, array.name, work_task, tasks, settings)
         except TooManyError as refusal:
-            self._fewer(len(chosen), str(refusal))
+            remove(self._arrays.pop())
+            self._fewer(len(chosen), refusal)
             return
         except NoAnswerError:
             self._may_submit = False
             return
+        self._chunk = min(self._most, 2 * self._chunk)
         self._limits[array.name] = room
         for index, (share, name) in enumerate(zip(chosen, names, strict=True)):
             self.waiting.remove(share)
@@ -152,9 +154,10 @@ class Queue:
             modules=tuple(str(Path(folder).absolute()) for folder in sys.path),
         )
 
-    def _fewer(self, size: int, refusal: str) -> None:
+    def _fewer(self, size: int, refusal: TooManyError) -> None:
         """Ask for half as many the next time; a single one waits until others have left the queue."""
         self._chunk = max(1, size // 2)
+        self._most = self._chunk if refusal.always else self._most
         self._may_submit = size > 1
         if size == 1 and not self.flights:
             raise PrunecastError(f"Slurm takes not even one job ({refusal}); mend --sbatch or the resources.")

@@ -1,6 +1,7 @@
 """`prunecast study`: text against golden files, JSON for programs."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,13 @@ def test_the_numbers_are_json(name: str) -> None:
     body = json.loads(_run(name, SHIPPED, "--json"))
     assert body["study"] == name
     assert body["table"] == SHIPPED
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_what_short_chains_cannot_show_is_a_dash(name: str) -> None:
+    """Chains that hardly left the plateau: no contour, no frontier to speak of, no second replicate."""
+    output = _run(name, "cifar10-resnet-24ep", "--where", "depth=26", "--where", "num_examples=12500")
+    assert not re.search(r"\bnan\b|\binf\b", output)
 
 
 def test_a_law_is_taken_only_where_it_matters() -> None:

@@ -54,8 +54,8 @@ def percent(value: float, sign: bool = False) -> str:
 
 
 def number(value: float) -> str:
-    """Three significant digits."""
-    return f"{value:.3g}"
+    """Three significant digits, a dash where there is no number."""
+    return f"{value:.3g}" if math.isfinite(value) else "–"
 
 
 def _deviation(own: "Deviation") -> list[str]:

@@ -91,8 +91,8 @@ def invariance(study: "Invariance") -> str:
         [
             one.axis,
             f"{one.count}",
-            f"{one.mean_slope:+.2f} ± {one.std_slope:.2f}",
-            f"{one.predicted:+.2f}",
+            f"{_slope(one.mean_slope)} ± {_slope(one.std_slope).lstrip('+')}",
+            _slope(one.predicted),
             number(one.straightness),
         ]
         for one in study.contours
@@ -111,6 +111,10 @@ def invariance(study: "Invariance") -> str:
         ],
         study.notes,
     )
+
+
+def _slope(value: float) -> str:
+    return f"{value:+.2f}" if math.isfinite(value) else "–"
 
 
 def forms(study: "Forms") -> str:
@@ -190,6 +194,10 @@ def optimality(study: "Optimality") -> str:
     )
 
 
+def _cost(value: float) -> str:
+    return f"{value:+.0%}" if math.isfinite(value) else "–"
+
+
 def _claims(study: "Optimality") -> list[list[str]]:
     start, single, few = study.start, study.single_curves, study.few_curves
     rows = [
@@ -202,11 +210,11 @@ def _claims(study: "Optimality") -> list[list[str]]:
         ],
         [
             "one size too large, measured and by the law",
-            f"{start.too_large_measured:+.0%}, {start.too_large_predicted:+.0%}",
+            f"{_cost(start.too_large_measured)}, {_cost(start.too_large_predicted)}",
         ],
         [
             "one size too small, measured and by the law",
-            f"{start.too_small_measured:+.0%}, {start.too_small_predicted:+.0%}",
+            f"{_cost(start.too_small_measured)}, {_cost(start.too_small_predicted)}",
         ],
         [
             f"ε↑ and γ from one curve ({single.usable} of {single.curves} show enough), off by",

@@ -149,7 +149,7 @@ def _require_rows(points: Points, held: Mask, table: Table) -> None:
     needed = int((~held).sum())
     if len(points) <= needed:
         raise PrunecastError(
-            f"{table.source}: {len(points)} usable rows cannot determine {needed} parameters; "
+            f"{table.source}: {len(points)} usable row{'s' * (len(points) != 1)} cannot determine {needed} parameters; "
             "measure more levels or configurations"
         )
     if not (points.density < 1).any():

@@ -40,8 +40,8 @@ def subject(table: Table, law: str = "eq2", *, seed: int = 0) -> Subject:
     form, theta = best_fit(law, data.points, table.metric, seed=seed)
     if len(data.points) <= len(form.parameters):
         raise PrunecastError(
-            f"{table.source}: {len(data.points)} usable rows cannot determine {len(form.parameters)} parameters; "
-            "measure more levels or configurations"
+            f"{table.source}: {len(data.points)} usable row{'s' * (len(data.points) != 1)} cannot determine "
+            f"{len(form.parameters)} parameters; measure more levels or configurations"
         )
     start = catalogue.starts(form, data.points, seed)[0]
     return Subject(data=data, points=data.points, form=form, theta=theta, start=start)

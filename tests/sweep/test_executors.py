@@ -51,6 +51,18 @@ def test_a_raised_cap_goes_on_and_tells_only_what_is_new(tmp_path, name):
     ]
 
 
+def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
+    text = BRIEF.replace("[100, 200]", "[50, 600]").replace("replicates = 2", "replicates = [0]")
+    plan = parsed(text.replace("epochs = 2", "epochs = 100"))
+    running = run_plan(plan, tmp_path, executor=partial(processes, devices=["cpu"], packed=True))
+    assert next(running).number == 1
+    folder = chain_folder(tmp_path, plan.chains[1].spec)
+    assert not folder.checkpoint.exists()
+    running.close()
+    assert (folder.checkpoint.exists(), folder.records()) == (True, [])
+    assert [own.state for own in look(plan, tmp_path)] == ["begun", "waiting"]
+
+
 OWN = """
 from torch import nn
 

@@ -6,12 +6,14 @@ import os
 import queue
 import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -25,6 +27,8 @@ from prunecast.sweep.work import Loaded, one_by_one, torch_device
 
 TRIES = 2
 """How often a chain whose process dies is tried before it counts as failed."""
+GRACE = 30.0
+"""Seconds that fleets have to store where their chains stand when they are told to stop."""
 PRELOADED = ["prunecast.sweep.processes"]
 
 
@@ -141,10 +145,13 @@ class _Pool:
         self._workers.append(self._started(worker.device))
 
     def close(self) -> None:
-        """Stop every process at once: a store bears that, and only levels in progress are lost."""
+        """Stop every process: a chain alone goes on from its last checkpoint, a fleet stores one for all of its own."""
+        until = time.monotonic() + GRACE
         for worker in self._workers:
+            (worker.process.terminate if self._packed else worker.process.kill)()
+        for worker in self._workers:
+            worker.process.join(max(0.0, until - time.monotonic()))
             worker.process.kill()
-        for worker in self._workers:
             worker.process.join()
             worker.pipe.close()
 
@@ -161,7 +168,7 @@ def died(exitcode: int | None) -> str:
 def _serve(pipe: Connection, store: Path, device: str, packed: bool) -> None:
     """The worker's side: chains in, what happens out, until the driver hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, _leave if packed else signal.SIG_DFL)
     torch.set_num_threads(1)
     shares: queue.SimpleQueue[Share] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(pipe, shares), daemon=True).start()
@@ -176,6 +183,12 @@ def _serve(pipe: Connection, store: Path, device: str, packed: bool) -> None:
         return
     except PrunecastError as problem:  # a store that cannot be written, or a device that is not there
         pipe.send(type(problem)(*problem.args))
+
+
+def _leave(number: int, _: FrameType | None) -> None:
+    """Let a fleet store where its chains stand; the signal may come once more, from whoever else stops it."""
+    signal.signal(number, signal.SIG_IGN)
+    raise SystemExit
 
 
 def _listen(pipe: Connection, shares: "queue.SimpleQueue[Share]") -> None:

@@ -76,7 +76,7 @@ def density_of(log_unpruned: Array, log_error: Array, high: Array, low: Array, g
     where ε ≥ ε↑, which every density keeps.
     """
     log_q = np.minimum(2 / gamma * (log_error - log_unpruned), MAX_EXPONENT)
-    square = np.maximum(low - high * np.exp(log_q), 0.0) / np.maximum(np.expm1(log_q), 1e-300)
+    square = np.maximum(low - high * np.exp(log_q), 0.0) / np.where(log_q > 0, np.expm1(log_q), 1.0)
     return np.where(log_q > 0, np.sqrt(square), np.inf)
 
 

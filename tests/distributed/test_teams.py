@@ -1,3 +1,4 @@
+import dataclasses
 import os
 import signal
 import sys
@@ -97,6 +98,17 @@ def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, 
     assert numbers(records) == numbers(records_of(stores[1]))
     assert files(tmp_path) == files(stores[1])
     assert records[-1].device == "2 x cpu"
+
+
+@pytest.mark.slow
+def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
+    rules = dataclasses.replace(RULES, level_cap=8, disconnected=False)
+    running = run_team(task(tmp_path, rules=rules), tries=2)
+    levels = []
+    for rank in (1, 0):
+        levels.append(next(running).level)
+        kill_one(rank, chain_folder(tmp_path, CHAIN))
+    assert levels + [record.level for record in running] == list(range(9))
 
 
 def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_team(tmp_path):

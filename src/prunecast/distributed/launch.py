@@ -23,7 +23,7 @@ from prunecast.pruning import Record, chain_folder
 
 LOG = logging.getLogger(__name__)
 TRIES = 2
-"""How often a team whose member dies is started before the chain counts as failed."""
+"""How many teams in a row may lose a member without a new level before the chain counts as failed."""
 GRACE = 5.0
 """Seconds that a member's broken connection may come before the death that broke it is seen."""
 LAST_WORDS = 2000
@@ -47,16 +47,17 @@ def run_team(task: Task, *, tries: int = TRIES) -> Iterator[Record]:
     but not for ever. Exceptions of members are raised here.
     """
     check(task)
-    told = 0
-    for attempt in range(1, tries + 1):
+    told = deaths = 0
+    while True:
         try:
             for number, record in enumerate(_one_team(task)):
                 if number >= told:
-                    told += 1
+                    told, deaths = number + 1, 0
                     yield record
             return
         except DiedError as death:
-            if attempt == tries:
+            deaths += 1
+            if deaths == tries:
                 raise
             LOG.warning("%s It is taken up again.", death)
 

@@ -74,13 +74,14 @@ class Work:
         return sum(own.share for own in self.training.values())
 
     def done(self) -> list[Outcome]:
-        """What is finished; wait until something is."""
+        """What is finished; wait until something is. Where one raised, all stay here for whoever clears up."""
         every = (self.opening, self.training, self.closing)
         found, _ = wait([future for some in every for future in some], return_when=FIRST_COMPLETED)
+        outcomes = [future.result() for future in found]
         for future in found:
             for some in every:
                 some.pop(future, None)
-        return [future.result() for future in found]
+        return outcomes
 
     def __bool__(self) -> bool:
         return bool(self.opening or self.training or self.closing)

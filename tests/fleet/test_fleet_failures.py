@@ -79,7 +79,7 @@ def with_a_tensor_more(opened):
 
 
 def test_levels_that_were_told_are_not_told_again_by_the_plain_loop(tmp_path):
-    from_start = {"method": "random", "recipe": {"epochs": 2, "rewind": 0.0}}
+    from_start = {"method": "synflow", "recipe": {"epochs": 2, "rewind": 0.0}}
     events_of(jobs(cap=0, **from_start), tmp_path)
     events = events_of(jobs(**from_start), tmp_path, spoilt(with_a_tensor_more))
     assert levels(events) == [(number, level) for number in range(3) for level in (0, 1)]

@@ -106,10 +106,10 @@ def _noise(result: "Fit") -> str:
     floor = result.noise_floor
     if floor is None:
         return "no replicates, so the noise floor is unknown"
-    best = percent(floor.fit)
-    return (
-        f"replicates scatter by {percent(floor.replicate)}, so {best} is the best a fit to these rows can do"
-    )
+    scatter, best = percent(floor.replicate), percent(floor.fit)
+    if result.deviation.std < floor.fit:
+        return f"replicates scatter by {scatter}; that alone would leave {best}, and the fit stays within it"
+    return f"replicates scatter by {scatter}, so {best} is the best a fit to these rows can do"
 
 
 def _parameters(result: "Fit") -> Table:

@@ -21,7 +21,7 @@ def fit_section(fit: Fit, measured: Rows, own: charts.Hue) -> Section:
     floor = fit.noise_floor
     noise = ("Noise floor", "unknown", "needs a second replicate")
     if floor is not None:
-        remark = f"best possible σ; single trainings scatter by {words.percent(floor.replicate)}"
+        remark = f"σ that noise alone leaves; single trainings scatter by {words.percent(floor.replicate)}"
         noise = ("Noise floor", words.percent(floor.fit), remark)
     regions = [[name, *_deviation(one)] for name, one in fit.regions.items() if one.rows]
     configurations = [

@@ -4,12 +4,15 @@ import os
 from functools import partial
 from pathlib import Path
 
+from small import TINY
+
 from prunecast.clusters.resources import Resources
 from prunecast.clusters.slurm import Pace, on_slurm
 from prunecast.sweep import parse_plan, rows, run_plan
 
 QUICK = Pace(look=0.2, ask=0.5, most=1.0)
-LONG = """
+LONG = (
+    """
 family = "digits_cnn"
 dataset = "digits"
 depth = 3
@@ -17,17 +20,9 @@ width = [1, 2]
 num_examples = [75, 100]
 replicates = 1
 level_cap = 37
-[recipe]
-preset = "digits"
-epochs = 2
-rewind = 0.5
-batch_size = 25
-checkpoint_steps = 1
-name = "tiny"
-[stop]
-disconnected = false
-at_chance = 0
 """
+    + TINY
+)
 SHORT = LONG.replace("level_cap = 37", "level_cap = 9")
 EMPTY = LONG.replace("level_cap = 37", "level_cap = 0").replace("epochs = 2", "epochs = 1")
 

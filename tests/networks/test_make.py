@@ -151,6 +151,7 @@ def test_stopped_and_continued_it_is_the_same_network(swept: Swept, made: Made, 
     """Once killed, once stopped by Ctrl-C, each right after a level; a fast machine may be at its end by then."""
     folder = tmp_path / "network"
     line = [SCRIPT, "make", "results.csv", "--plan", "small.toml", "-o", str(folder), *ASKED]
+    codes = []
     for end, code in ((signal.SIGKILL, -9), (signal.SIGINT, 130)):
         process = subprocess.Popen(
             line, cwd=swept.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -159,10 +160,12 @@ def test_stopped_and_continued_it_is_the_same_network(swept: Swept, made: Made, 
         next((told for told in process.stdout if "· level" in told), "")
         process.send_signal(end)
         _, errors = process.communicate(timeout=300)
+        codes.append(process.returncode)
         assert process.returncode in (code, 0)
         assert (folder / "card.json").exists() == (process.returncode == 0)
         assert ("the same command goes on" in errors) == (process.returncode == 130)
         assert "Traceback" not in errors
+    assert any(codes), "nothing was interrupted"
     levels = len(_levels(folder))
     assert levels > 0
     finished = subprocess.run(line, cwd=swept.folder, capture_output=True, text=True, check=True, timeout=300)

@@ -19,14 +19,7 @@ name = "brief"
 [stop]
 at_chance = 0
 """
-MANY = """
-family = "digits_cnn"
-dataset = "digits"
-depth = [3, 4, 5]
-width = [0.5, 1]
-num_examples = [50, 75]
-replicates = 2
-level_cap = 16
+TINY = """
 [recipe]
 preset = "digits"
 epochs = 2
@@ -38,6 +31,18 @@ name = "tiny"
 disconnected = false
 at_chance = 0
 """
+MANY = (
+    """
+family = "digits_cnn"
+dataset = "digits"
+depth = [3, 4, 5]
+width = [0.5, 1]
+num_examples = [50, 75]
+replicates = 2
+level_cap = 16
+"""
+    + TINY
+)
 
 
 def parsed(text, beside=Path()):

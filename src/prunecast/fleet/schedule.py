@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -67,6 +68,7 @@ class Scheduler:
 
     def run(self) -> Iterator[Finished | Failed]:
         """Run all chains but those in `left`."""
+        began = time.perf_counter()
         try:
             while True:
                 self._open_next()
@@ -80,6 +82,8 @@ class Scheduler:
                     yield from outcome.events
         finally:
             self._end()
+            seconds = time.perf_counter() - began
+            LOG.info("The fleet ran for %.1f s; building packs took %.1f s.", seconds, self._yard.building)
 
     def _end(self) -> None:
         """Let go of everything, but store what is trained."""

@@ -53,6 +53,8 @@ class Yard:
         self._sites: dict[Kind, _Site] = {}
         self._returned = threading.Condition()
         self._programs: Programs | None = None
+        self.building = 0.0
+        """Seconds spent on building packs: compiling, capturing, trying sizes out."""
         times = [timeline(spec.recipe, spec.num_examples) for spec in specs]
         self._longest: dict[int, int] = {}
         for own in times:
@@ -195,11 +197,13 @@ class Yard:
         with self._returned:
             site.made[shape] = site.made.get(shape, 0) + 1
         site.bytes[shape] = max(before - _free(device), site.bytes.get(shape, 0))
+        seconds = time.perf_counter() - began
+        self.building += seconds
         LOG.info(
             "A pack of %d networks, width %g, is ready after %.1f s%s.",
             len(shape),
             sum(shape),
-            time.perf_counter() - began,
+            seconds,
             f" and takes {site.bytes[shape] / 2**30:.1f} GiB" if on_gpu else "",
         )
         return runner
@@ -238,6 +242,7 @@ class Yard:
 
     def _measured(self, kind: Kind, members: Sequence[Member], useful: Sequence[float]) -> float:
         """Time a few sizes of packs, uncompiled; the usual one is kept unless another is clearly better."""
+        began = time.perf_counter()
         widths = sorted((member.width for member in members), reverse=True)
         times: dict[float, float] = {}
         for size in useful:
@@ -246,6 +251,7 @@ class Yard:
             except torch.OutOfMemoryError:
                 break
         chosen = best_budget(times)
+        self.building += time.perf_counter() - began
         told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
         LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
         return chosen

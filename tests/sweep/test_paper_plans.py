@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from prunecast.cli import cli
-from prunecast.cli.show_sweep import plan as show_plan
 from prunecast.errors import PrunecastError
 from prunecast.spec import recipe
 from prunecast.sweep import parse_plan, read_plan, run_plan, shipped_plans
-from prunecast.sweep.estimate import Estimate, estimate, timed_images
+from prunecast.sweep.estimate import estimate
+from prunecast.sweep.estimate_alone import timed_images
 from prunecast.sweep.overview import overview
 from prunecast.sweep.plan import scales
 
@@ -160,7 +160,8 @@ def test_the_full_grid_is_estimated_here():
     measured = estimate(read_plan("tinyimagenet-resnet18"))
     assert [one.spec.width for one in measured.timings] == [2.0**-6, 2.0**-4, 2.0**-2, 1]
     assert all(one.batch == 1024 for one in measured.timings)
-    assert measured.seconds > estimate(read_plan("tinyimagenet-resnet18", scale="smoke")).seconds
+    smoke = estimate(read_plan("tinyimagenet-resnet18", scale="smoke"))
+    assert measured.alone.seconds > smoke.alone.seconds
 
 
 def test_the_command_line_shows_a_scale():
@@ -176,14 +177,3 @@ def test_the_page_says_what_a_scale_costs(name):
     told = line.strip("| ").split(" | ")[2:]
     seen = [overview(read_plan(name, scale=scale)) for scale in ("small", "medium", "full")]
     assert told == [f"{own.chains:,}, {own.trainings:,}, {own.epochs / 1000:,.1f}" for own in seen]
-
-
-def test_a_time_on_a_gpu_says_what_it_is_the_time_of():
-    seen = overview(read_plan("cifar10-vgg", scale="smoke"))
-    told = {
-        device: " ".join(show_plan(seen, Estimate(device=device, timings=(), seconds=4e8), 1).split())
-        for device in ("cpu", "NVIDIA H200")
-    }
-    assert "At most 12 y 250 d on NVIDIA H200; chains" in told["NVIDIA H200"]
-    assert told["NVIDIA H200"].endswith("That is one network at a time; a fleet trains many at once.")
-    assert "a fleet" not in told["cpu"]

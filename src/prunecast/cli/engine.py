@@ -52,15 +52,16 @@ def read(source: str, scale: str, data: Path | None = None) -> "Plan":
 def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimate: bool) -> None:
     """Show what PLAN would do, and how long it takes here; without PLAN, list the plans that ship.
 
-    A few of its networks are trained for a fraction of a second each to measure their speed.
+    A few of its networks are trained for a fraction of a second each to measure their speed; on a GPU, a few packs
+    of them as the fleet trains them, which takes up to a minute.
     """
-    from prunecast.cli import show_sweep
+    from prunecast.cli import show_plan
     from prunecast.sweep import shipped_plans
     from prunecast.sweep.plan import scales, summary
 
     if plan is None:
         told = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
-        click.echo(show_sweep.plans(told))
+        click.echo(show_plan.plans(told))
         return
     from prunecast.sweep.executors import usual_jobs
     from prunecast.sweep.overview import overview
@@ -71,7 +72,8 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         from prunecast.sweep.estimate import estimate
 
         measured = estimate(planned, device)
-    click.echo(show_sweep.plan(seen, measured, min(jobs or usual_jobs(device), seen.chains)))
+    beside = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
+    click.echo(show_plan.plan(seen, measured, beside))
 
 
 @click.command()

@@ -1,8 +1,8 @@
-"""Plans and sweeps as text for people; numbers come in, strings go out."""
+"""Where sweeps stand as text for people; numbers come in, strings go out."""
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,9 +10,7 @@ from rich.text import Text
 from prunecast.cli.show import bullets, grid, render
 
 if TYPE_CHECKING:
-    from prunecast.sweep.estimate import Estimate
     from prunecast.sweep.look import Standing
-    from prunecast.sweep.overview import Network, Overview
 
 MOST_LISTED = 30
 
@@ -25,87 +23,6 @@ def duration(seconds: float) -> str:
             whole, rest = divmod(round(seconds / smaller), size // smaller)
             return f"{whole} {unit} {rest} {name}" if rest else f"{whole} {unit}"
     return f"{seconds:.0f} s"
-
-
-def plans(told: Mapping[str, tuple[str, Sequence[str]]]) -> str:
-    """The plans that ship, one line each: name, summary, scales."""
-    widest = max(map(len, told))
-    lines = [
-        f"{name:<{widest}}  {text}" + (f" [{', '.join(scales)}]" if len(scales) > 1 else "")
-        for name, (text, scales) in told.items()
-    ]
-    closing = [
-        "prunecast plan NAME shows one of them, prunecast run NAME runs it; --scale takes a word in brackets.",
-    ]
-    return "\n".join([*lines, "", *closing])
-
-
-def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
-    """A plan on one screen."""
-    most = "at most " if any(seen.level_caps) else ""
-    caps = " or ".join(map(str, seen.level_caps))
-    counts = f"{seen.chains:,} chains, {most}{seen.trainings:,} trainings (level cap {caps})"
-    counts += f", {seen.epochs:,.0f} network-epochs"
-    parts: list[object] = [Text(f"{seen.name}: {counts}"), "", _axes(seen), "", _networks(seen.networks)]
-    if seen.selecting:
-        which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"
-        parts += [
-            "",
-            Text(f"Selection: unpruned networks of {which} chains are trained first; those beyond the point"),
-            Text("where growing deeper or wider raises the unpruned error are left out."),
-        ]
-    if measured is not None:
-        parts += ["", *_time(measured, jobs)]
-    return render(parts)
-
-
-def _axes(seen: "Overview") -> object:
-    def words(values: Sequence[object]) -> str:
-        shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
-        return ", ".join(shown[:12]) + (f" ... ({len(shown)} values)" if len(shown) > 12 else "")
-
-    return grid(["axis", "values"], [(axis, words(values)) for axis, values in seen.axes.items()], left=2)
-
-
-def _networks(networks: "Sequence[Network]") -> object:
-    several = len({network.family for network in networks}) > 1
-    rows = [
-        [
-            *([network.family] if several else []),
-            str(network.depth),
-            f"{network.width:g}",
-            "–" if network.parameters is None else f"{network.parameters:,}",
-            "–" if network.weights is None else f"{network.weights:,}",
-            f"{network.chains:,}",
-            f"{network.trainings:,}",
-        ]
-        for network in networks
-    ]
-    header = ["depth", "width", "parameters", "prunable", "chains", "trainings, at most"]
-    return grid([*(["family"] if several else []), *header], rows, left=int(several))
-
-
-def _time(measured: "Estimate", jobs: int) -> list[object]:
-    rows = [
-        [
-            one.spec.family,
-            str(one.spec.depth),
-            f"{one.spec.width:g}",
-            str(one.batch),
-            f"{1000 * one.step:.2f}",
-            f"{1e6 * one.look:.1f}",
-        ]
-        for one in measured.timings
-    ]
-    header = ["timed here", "depth", "width", "batch", "ms a step", "µs an image of a test"]
-    total = f"At most {duration(measured.seconds / jobs)} on {measured.device}"
-    if jobs > 1:
-        total += f", {jobs} at a time"
-    how = "chains that end before their level cap take less; other sizes are put between these by multiply-adds."
-    packed = (
-        " That is one network at a time; a fleet trains many at once." if measured.device != "cpu" else ""
-    )
-    return [grid(header, rows), "", Text(f"{total}; {how}{packed}")]
 
 
 def status(name: str, standings: "Sequence[Standing]") -> str:

@@ -28,9 +28,10 @@ def steps(spec: ChainSpec, level: int) -> int:
 
 
 def evaluated(spec: ChainSpec) -> int:
-    """Images that are looked at when a level is evaluated: the test half and the subsample."""
+    """Images that are looked at when a level is evaluated: the test half, the subsample, and what is held out."""
     facts = facts_of(spec)
-    return spec.num_examples + (facts.test_examples if facts else spec.num_examples)
+    test = facts.test_examples if facts else spec.num_examples
+    return spec.num_examples + test + spec.recipe.validation_examples
 
 
 def level_work(spec: ChainSpec, level: int) -> float:

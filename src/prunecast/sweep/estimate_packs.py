@@ -1,0 +1,152 @@
+"""Packs on the device at hand, built as a fleet builds them and timed side by side on noise.
+
+They are captured as graphs on a GPU but not compiled, which takes up to a minute a shape: a fleet compiles where
+that pays, so these times are the most that its steps take.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from prunecast import families
+from prunecast.data import draw
+from prunecast.errors import PrunecastError
+from prunecast.fleet import Options, Pack, pack
+from prunecast.fleet.bench import EAGER, PackBench, bench_of
+from prunecast.fleet.evaluate import IMAGES_AT_ONCE, evaluate_pack
+from prunecast.fleet.members import Kind
+from prunecast.fleet.runner import STEPS_A_GRAPH, Runner, make_runner
+from prunecast.fleet.shapes import Shape
+from prunecast.spec.streams import rng
+from prunecast.sweep.estimate_timing import PATIENCE, seconds_of
+from prunecast.training.precision import settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """Packs of one kind that train at the same time, each on its own stream."""
+
+    kind: Kind
+    shapes: tuple[Shape, ...]
+
+    @property
+    def width(self) -> float:
+        """The widths of all networks in all packs."""
+        return sum(map(sum, self.shapes))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackTiming:
+    """The measured speed of a crew."""
+
+    crew: Crew
+    """The packs that were timed: fewer or narrower ones where the memory holds no more."""
+    step: float
+    """Seconds in which every pack does a step."""
+    look: float
+    """Seconds in which every pack looks at one more image with each of its networks."""
+    start: float
+    """Seconds of building the packs."""
+
+
+def time_crew(crew: Crew, options: Options) -> PackTiming:
+    """Time real steps and a real evaluation of a crew; a pack too large for the memory is halved."""
+    device, shapes = crew.kind.dataset.train.labels.device, crew.shapes
+    try:
+        with settings(crew.kind.recipe.precision, device, 1):
+            return _timed(crew, options)
+    except torch.OutOfMemoryError as failure:
+        if len(shapes) == len(shapes[0]) == 1:
+            where = f"{crew.kind.family} of depth {crew.kind.depth} and width {shapes[0][0]:g}"
+            remedy = "take it out of the plan, or give its recipe a smaller batch"
+            raise PrunecastError(f"{where} does not fit into the memory of {device}; {remedy}.") from failure
+    finally:
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    fewer = shapes[:-1] or (shapes[0][::2],)
+    return time_crew(replace(crew, shapes=fewer), options)
+
+
+def _timed(crew: Crew, options: Options) -> PackTiming:
+    began = time.perf_counter()
+    runners = _runners(crew, options)
+    start = time.perf_counter() - began
+    once = seconds_of(partial(_advance, runners, 1))
+    steps = max(1, min(STEPS_A_GRAPH, int(PATIENCE / once)))
+    step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
+    look = sum(map(_look, runners))
+    return PackTiming(crew=crew, step=step, look=look, start=start)
+
+
+def _runners(crew: Crew, options: Options) -> list[Runner]:
+    networks = {width: _network(crew.kind, width) for shape in crew.shapes for width in shape}
+    prototypes = {shape: _prototype(crew.kind, shape, networks, options) for shape in crew.shapes}
+    return [_runner(crew.kind, prototypes[shape], shape, networks) for shape in crew.shapes]
+
+
+def _network(kind: Kind, width: float) -> nn.Module:
+    return families.build(
+        kind.family,
+        depth=kind.depth,
+        width=width,
+        num_classes=kind.dataset.num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=kind.dataset.train.image_shape,
+    )
+
+
+def _prototype(kind: Kind, shape: Shape, networks: Mapping[float, nn.Module], options: Options) -> Pack:
+    return pack(
+        [networks[width] for width in shape],
+        image_shape=kind.dataset.train.image_shape,
+        smallest_group=options.smallest_group,
+        device=kind.dataset.train.labels.device,
+        memory_format=torch.channels_last,
+    )
+
+
+def _runner(kind: Kind, prototype: Pack, shape: Shape, networks: Mapping[float, nn.Module]) -> Runner:
+    """A pack full of networks, with orders and augmentation as in training and a learning rate of zero."""
+    own = prototype.twin()
+    for slot, width in enumerate(shape):
+        own.load(slot, networks[width].state_dict())
+    bench = bench_of(own, kind.recipe, kind.dataset.train, batch=kind.batch, epoch=STEPS_A_GRAPH)
+    _draw(bench)
+    return make_runner(bench, own.module, EAGER)
+
+
+@torch.no_grad()
+def _draw(bench: PackBench) -> None:
+    """Every slot looks at examples of its own; their augmentation is the same, which costs the same."""
+    generator = rng(0, "augmentation", 0)
+    shape, count = tuple(bench.order.shape), bench.order.shape[1]
+    bench.order.copy_(torch.from_numpy(generator.integers(0, len(bench.source), shape)))
+    drawn = draw(bench.recipe.augmentation, count, bench.source.image_shape, generator)
+    for name in ("flip", "shift", "crop") if drawn else ():
+        if (values := getattr(drawn, name)) is not None:
+            getattr(bench.draws, name).copy_(values)
+
+
+def _advance(runners: list[Runner], steps: int) -> None:
+    """Let all packs do some steps at the same time, and wait for all of them."""
+    for runner in runners:
+        with runner.current():
+            runner.bench.cursor.zero_()
+            runner.advance(steps)
+    for runner in runners:
+        if runner.stream is not None:
+            runner.stream.synchronize()
+
+
+def _look(runner: Runner) -> float:
+    """Seconds in which a pack looks at one image with each of its networks."""
+    bench = runner.bench
+    count = max(100, min(1000, IMAGES_AT_ONCE // bench.pack.slots))
+    indices = rng(0, "subsample").integers(0, len(bench.source), (bench.pack.slots, count))
+    with runner.current():
+        return seconds_of(partial(evaluate_pack, runner, bench.source, indices.astype(np.int64))) / count

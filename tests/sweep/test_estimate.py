@@ -1,0 +1,176 @@
+"""A plan's time is that of the packs a fleet would form, where it can, and of chains one after the other elsewhere."""
+
+import dataclasses
+
+import pytest
+import torch
+from small import BRIEF, parsed
+
+from prunecast.cli.show_plan import plan as show_plan
+from prunecast.fleet.options import Options
+from prunecast.fleet.yard import Yard
+from prunecast.sweep import read_plan
+from prunecast.sweep.cost import steps
+from prunecast.sweep.estimate import Estimate, Share, estimate
+from prunecast.sweep.estimate_fleet import as_a_fleet, bounds, crew, loads_of
+from prunecast.sweep.estimate_members import Opener, fits, teams
+from prunecast.sweep.estimate_packs import Crew, PackTiming
+from prunecast.sweep.overview import overview
+
+CPU = torch.device("cpu")
+MIXED = """
+import torch.nn as nn
+
+def normalised_by_groups(depth, width, num_classes):
+    body = [nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU()]
+    return nn.Sequential(*body, nn.Flatten(), nn.Linear(256, num_classes))
+"""
+
+
+def opened(plan, budget):
+    """The packs of a plan, as a fleet with this budget of widths forms them."""
+    options = Options(budget=budget)
+    yard = Yard([chain.spec for chain in plan.chains], options)
+    opener = Opener(yard, CPU)
+    crowds = teams([(chain, opener.open(chain)) for chain in plan.chains])
+    return crowds, loads_of(crowds, yard, options)
+
+
+def test_a_fleet_is_reckoned_by_its_packs_steps_and_images():
+    text = BRIEF.replace("[100, 200]", "[64, 128]").replace("width = 0.5", "width = [0.5, 1]")
+    found = estimate(parsed(text.replace("epochs = 2", "epochs = 4\nrewind = 1")), fleet=True)
+    assert (found.fleet.chains, found.fleet.trainings, found.alone.chains) == (8, 24, 0)
+    (one,) = found.packs
+    assert one.crew.shapes == ((1, 1, 0.5, 0.5),) * 2  # two teams; the shorter one lasts half as long
+    steps_and_images = {64: (8 + 2 * 6, 3 * (64 + 1197)), 128: (16 + 2 * 12, 3 * (128 + 1197))}
+    expected = sum(count * one.step + images * one.look for count, images in steps_and_images.values())
+    assert found.fleet.seconds == pytest.approx(one.start + expected / 2, rel=1e-9)
+
+
+def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkeypatch):
+    (tmp_path / "mixing_channels.py").write_text(MIXED)
+    monkeypatch.syspath_prepend(tmp_path)
+    text = BRIEF.replace("[100, 200]", "64").replace('"digits_cnn"', '["digits_cnn", "mixing_channels:OWN"]')
+    plan = parsed(text.replace("OWN", "normalised_by_groups"))
+    several = dataclasses.replace(plan.chains[0], devices=2)
+    plan = dataclasses.replace(plan, chains=(several, *plan.chains[1:]))
+    found = estimate(plan, fleet=True)
+    assert (found.fleet.chains, found.alone.chains) == (1, 3)
+    assert {one.spec.family for one in found.timings} == {spec.family for spec in specs(plan)}
+    told = words(found, plan)
+    assert " 1 chains, at most 3 trainings, as a fleet of packs (" in told
+    assert "); 3 chains, at most 9 trainings, one after the other (" in told
+
+
+def specs(plan):
+    return [chain.spec for chain in plan.chains]
+
+
+def words(found, plan, jobs=1):
+    return " ".join(show_plan(overview(plan), found, jobs).split())
+
+
+def test_data_that_is_read_while_training_is_not_packed():
+    assert not any(fits(spec, CPU) for spec in specs(read_plan("imagenet-resnet50", scale="smoke")))
+    assert all(fits(spec, CPU) for spec in specs(read_plan("cifar10-resnet")))
+
+
+@pytest.mark.parametrize(
+    ("name", "scale", "budget"),
+    [
+        ("cifar10-resnet", "full", 16),
+        ("cifar10-resnet", "small", 16),
+        ("svhn-vgg", "full", 2),
+        ("digits", "full", 4),
+    ],
+)
+def test_every_level_of_every_chain_has_a_place_in_a_pack(name, scale, budget):
+    plan = read_plan(name, scale=scale)
+    caps = [chain.rules.level_cap - number % 3 for number, chain in enumerate(plan.chains)]
+    plan = dataclasses.replace(
+        plan,
+        chains=tuple(
+            dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=cap))
+            for chain, cap in zip(plan.chains, caps, strict=True)
+        ),
+    )
+    crowds, loads = opened(plan, budget)
+    flat = [crowd for team in crowds for crowd in team]
+    assert sum(crowd.levels * len(crowd.members) for crowd in flat) == sum(caps) + len(caps)
+    trained = sum(crowd.levels * sum(own.level.last for own in crowd.members) for crowd in flat)
+    assert trained == sum(
+        steps(chain.spec, 0) + chain.rules.level_cap * steps(chain.spec, 1) for chain in plan.chains
+    )
+    for crowd, load in zip(flat, loads, strict=True):
+        assert sum(map(len, load.shapes)) >= len(crowd.members)
+        assert load.width >= sum(own.width for own in crowd.members)
+        assert load.crew.shapes
+        assert set(load.crew.shapes) <= set(load.shapes)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "most", "chosen"),
+    [
+        ([(2.0,)], 1, 1),
+        ([(2.0,)], 4, 4),  # half of a budget each: four are two full ones
+        ([(4.0,)], 4, 2),
+        ([(3.9,)], 4, 3),
+        ([(4.0,), (1.0,)], 4, 3),
+        ([(0.5,)], 4, 4),
+    ],
+)
+def test_packs_train_side_by_side_until_the_device_is_full(shapes, most, chosen):
+    assert len(crew(shapes, 4.0, most)) == chosen
+
+
+def timing(kind, shapes, seconds):
+    own = Crew(kind=kind, shapes=shapes)
+    return own, PackTiming(crew=own, step=seconds, look=seconds / 100, start=1.0)
+
+
+@pytest.mark.parametrize(
+    ("depth", "widths", "most"),
+    [
+        (8, (2.0, 2.0), 1.0),  # timed
+        (8, (1.0, 1.0), 1.0),  # narrower: at most as long
+        (8, (4.0, 4.0), 2.0),  # twice as wide: at most twice as long
+    ],
+)
+def test_packs_that_were_not_timed_take_at_most_in_proportion(depth, widths, most):
+    crowds, _ = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
+    kind = crowds[0][0].kind
+    timed = dict([timing(kind, ((2.0, 2.0),), 1.0)])
+    own = Crew(kind=dataclasses.replace(kind, depth=depth), shapes=(widths,))
+    found = bounds(own, timed)
+    assert (found.step * own.width, found.look * own.width) == pytest.approx((most, most / 100))
+
+
+def test_deeper_packs_take_at_most_as_much_more_as_they_compute():
+    crowds, _ = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
+    kind = crowds[0][0].kind
+    deep = Crew(kind=dataclasses.replace(kind, depth=14), shapes=((2.0, 2.0),))
+    timed = dict([timing(kind, ((2.0, 2.0),), 1.0)])
+    found = bounds(deep, timed)
+    assert 14 / 8 < found.step * deep.width < 2.2  # 12 layers for 6, and two more that every depth has
+    assert bounds(next(iter(timed)), dict([timing(deep.kind, deep.shapes, 1.0)])).step * 4 == 1.0
+
+
+def test_without_patience_one_crew_of_a_family_tells_for_all():
+    text = BRIEF.replace("depth = 3", "depth = [3, 4]").replace("[100, 200]", "64")
+    timings, seconds, rest = as_a_fleet(parsed(text).chains, CPU, patience=0.0)
+    (one,) = timings
+    assert one.crew.kind.depth == 4
+    assert not rest
+    trained = 2 * (4 + 2 * 4) * one.step + 2 * 3 * (64 + 1197) * one.look
+    assert seconds == pytest.approx(2 * one.start + trained / 2, rel=1e-9)  # each is half of the crew
+
+
+def test_a_time_says_which_way_it_was_reckoned():
+    plan = read_plan("cifar10-vgg", scale="smoke")
+    share = Share(chains=2, trainings=6, seconds=4e8)
+    fleet = words(Estimate(device="NVIDIA H200", fleet=share), plan)
+    assert "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 trainings, as a fleet of packs. " in fleet
+    alone = words(Estimate(device="NVIDIA H200", alone=share), plan)
+    assert "on NVIDIA H200: 2 chains, at most 6 trainings, one after the other. " in alone
+    two = words(Estimate(device="cpu", alone=share), plan, jobs=2)
+    assert "At most 6 y 125 d on cpu: 2 chains, at most 6 trainings, 2 at a time. " in two

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from golden_files import golden
 
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
@@ -30,7 +31,8 @@ def _run(*arguments: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_is_the_golden_one(name: str) -> None:
-    assert _run(*CASES[name]) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    text = _run(*CASES[name])
+    assert text == golden(GOLDEN / f"{name}.txt", text)
 
 
 @pytest.mark.parametrize("name", CASES)

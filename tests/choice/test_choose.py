@@ -264,7 +264,7 @@ def test_choices_use_validation_errors_where_every_row_has_one() -> None:
     chosen = choose(read(held_out), target_error=0.2)
     assert chosen.answer == choose(read(frame), target_error=0.2).answer
     assert chosen.answer != choose(read(tested), target_error=0.2).answer
-    assert any("validation split" in note for note in chosen.notes)
+    assert any("by validation errors" in note for note in chosen.notes)
     partly = held_out.assign(validation_error=held_out["validation_error"].where(held_out["level"] > 0))
     assert choose(read(partly), target_error=0.2).answer == choose(read(tested), target_error=0.2).answer
 

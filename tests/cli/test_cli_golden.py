@@ -1,13 +1,10 @@
-"""The text people read, held word for word in golden/*.txt.
+"""The text people read, held word for word in golden/*.txt; `make renew` writes them anew."""
 
-After a change on purpose: PRUNECAST_RENEW_GOLDEN=1 pytest tests/cli/test_cli_golden.py, then read the diff.
-"""
-
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from golden_files import golden
 
 from prunecast.cli import show
 from prunecast.laws import compare, fit, fit_each
@@ -59,10 +56,8 @@ TEXTS = {
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_text_is_the_golden_one(name):
-    path, text = GOLDEN / f"{name}.txt", TEXTS[name]() + "\n"
-    if os.environ.get("PRUNECAST_RENEW_GOLDEN"):
-        path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8")
+    text = TEXTS[name]() + "\n"
+    assert text == golden(GOLDEN / f"{name}.txt", text)
     assert max(len(line) for line in text.splitlines()) <= show.WIDTH
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from golden_files import golden
 
 from prunecast.cli import cli
 from prunecast.cli.answer import STUDIES
@@ -23,7 +24,8 @@ def _run(*arguments: str) -> str:
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_text_is_the_golden_one(name: str) -> None:
-    assert _run(name, SHIPPED) == (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    text = _run(name, SHIPPED)
+    assert text == golden(GOLDEN / f"{name}.txt", text)
 
 
 @pytest.mark.parametrize("name", STUDIES)

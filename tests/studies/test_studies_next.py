@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from golden_files import golden
 
 from prunecast.cli import cli
 from prunecast.laws import fit
@@ -97,7 +98,7 @@ def test_axes_that_never_varied_are_named() -> None:
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_the_command_prints_its_golden_text(law: str) -> None:
     result = CliRunner().invoke(cli, ["next", SHIPPED, "--law", law], catch_exceptions=False)
-    assert result.output == (GOLDEN / f"next-{law}.txt").read_text(encoding="utf-8")
+    assert result.output == golden(GOLDEN / f"next-{law}.txt", result.output)
     body = json.loads(CliRunner().invoke(cli, ["next", SHIPPED, "--law", law, "--json"]).output)
     assert body["suggestions"][0]["kind"] == "new chain"
     assert body["settled"] == (max(body["regret"], body["other_law_regret"]) < 0.02)

@@ -80,6 +80,8 @@ class Choice:
 
     law: str
     table: str
+    metric: str
+    """what `error` and `target_error` mean: error, validation_error or loss"""
     question: Question
     met: bool
     """whether the target is met; if not, `answer` is the best that is possible"""

@@ -20,7 +20,7 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes, examples, sizes
-from prunecast.choice.source import as_fit, check_target
+from prunecast.choice.source import as_fit, check_target, quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
@@ -131,6 +131,7 @@ def _answer(search: Search, candidates: Sizes, rows: Options) -> Choice:
     return Choice(
         law=search.fit.law,
         table=search.fit.origin.table,
+        metric=quantity(search.fit),
         question=question,
         met=met,
         answer=best,

@@ -10,6 +10,7 @@ from prunecast.choice.density import inverse, log_error, smallest_density
 from prunecast.choice.options import line, whole_weights
 from prunecast.choice.sizes import Sizes, examples
 from prunecast.choice.sizes import sizes as networks
+from prunecast.choice.source import quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Integers
@@ -22,6 +23,8 @@ class Frontier:
     """For each error the smallest network by a law, as arrays; errors nothing reaches are left out."""
 
     minimise: str
+    metric: str
+    """what `error` means: error, validation_error or loss"""
     error: Floats
     size: Floats
     """in the measure that is minimised"""
@@ -58,6 +61,7 @@ def frontier(
     offset, slope = line(minimise, chosen)
     return Frontier(
         minimise=minimise,
+        metric=quantity(fit),
         error=targets,
         size=offset + slope * kept,
         depth=chosen.depth,

@@ -36,7 +36,7 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
 def _settings(search: Search) -> Iterator[str]:
     fit = search.fit
     if fit.options.get("error") == VALIDATION:
-        yield "Errors are those of the validation split, so that the test set stays untouched by the choice."
+        yield "The choice is made by validation errors, so that the test set stays untouched by it."
     known = sorted({c.num_examples for c in fit.configurations})
     if len(known) > 1:
         listed = ", ".join(f"{n:,.0f}" for n in known)

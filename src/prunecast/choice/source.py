@@ -26,6 +26,13 @@ def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
     return replace(fitted, options={**fitted.options, "error": VALIDATION}) if held_out else fitted
 
 
+def quantity(fit: Fit) -> str:
+    """What a law predicts: error, validation_error or loss."""
+    if fit.metric == "loss":
+        return "loss"
+    return VALIDATION if fit.options.get("error") == VALIDATION else "error"
+
+
 def check_target(target_error: float | None, metric: str) -> None:
     """Refuse a target that no network could have; a loss has no upper limit."""
     if target_error is None:

@@ -113,7 +113,9 @@ def study(
     data = read_table(table, metric, chance, where)
     options = {} if law is None else {"law": law}
     result = getattr(studies, name)(data, **options)
-    click.echo(dumps({"study": name, **asdict(result)}) if as_json else getattr(show_study, name)(result))
+    click.echo(
+        dumps({"study": name, **asdict(result)}) if as_json else getattr(show_study, name)(result, metric)
+    )
 
 
 @click.command("next")
@@ -139,4 +141,4 @@ def next_(
     from prunecast.studies import following
 
     result = following(read_table(table, metric, chance, where), law=law, target_error=target_error)
-    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result))
+    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result, metric))

@@ -81,7 +81,7 @@ def fit(
     replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
     if each_configuration:
         singles = fit_each(data, replicates=replicates)
-        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles))
+        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles, metric))
         return
     result = fit_law(
         data, law=law, replicates=replicates, residual=residual, huber=huber, high_error=high_error
@@ -112,6 +112,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
     import numpy as np
 
+    from prunecast.choice.source import quantity
     from prunecast.cli import show
     from prunecast.laws import dumps, load
 
@@ -123,7 +124,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     if as_json:
         click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records")}))
         return
-    click.echo(show.predictions(frame))
+    click.echo(show.predictions(frame, quantity(fitted)))
 
 
 @click.command()
@@ -137,4 +138,6 @@ def compare(table: str, metric: str, chance: float | None, where: tuple[str, ...
     from prunecast.laws import dumps
 
     scores = compare_laws(read_table(table, metric, chance, where))
-    click.echo(dumps({"scores": [asdict(score) for score in scores]}) if as_json else show.scores(scores))
+    click.echo(
+        dumps({"scores": [asdict(score) for score in scores]}) if as_json else show.scores(scores, metric)
+    )

@@ -11,6 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from prunecast.choice.source import quantity as quantity_of
+from prunecast.choice.spoken import Speak, speaker
 from prunecast.laws.words import MEANING
 
 if TYPE_CHECKING:
@@ -21,13 +23,27 @@ if TYPE_CHECKING:
 WIDTH = 110
 
 
-def render(parts: Iterable[object]) -> str:
-    """Lines of a fixed width, without colour, so that text is the same everywhere."""
-    stream = StringIO()
+def render(parts: Iterable[object], quantity: str = "error") -> str:
+    """Lines of a fixed width, without colour, so that text is the same everywhere.
+
+    The word error becomes that of another quantity where the numbers are losses or validation errors.
+    """
+    stream, speak = StringIO(), speaker(quantity)
     console = Console(file=stream, width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
     for part in parts:
-        console.print(part)
+        console.print(_spoken(part, speak))
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+
+
+def _spoken(part: object, speak: Speak) -> object:
+    """A part of a page with its words turned."""
+    if isinstance(part, str):
+        return speak(part)
+    columns = part.columns if isinstance(part, Table) else ()
+    cells = [part, *(cell for column in columns for cell in (column.header, *column.cells))]
+    for text in (cell for cell in cells if isinstance(cell, Text)):
+        text.plain = speak(text.plain)
+    return part
 
 
 def grid(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
@@ -98,7 +114,8 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
             ),
             *([""] if result.notes or table_notes else []),
             *bullets([*(note.text for note in result.notes), *table_notes]),
-        ]
+        ],
+        quantity_of(result),
     )
 
 
@@ -125,7 +142,7 @@ def _parameters(result: "Fit") -> Table:
     )
 
 
-def singles(fits: Sequence["SingleFit"]) -> str:
+def singles(fits: Sequence["SingleFit"], quantity: str = "error") -> str:
     """Eq. 1 for each configuration."""
     rows = [
         [
@@ -137,7 +154,7 @@ def singles(fits: Sequence["SingleFit"]) -> str:
         for one in fits
     ]
     header = ["depth", "width", "examples", "unpruned", "ε↑", "γ", "p", "mean μ", "std σ", "rows", "at bound"]
-    return render(["Eq. 1 fitted to each configuration alone", "", grid(header, rows, left=0)])
+    return render(["Eq. 1 fitted to each configuration alone", "", grid(header, rows, left=0)], quantity)
 
 
 def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
@@ -145,7 +162,7 @@ def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
     return {"law": "eq1", "configurations": [asdict(one) for one in fits]}
 
 
-def predictions(frame: "pd.DataFrame") -> str:
+def predictions(frame: "pd.DataFrame", quantity: str = "error") -> str:
     """Predicted errors, one row each."""
     rows = [
         [
@@ -160,10 +177,10 @@ def predictions(frame: "pd.DataFrame") -> str:
         for row in frame.itertuples()
     ]
     header = ["density", "depth", "width", "unpruned error", "error", "95% of new runs", "region"]
-    return render([grid(header, rows, left=0)])
+    return render([grid(header, rows, left=0)], quantity)
 
 
-def scores(results: Sequence["Score"]) -> str:
+def scores(results: Sequence["Score"], quantity: str = "error") -> str:
     """The two tracks of a comparison."""
     parts: list[object] = []
     for given, title in ((True, "given the unpruned error"), (False, "not given the unpruned error")):
@@ -184,7 +201,7 @@ def scores(results: Sequence["Score"]) -> str:
             "larger; free: number of fitted parameters; ranked by √(μ² + σ²) with configurations left out"
         )
     )
-    return render(parts)
+    return render(parts, quantity)
 
 
 def mean_and_std(own: "Deviation") -> str:

@@ -35,7 +35,8 @@ def choice(result: "Choice") -> str:
             *_runners_up(result.runners_up),
             *([""] if result.notes else []),
             *bullets(result.notes),
-        ]
+        ],
+        result.metric,
     )
 
 
@@ -140,10 +141,11 @@ def frontier(line: "Frontier") -> str:
         for i in range(0, len(line.error), step)
     ]
     header = ["error", UNITS[line.minimise], "depth", "width", "density", "unpruned error"]
-    return render([Text("The smallest network for each error"), "", grid(header, rows, left=0)])
+    title = "The smallest network for each error"
+    return render([Text(title), "", grid(header, rows, left=0)], line.metric)
 
 
-def following(study: "Following") -> str:
+def following(study: "Following", quantity: str = "error") -> str:
     """What to train next, and whether it still matters."""
     rows = [_suggestion(own) for own in study.suggestions]
     header = ["train", "depth", "width", "examples", "to level", "trainings", "cost", "teaches", "narrows"]
@@ -168,7 +170,8 @@ def following(study: "Following") -> str:
             Text(_verdict(study)),
             "",
             *bullets([legend, *study.notes]),
-        ]
+        ],
+        quantity,
     )
 
 

@@ -25,8 +25,8 @@ SHOWN = 12
 SYMBOLS = {"high_error": "ε↑", "gamma": "γ", "p": "p′"}
 
 
-def _page(title: str, parts: Iterable[object], notes: Sequence[str] = ()) -> str:
-    return render([Text(title), "", *parts, *([""] if notes else []), *bullets(notes)])
+def _page(title: str, parts: Iterable[object], notes: Sequence[str] = (), *, quantity: str) -> str:
+    return render([Text(title), "", *parts, *([""] if notes else []), *bullets(notes)], quantity)
 
 
 def _some(rows: Sequence[list[str]]) -> list[list[str]]:
@@ -35,7 +35,7 @@ def _some(rows: Sequence[list[str]]) -> list[list[str]]:
     return [*rows[: len(rows) - 1 : step], *rows[-1:]]
 
 
-def sensitivity(study: "Sensitivity") -> str:
+def sensitivity(study: "Sensitivity", quantity: str = "error") -> str:
     """μ and σ against the number of measurements."""
     full = (
         f"fit to all {study.rows:,} rows of {study.configurations} configurations: {mean_and_std(study.full)}"
@@ -55,7 +55,8 @@ def sensitivity(study: "Sensitivity") -> str:
             f"{what}: σ within one point of the full fit {need}, spread of μ and σ under one point {steady}"
         )
         parts += [Text(words), grid(["T", "μ", "σ"], _some([_sample(one) for one in own]), left=0), ""]
-    return _page(f"Sensitivity of {study.law} on {study.table}, {study.repeats} repeats; {full}", parts[:-1])
+    title = f"Sensitivity of {study.law} on {study.table}, {study.repeats} repeats; {full}"
+    return _page(title, parts[:-1], quantity=quantity)
 
 
 def _sample(one: "Sample") -> list[str]:
@@ -66,7 +67,7 @@ def _sample(one: "Sample") -> list[str]:
     ]
 
 
-def extrapolation(study: "Extrapolation") -> str:
+def extrapolation(study: "Extrapolation", quantity: str = "error") -> str:
     """From small to large along each axis."""
     rows = [
         [
@@ -80,12 +81,11 @@ def extrapolation(study: "Extrapolation") -> str:
         for step in study.steps
     ]
     header = ["along", "fitted to", "law", "configurations", "fitted", "predicted"]
-    return _page(
-        f"From small to large on {study.table}: deviation μ ± σ", [grid(header, rows, left=3)], study.notes
-    )
+    title = f"From small to large on {study.table}: deviation μ ± σ"
+    return _page(title, [grid(header, rows, left=3)], study.notes, quantity=quantity)
 
 
-def invariance(study: "Invariance") -> str:
+def invariance(study: "Invariance", quantity: str = "error") -> str:
     """Slopes of contours and constancy of parameters."""
     contours = [
         [
@@ -110,6 +110,7 @@ def invariance(study: "Invariance") -> str:
             grid(["", "joint fit", "median", "spread"], constant),
         ],
         study.notes,
+        quantity=quantity,
     )
 
 
@@ -117,7 +118,7 @@ def _slope(value: float) -> str:
     return f"{value:+.2f}" if math.isfinite(value) else "–"
 
 
-def forms(study: "Forms") -> str:
+def forms(study: "Forms", quantity: str = "error") -> str:
     """Every form by region, on configurations left out."""
     overall = [
         [one.name, one.title, str(one.parameters), mean_and_std(one.in_sample), mean_and_std(one.left_out)]
@@ -136,10 +137,11 @@ def forms(study: "Forms") -> str:
             Text("by region of Eq. 2, on configurations left out"),
             grid(header, regions),
         ],
+        quantity=quantity,
     )
 
 
-def dips(study: "Dips") -> str:
+def dips(study: "Dips", quantity: str = "error") -> str:
     """Every dip and the bias it leaves."""
     rows = [
         [
@@ -169,10 +171,11 @@ def dips(study: "Dips") -> str:
                 ]
             ),
         ],
+        quantity=quantity,
     )
 
 
-def optimality(study: "Optimality") -> str:
+def optimality(study: "Optimality", quantity: str = "error") -> str:
     """Predicted against measured smallest networks."""
     rows = [
         [
@@ -191,6 +194,7 @@ def optimality(study: "Optimality") -> str:
         f"Smallest networks on {study.table} by {study.law}, {study.num_examples:,.0f} examples",
         [grid(header, _some(rows), left=0), "", facts(_claims(study))],
         study.notes,
+        quantity=quantity,
     )
 
 
@@ -205,7 +209,7 @@ def _claims(study: "Optimality") -> list[list[str]]:
         ["within 25%", f"{study.within_quarter:.0%} of errors"],
         ["regret of the law's choice, most and mean", f"{study.largest_regret:.0%}, {study.mean_regret:.1%}"],
         [
-            "least error/unpruned on the frontier, measured and by the law",
+            "least error over unpruned error on the frontier, measured and by the law",
             f"{_ratio(study.lowest_rise_measured)}, {_ratio(study.lowest_rise_predicted)}",
         ],
         [
@@ -235,7 +239,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def noise(study: "Noise") -> str:
+def noise(study: "Noise", quantity: str = "error") -> str:
     """Scatter by region."""
     rows = [
         [
@@ -249,4 +253,4 @@ def noise(study: "Noise") -> str:
     ]
     header = ["", "rows", "replicates", "groups", "roughness"]
     words = f"Scatter on {study.table}; the law's own deviations: {percent(study.residual)}"
-    return _page(words, [grid(header, rows)], study.notes)
+    return _page(words, [grid(header, rows)], study.notes, quantity=quantity)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prunecast.choice import Choice
-from prunecast.choice.source import VALIDATION
+from prunecast.choice.source import quantity
 from prunecast.laws import Fit
 from prunecast.networks.card import Card, Counts, Disk, Measured, Predicted, Shape, Training
 from prunecast.networks.files import MASK, MODEL, SPARSE
@@ -41,7 +41,7 @@ def predicted(choice: Choice, fit: Fit) -> Predicted:
     return Predicted(
         law=choice.law,
         table=choice.table,
-        metric=compared(fit),
+        metric=quantity(fit),
         value=best.error,
         interval=best.interval,
         probability=best.probability,
@@ -50,15 +50,8 @@ def predicted(choice: Choice, fit: Fit) -> Predicted:
     )
 
 
-def compared(fit: Fit) -> str:
-    """The measured quantity that a law predicts."""
-    if fit.metric == "loss":
-        return "loss"
-    return VALIDATION if fit.options.get("error") == VALIDATION else "error"
-
-
 def _measured(choice: Choice, fit: Fit, errors: Errors, last: Record) -> Measured:
-    value = getattr(errors, compared(fit))
+    value = getattr(errors, quantity(fit))
     value = errors.error if value is None else float(value)
     low, high = choice.answer.interval
     target = choice.question.target_error

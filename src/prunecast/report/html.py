@@ -9,11 +9,11 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from prunecast import __version__
+from prunecast.choice.spoken import Speak
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.report import spoken, words
 from prunecast.report.parts import Chart, Section
-from prunecast.report.spoken import Speak
 from prunecast.report.top import Top, lookup
 from prunecast.report.vega import Row, Spec
 from prunecast.table import Table

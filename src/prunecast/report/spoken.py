@@ -1,34 +1,25 @@
 """The page's words in the metric of its table: sentences speak of errors, and are turned where a table holds losses."""
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from prunecast.choice.source import VALIDATION
+from prunecast.choice import spoken
+from prunecast.choice.source import VALIDATION, quantity
+from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report.parts import Chart, Grid, Section
 from prunecast.report.vega import Spec
 
-Speak = Callable[[str], str]
-WORD = re.compile(r"(?<![\w./=-])(error)(s?)(?![\w/=-]|\.\w)", re.IGNORECASE)
-"""The word in a sentence, not the part of an option's or a file's name."""
 SPOKEN = ("title", "description")
 """What is read by people in a chart's specification."""
 
 
 def speaker(metric: str, fit: Fit | None = None) -> Speak:
     """How to say a sentence about errors for a table of this metric, or for one that is judged by its validation."""
-    if metric == "loss":
-        return lambda text: WORD.sub(_loss, text)
-    if fit is not None and fit.options.get("error") == VALIDATION:
+    if fit is not None and quantity(fit) == VALIDATION:
         return lambda text: re.sub(r"\b([Tt])est error", _validation, text)
-    return str
-
-
-def _loss(found: re.Match[str]) -> str:
-    word = "losses" if found[2] else "loss"
-    return word.capitalize() if found[1][0].isupper() else word
+    return spoken.speaker(metric)
 
 
 def _validation(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from prunecast.choice.sizes import examples
+from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.answer_chart import answer_chart, answer_data, chosen
@@ -14,7 +15,6 @@ from prunecast.report.answers import MOST, Answer, answers, comparison, facts, h
 from prunecast.report.charts import Hue
 from prunecast.report.curves import Rows, curves, family
 from prunecast.report.parts import Chart, Grid
-from prunecast.report.spoken import Speak
 from prunecast.report.vega import Row
 
 MOST_OTHERS = 60

@@ -12,7 +12,7 @@ from prunecast.fleet.yard import Yard
 from prunecast.sweep import read_plan
 from prunecast.sweep.cost import steps
 from prunecast.sweep.estimate import Estimate, Share, estimate
-from prunecast.sweep.estimate_fleet import as_a_fleet, bounds, crew, loads_of
+from prunecast.sweep.estimate_fleet import as_a_fleet, crew, loads_of, pace_of, size
 from prunecast.sweep.estimate_members import Opener, fits, teams
 from prunecast.sweep.estimate_packs import Crew, PackTiming
 from prunecast.sweep.overview import overview
@@ -123,46 +123,42 @@ def test_packs_train_side_by_side_until_the_device_is_full(shapes, most, chosen)
     assert len(crew(shapes, 4.0, most)) == chosen
 
 
-def timing(kind, shapes, seconds):
-    own = Crew(kind=kind, shapes=shapes)
-    return own, PackTiming(crew=own, step=seconds, look=seconds / 100, start=1.0)
+def test_packs_that_were_not_timed_lie_above_a_fixed_time_and_one_in_proportion():
+    (((crowd, *_),), _) = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
+    crews = [
+        Crew(kind=dataclasses.replace(crowd.kind, depth=depth), shapes=((width,),) * 2)
+        for depth in (8, 20, 50)
+        for width in (0.5, 1.0, 4.0)
+    ]
+    seconds = {own: 0.01 + 1e-9 * size(own) for own in crews}
+    timings = {own: PackTiming(crew=own, step=seconds[own], look=seconds[own], start=1.0) for own in crews}
+    ends = {own: timings[own] for own in (crews[0], crews[-1])}
+    for own in crews:
+        assert pace_of(own, timings).step * own.width == pytest.approx(seconds[own], rel=1e-12)
+        found = pace_of(own, ends)
+        assert found.step == found.look
+        assert pace_of(own, timings).step <= found.step * (1 + 1e-12)
+        assert found.step * own.width <= seconds[crews[-1]] * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("depth", "widths", "most"),
-    [
-        (8, (2.0, 2.0), 1.0),  # timed
-        (8, (1.0, 1.0), 1.0),  # narrower: at most as long
-        (8, (4.0, 4.0), 2.0),  # twice as wide: at most twice as long
-    ],
-)
-def test_packs_that_were_not_timed_take_at_most_in_proportion(depth, widths, most):
-    crowds, _ = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
-    kind = crowds[0][0].kind
-    timed = dict([timing(kind, ((2.0, 2.0),), 1.0)])
-    own = Crew(kind=dataclasses.replace(kind, depth=depth), shapes=(widths,))
-    found = bounds(own, timed)
-    assert (found.step * own.width, found.look * own.width) == pytest.approx((most, most / 100))
+def test_part_of_a_crew_tells_for_the_whole_by_width():
+    (((crowd, *_),), _) = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
+    whole, part = (Crew(kind=crowd.kind, shapes=((2.0, 1.0),) * packs) for packs in (3, 1))
+    timings = {whole: PackTiming(crew=part, step=0.5, look=0.1, start=1.0)}
+    assert pace_of(whole, timings).step * whole.width == pytest.approx(1.5, rel=1e-12)
+    narrower = Crew(kind=crowd.kind, shapes=((1.0,),))
+    assert pace_of(narrower, timings).step * narrower.width == pytest.approx(1.5, rel=1e-12)
 
 
-def test_deeper_packs_take_at_most_as_much_more_as_they_compute():
-    crowds, _ = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
-    kind = crowds[0][0].kind
-    deep = Crew(kind=dataclasses.replace(kind, depth=14), shapes=((2.0, 2.0),))
-    timed = dict([timing(kind, ((2.0, 2.0),), 1.0)])
-    found = bounds(deep, timed)
-    assert 14 / 8 < found.step * deep.width < 2.2  # 12 layers for 6, and two more that every depth has
-    assert bounds(next(iter(timed)), dict([timing(deep.kind, deep.shapes, 1.0)])).step * 4 == 1.0
-
-
-def test_without_patience_one_crew_of_a_family_tells_for_all():
-    text = BRIEF.replace("depth = 3", "depth = [3, 4]").replace("[100, 200]", "64")
-    timings, seconds, rest = as_a_fleet(parsed(text).chains, CPU, patience=0.0)
-    (one,) = timings
-    assert one.crew.kind.depth == 4
+def test_without_patience_the_smallest_and_the_largest_packs_tell_for_all():
+    text = BRIEF.replace("depth = 3", "depth = [3, 4, 5]").replace("[100, 200]", "64")
+    plan = parsed(text)
+    timings, seconds, rest = as_a_fleet(plan.chains, CPU, patience=0.0)
+    assert [one.crew.kind.depth for one in timings] == [5, 3]
     assert not rest
-    trained = 2 * (4 + 2 * 4) * one.step + 2 * 3 * (64 + 1197) * one.look
-    assert seconds == pytest.approx(2 * one.start + trained / 2, rel=1e-9)  # each is half of the crew
+    trained, seen = (4 + 2 * 4) / 3, 3 * (64 + 1197) / 3  # three depths side by side
+    each = [one.start + trained * one.step + seen * one.look for one in timings]
+    assert sum(each) + min(each) < seconds < sum(each) + max(each)
 
 
 def test_a_time_says_which_way_it_was_reckoned():

@@ -70,7 +70,10 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     seen, measured = overview(planned), None
     if not no_estimate:
         from prunecast.sweep.estimate import estimate
+        from prunecast.sweep.work import torch_device
 
+        if torch_device(device).type == "cuda":
+            click.echo("Timing packs of networks, for up to a minute ...", err=True)
         measured = estimate(planned, device)
     beside = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
     click.echo(show_plan.plan(seen, measured, beside))

@@ -141,7 +141,7 @@ def _less(measured: "Estimate") -> list[str]:
     if measured.packs:
         texts += [
             "Packs were timed side by side and uncompiled; a fleet compiles its steps where that is faster.",
-            "Packs that were not timed count as the most they can take beside these.",
+            "Other packs are put between those timed by depth and width.",
         ]
     if measured.timings:
         texts.append("Other sizes of networks are put between those timed by multiply-adds.")

@@ -67,4 +67,8 @@ def _share(chains: Sequence[PlannedChain], seconds: float) -> Share:
 
 
 def _name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    """The device in words; of several GPUs, on which a sweep would take less, one was timed."""
+    if device.type != "cuda":
+        return device.type
+    name, count = torch.cuda.get_device_name(device), torch.cuda.device_count()
+    return name if count == 1 or device.index is not None else f"one of {count} {name}"

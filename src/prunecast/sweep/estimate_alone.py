@@ -17,7 +17,7 @@ from prunecast import families
 from prunecast.architectures import FAMILIES
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING, evaluated, multiply_adds, steps
-from prunecast.sweep.estimate_timing import noise_like, seconds_of
+from prunecast.sweep.estimate_timing import between, noise_like, seconds_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training import evaluate, prepare, stepper, timeline, train
 from prunecast.training.precision import settings
@@ -118,12 +118,7 @@ def _pixels(spec: ChainSpec) -> float:
 
 
 def _chain_seconds(spec: ChainSpec, level_cap: int, timings: Sequence[Timing]) -> float:
-    step = _between(spec, [(_size(one.spec), one.step) for one in timings])
-    look = _between(spec, [(_size(one.spec), one.look) for one in timings])
+    step = between(_size(spec), [(_size(one.spec), one.step) for one in timings])
+    look = between(_size(spec), [(_size(one.spec), one.look) for one in timings])
     trained = steps(spec, 0) + level_cap * steps(spec, 1)
     return trained * step + (level_cap + 1) * evaluated(spec) * look
-
-
-def _between(spec: ChainSpec, measured: Sequence[tuple[float, float]]) -> float:
-    sizes, times = zip(*measured, strict=True)
-    return math.exp(float(np.interp(math.log(_size(spec)), np.log(sizes), np.log(times))))

@@ -6,7 +6,7 @@ group of chains, again and again until the device counts as full. Its time is sh
     seconds = Σ over packs and levels of width · (steps · step + images · look) / width of the crew
 
 with the seconds `step` and `look` in which the whole crew does one step, or looks at one image, and the seconds of
-building the packs.
+building the packs. Crews for which there is no patience lie between those timed, by depth and width.
 """
 
 import time
@@ -24,10 +24,11 @@ from prunecast.fleet.yard import Yard
 from prunecast.sweep.cost import evaluated, multiply_adds
 from prunecast.sweep.estimate_members import Crowd, Opener, teams
 from prunecast.sweep.estimate_packs import Crew, PackTiming, time_crew
+from prunecast.sweep.estimate_timing import between
 from prunecast.sweep.grid import PlannedChain
 
 PATIENCE = 30.0
-"""Seconds after which no further packs are built and timed, if there are some of every family."""
+"""Seconds after which no further packs are built and timed, once the smallest and largest of a family were."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +60,8 @@ def as_a_fleet(
     loads = loads_of(teams(packable), yard, options)
     timings = _timings(loads, options, patience)
     crews = {load.crew for load in loads}
-    seconds = fsum(spent(load, bounds(load.crew, timings)) for load in loads)
-    seconds += fsum(bounds(crew, timings).start for crew in crews)
+    seconds = fsum(spent(load, pace_of(load.crew, timings)) for load in loads)
+    seconds += fsum(pace_of(crew, timings).start for crew in crews)
     return list(timings.values()), seconds, [planned for planned, chain in opened if chain is None]
 
 
@@ -109,15 +110,16 @@ def crew(shapes: Sequence[Shape], budget: float, most: int) -> tuple[Shape, ...]
 
 
 def _timings(loads: Sequence[Load], options: Options, patience: float) -> dict[Crew, PackTiming]:
-    """Time crews, one of every family first, then those with the most work, as long as there is patience."""
+    """Time the largest and the smallest crew of a family, then those with the most work while there is patience."""
     work: dict[Crew, float] = {}
     for load in loads:
         work[load.crew] = work.get(load.crew, 0.0) + load.steps * load.width * layers(load.crew)
-    heaviest = sorted(work, key=lambda own: -work[own])
-    first = {relatives(own): own for own in reversed(heaviest)}
+    by_size = sorted(work, key=size)
+    ends = {relatives(own): own for own in reversed(by_size)}, {relatives(own): own for own in by_size}
+    first = dict.fromkeys(own for end in reversed(ends) for own in end.values())
     began, timings = time.perf_counter(), dict[Crew, PackTiming]()
-    for own in sorted(heaviest, key=lambda own: own not in first.values()):
-        if own in first.values() or time.perf_counter() - began < patience:
+    for own in [*first, *sorted(work.keys() - first.keys(), key=lambda own: -work[own])]:
+        if own in first or time.perf_counter() - began < patience:
             timings[own] = time_crew(own, options)
     return timings
 
@@ -132,9 +134,14 @@ def layers(crew: Crew) -> float:
     return multiply_adds(crew.kind.family, crew.kind.depth, 1.0)
 
 
+def size(crew: Crew) -> float:
+    """How large a crew is: layers times widths, to which the memory that a step reads and writes is proportional."""
+    return layers(crew) * crew.width
+
+
 @dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """The most seconds that packs take."""
+class Pace:
+    """The seconds that packs take."""
 
     step: float
     """A step, for a unit of width."""
@@ -144,27 +151,21 @@ class Bounds:
     """Building all packs of the crew."""
 
 
-def bounds(crew: Crew, timings: Mapping[Crew, PackTiming]) -> Bounds:
-    """A crew's measured times; if it was not timed, the most they can be after those of its relatives.
+def pace_of(crew: Crew, timings: Mapping[Crew, PackTiming]) -> Pace:
+    """A crew's measured pace; if it was not timed, one between those of its relatives, by size.
 
-    Time grows with depth and with width, and at most in proportion to each: twice as deep takes at most twice as
-    long, and half as wide at most as long.
+    A part of a crew that was timed because the memory holds no more tells for the whole by width.
     """
-    if crew in timings:
-        return _scaled(timings[crew], 1.0, 1.0)
-    known = [timing for timing in timings.values() if relatives(timing.crew) == relatives(crew)]
-    found = [
-        _scaled(own, max(1.0, layers(crew) / layers(own.crew)), max(1.0, own.crew.width / crew.width))
-        for own in known
-    ]
-    return min(found, key=lambda own: own.step)
+    known = [(own, one) for own, one in timings.items() if relatives(own) == relatives(crew)]
+    chosen = [(crew, timings[crew])] if crew in timings else known
+    parts = [(size(own), own.width / one.crew.width, one) for own, one in chosen]
+    return Pace(
+        step=between(size(crew), [(place, part * one.step) for place, part, one in parts]) / crew.width,
+        look=between(size(crew), [(place, part * one.look) for place, part, one in parts]) / crew.width,
+        start=between(size(crew), [(place, part * one.start) for place, part, one in parts]),
+    )
 
 
-def _scaled(timing: PackTiming, deeper: float, narrower: float) -> Bounds:
-    rate = deeper * narrower / timing.crew.width
-    return Bounds(step=rate * timing.step, look=rate * timing.look, start=deeper * timing.start)
-
-
-def spent(load: Load, most: Bounds) -> float:
+def spent(load: Load, pace: Pace) -> float:
     """Seconds of a load."""
-    return load.width * (load.steps * most.step + load.images * most.look)
+    return load.width * (load.steps * pace.step + load.images * pace.look)

@@ -1,7 +1,8 @@
-"""What every estimate is made of: images of noise in the shape of the data, and the time of a call."""
+"""What every estimate is made of: noise in the shape of the data, the time of a call, and what lies between two."""
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -31,6 +32,16 @@ def seconds_of(function: Callable[[], object]) -> float:
         function()
         calls += 1
     return (time.perf_counter() - began) / calls
+
+
+def between(size: float, measured: Sequence[tuple[float, float]]) -> float:
+    """The time at a size, on the line through the measured (size, time) on logarithmic axes.
+
+    A fixed time and one in proportion to the size add up to a curve below that line. Beyond the measured sizes it
+    is that of the nearest.
+    """
+    sizes, times = zip(*sorted(dict(measured).items()), strict=True)
+    return math.exp(float(np.interp(math.log(size), np.log(sizes), np.log(times))))
 
 
 def noise_like(spec: ChainSpec, count: int, device: torch.device) -> Dataset:

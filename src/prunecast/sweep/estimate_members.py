@@ -3,6 +3,7 @@
 So the fleet's own code says which chains it can pack, and into packs of which shapes.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,6 +30,7 @@ from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training import timeline
 
+LOG = logging.getLogger(__name__)
 IMAGES = 4096
 """Images of noise that packs look up."""
 
@@ -50,6 +52,7 @@ class Opener:
         self._yard, self._device = yard, device
         self._noise: dict[tuple[object, ...], Dataset] = {}
         self._networks: dict[tuple[object, ...], nn.Module] = {}
+        self._refused: set[Kind] = set()
 
     def open(self, planned: PlannedChain) -> Chain | None:
         """The chain, or None where it is no matter for a fleet: several devices, data that streams, channels mixed."""
@@ -57,11 +60,18 @@ class Opener:
         if planned.devices > 1 or not fits(spec, self._device):
             return None
         chain = self._chain(spec, planned.root)
+        return chain if self._packable(chain) else None
+
+    def _packable(self, chain: Chain) -> bool:
+        kind = kind_of(chain)
+        if kind in self._refused:
+            return False
         try:
-            self._yard.check(kind_of(chain), chain)
-        except Unpackable:
-            return None
-        return chain
+            self._yard.check(kind, chain)
+        except Unpackable as reason:
+            LOG.warning("%s of depth %d is reckoned alone: %s", kind.family, kind.depth, reason)
+            self._refused.add(kind)
+        return kind not in self._refused
 
     def _chain(self, spec: ChainSpec, root: Path | None) -> Chain:
         nobody: np.ndarray[tuple[int], np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)

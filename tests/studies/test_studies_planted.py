@@ -160,6 +160,23 @@ def test_single_curves_and_four_curves_find_the_law() -> None:
     assert study.few_curves.median_sigma < 0.02
 
 
+def test_short_curves_of_a_larger_dataset_are_not_judged_unless_asked_for() -> None:
+    """A table that grows has begun with the most examples and not got far there."""
+    frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    begun = read(frame[(frame["num_examples"] < 50_000) | (frame["level"] < 5)])
+    study = optimality(begun)
+    assert study.num_examples == 12_500
+    assert any("--where num_examples=50000" in note for note in study.notes)
+    assert optimality(read(frame)).num_examples == 50_000
+    short = optimality(read(frame[frame["level"] < 8]))
+    assert len(short.frontier) < 30
+    assert "too few to judge by; prune further" in short.notes[0]
+    with pytest.raises(
+        PrunecastError, match="with 70 examples leave nothing to choose; ask for 50000, 12500"
+    ):
+        optimality(begun, num_examples=70)
+
+
 def test_the_planted_noise_is_found_in_every_region() -> None:
     study = noise(_table(60, replicates=3))
     assert study.largest_replicates == 3
@@ -184,7 +201,7 @@ MISTAKES = [
     (extrapolation, TWO, "train more widths or depths"),
     (invariance, ONE, "no invariant to test"),
     (forms, TWO, "needs three of them"),
-    (optimality, ONE, "leave nothing to choose"),
+    (optimality, ONE, "nothing to choose; train more widths or depths"),
 ]
 
 

@@ -1,12 +1,13 @@
 """How little determines the law: ε↑ and γ from one curve, the whole law from four (the paper's claims)."""
 
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 import numpy as np
 
 from prunecast.laws import fit_each
 from prunecast.laws.forms import natural
+from prunecast.laws.identify import power_law_seen
 from prunecast.laws.points import Points
 from prunecast.studies.refits import Subject, best_fit, deviations
 from prunecast.table import Table
@@ -58,18 +59,22 @@ def single_curves(table: Table, one: Subject) -> SingleCurves:
 
 
 def few_curves(one: Subject, metric: str, *, seed: int = 0) -> FewCurves | None:
-    """Fit the law, with what the curves can tell of it, to random rectangles; None where none was measured."""
+    """Fit the law, with what the curves can tell of it, to random rectangles; None where none was measured.
+
+    Curves that never leave their low plateau tell of no law, so a rectangle of such curves alone does not count.
+    """
     axes = [axis for axis in one.form.axes if axis != "num_examples"]
-    rectangles = _rectangles(one.points, axes)
-    if not axes or not rectangles:
+    rectangles = _rectangles(one.points, axes) if axes else []
+    order = np.random.default_rng(seed).permutation(len(rectangles))
+    drawn = (one.points.of(np.sort(rectangles[index])) for index in order)
+    chosen = list(islice((corners for corners in drawn if power_law_seen(corners)), SETS))
+    if not chosen:
         return None
-    order = np.random.default_rng(seed).permutation(len(rectangles))[:SETS]
-    chosen = [one.points.of(np.sort(rectangles[index])) for index in order]
     fits = [best_fit(one.form.name, corners, metric, seed=seed) for corners in chosen]
     sigma = np.array([deviations(form, theta[None], one.points)[1][0] for form, theta in fits])
     return FewCurves(
         curves=2 ** len(axes),
-        sets=len(order),
+        sets=len(chosen),
         mean_sigma=float(sigma.mean()),
         median_sigma=float(np.median(sigma)),
         full_sigma=float(one.delta.std()),

@@ -9,7 +9,7 @@ from prunecast.laws import fit_each
 from prunecast.laws.eq2 import EXPONENT_OF
 from prunecast.laws.fitting import SingleFit
 from prunecast.laws.forms import natural
-from prunecast.laws.points import Integers, Points
+from prunecast.laws.points import Floats, Integers, Points
 from prunecast.studies.refits import Subject, subject
 from prunecast.table import Table
 
@@ -113,7 +113,7 @@ def _group(one: Subject, group: Integers, axis: str) -> list[tuple[float, float]
     found = []
     for error in np.geomspace(low, BELOW_PLATEAU * high, CONTOURS) if low < BELOW_PLATEAU * high else ():
         there = [i for i in group if points.unpruned[i] * ABOVE_PLATEAU <= error]
-        densities = np.array([crossing(points, i, error) for i in there])
+        densities = np.array([crossings(points, int(i), np.array([error]))[0] for i in there])
         known = np.isfinite(densities)
         if known.sum() < 2:
             continue
@@ -125,17 +125,20 @@ def _group(one: Subject, group: Integers, axis: str) -> list[tuple[float, float]
     return found
 
 
-def crossing(points: Points, index: int, error: float) -> float:
-    """The smallest density at which a measured curve is at most an error, between levels in log-log; else NaN."""
-    rows = points.configuration == index
+def crossings(points: Points, index: int, errors: Floats) -> Floats:
+    """The smallest density at which a measured curve is at most each error, between levels in log-log; else NaN."""
+    start = int(points.starts[index])
+    rows = slice(start, start + int(np.searchsorted(points.configuration[start:], index + 1)))
     order = np.argsort(points.density[rows])
-    density, errors = np.log(points.density[rows][order]), points.log_error[rows][order]
-    met = errors <= np.log(error)
-    first = int(met.argmax())
-    if not met.any() or first == 0:
-        return float("nan")
-    share = (errors[first - 1] - np.log(error)) / (errors[first - 1] - errors[first])
-    return float(np.exp(density[first - 1] + share * (density[first] - density[first - 1])))
+    density, log_error = np.log(points.density[rows][order]), points.log_error[rows][order]
+    # The running minimum falls from sparse to dense: where it first meets an error, so does the curve.
+    wanted = np.log(errors)
+    first = np.searchsorted(-np.minimum.accumulate(log_error), -wanted)
+    inside = (first > 0) & (first < len(log_error))
+    at = np.where(inside, first, 1) if len(log_error) > 1 else np.zeros(len(errors), dtype=np.int64)
+    rise = log_error[at - 1] - log_error[at]
+    share = (log_error[at - 1] - wanted) / np.where(inside, rise, 1.0)
+    return np.where(inside, np.exp(density[at - 1] + share * (density[at] - density[at - 1])), np.nan)
 
 
 def _constancy(one: Subject, singles: list[SingleFit]) -> list[Constancy]:

@@ -12,11 +12,8 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import fit, fit_each
 from prunecast.laws.judge import Deviation
 from prunecast.studies.extrapolation import Extrapolation, extrapolation
-from prunecast.studies.optimality import ERRORS, Optimality, optimality
+from prunecast.studies.optimality import Optimality, optimality
 from prunecast.table import Table
-
-ENOUGH = ERRORS // 2
-"""Errors at which the smallest networks are compared, where a table has so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +136,7 @@ def _extrapolated(table: Table, paper: Value | None) -> Figure:
 
 def _smallest(table: Table, paper: Value | None) -> tuple[Figure, Figure]:
     """The largest miss of the smallest network's size over all errors, and at how many it is within 25%."""
-    first = _told_enough(table)
+    first = _optimality(table, "eq2", None)
     second = None if first is None else _optimality(table, "dip", first.num_examples)
     found = {"eq2": first, "dip": second}
     miss = {law: Value(std=own.largest_miss) for law, own in found.items() if own}
@@ -152,18 +149,7 @@ def _smallest(table: Table, paper: Value | None) -> tuple[Figure, Figure]:
     )
 
 
-def _told_enough(table: Table) -> Optimality | None:
-    """The comparison at the largest dataset whose curves are long enough for it, else at the longest curves."""
-    found: list[Optimality] = []
-    for examples in sorted(set(table.frame["num_examples"].dropna()), reverse=True):
-        one = _optimality(table, "eq2", examples)
-        found += [one] if one else []
-        if one and len(one.frontier) >= ENOUGH:
-            return one
-    return max(found, key=lambda one: len(one.frontier), default=None)
-
-
-def _optimality(table: Table, law: str, num_examples: float) -> Optimality | None:
+def _optimality(table: Table, law: str, num_examples: float | None) -> Optimality | None:
     try:
         return optimality(table, law=law, num_examples=num_examples)
     except PrunecastError:

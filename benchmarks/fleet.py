@@ -92,7 +92,7 @@ def work(options: argparse.Namespace) -> None:
     lone = options.worker in LONE
     epochs = lone_epochs(options) if lone else options.epochs
     setting = prepare_setting(options.examples, epochs)
-    with settings(setting.recipe.precision, setting.device, options.threads):
+    with settings(setting.recipe.precision, setting.device, options.threads, trials=lone):
         began = time.perf_counter()
         way = alone(setting, graph=options.worker == "graph") if lone else fleet(setting, options.worker)
         way.start()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.fleet.host import HOST
+from prunecast.fleet.runner import trials
 from prunecast.fleet.train import Stopped
 from prunecast.pruning import Chain, Level, Trained
 from prunecast.pruning.chain import bench_of, train_level
@@ -83,7 +84,7 @@ class _Captured:
 
     def __call__(self) -> None:
         if self._run is None:
-            with HOST.alone():
+            with trials(self._bench.cursor.device):
                 self._run = self._captured()
         self._run()
 

@@ -1,6 +1,6 @@
 """One step of a pack: every member's own images, one forward and backward pass, one optimizer step."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +72,26 @@ def bench_of(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: i
         losses=torch.zeros(pack.slots, dtype=dtype, device=device),
         healthy=torch.zeros(pack.slots, dtype=torch.int32, device=device),
     )
+
+
+@torch.no_grad()
+def copy_bench(old: PackBench, new: PackBench) -> None:
+    """Make a bench of the same shape stand where another stands."""
+    for mine, other in zip(_tensors(new), _tensors(old), strict=True):
+        mine.copy_(other)
+    new.pack.guests[:] = old.pack.guests
+
+
+def _tensors(bench: PackBench) -> Iterator[Tensor]:
+    """All tensors whose values a step reads or writes."""
+    yield from bench.pack.module.state_dict().values()
+    yield from bench.pack.masks.values()
+    yield from bench.trained
+    for kind in bench.slots.values():
+        yield from kind
+    drawn = bench.draws and (bench.draws.flip, bench.draws.shift, bench.draws.crop)
+    yield from (own for own in drawn or () if own is not None)
+    yield from (bench.order, bench.rates, bench.cursor, bench.losses, bench.healthy)
 
 
 def compact(values: Tensor) -> torch.dtype:

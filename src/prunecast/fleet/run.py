@@ -49,7 +49,8 @@ def fleet_events(
     for precision in sorted({job.spec.recipe.precision for job in jobs}):
         own = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
         scheduler = Scheduler(own, store, device, options, opener)
-        with settings(precision, device, max((job.spec.threads for _, job in own), default=1)):
+        threads = max((job.spec.threads for _, job in own), default=1)
+        with settings(precision, device, threads, trials=False):
             yield from scheduler.run()
         for number in scheduler.left:
             yield from _plainly(number, jobs[number], store, scheduler.told[number])

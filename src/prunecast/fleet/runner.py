@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from prunecast.fleet.bench import EAGER, PackBench, Programs, forward, gather, step, update
+from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
 from prunecast.fleet.host import HOST
 
 LOG = logging.getLogger(__name__)
@@ -32,13 +32,27 @@ class Runner:
     stream: torch.cuda.Stream | None
     graphs: dict[int, torch.cuda.CUDAGraph]
     """By number of steps; empty where nothing was captured."""
+    faster: "Runner | None" = None
+    """One of the same shape with faster steps, ready to take over."""
+
+    def upgrade(self) -> None:
+        """Go on with faster steps, once there are some, from exactly where these stand."""
+        faster, self.faster = self.faster, None
+        if faster is None:
+            return
+        copy_bench(self.bench, faster.bench)
+        if self.stream is not None:  # what is copied from must not be let go before
+            self.stream.synchronize()
+        self.bench, self.module = faster.bench, faster.module
+        self.programs, self.graphs = faster.programs, faster.graphs
 
     def advance(self, steps: int) -> None:
         """Do so many steps from the cursor on."""
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
-                self.graphs[size].replay()
+                with HOST.shared():
+                    self.graphs[size].replay()
         for _ in range(steps):
             with HOST.shared():
                 step(self.bench, self.module, self.programs)
@@ -67,7 +81,10 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
     stream.wait_stream(torch.cuda.current_stream(device))
     runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
     with HOST.compiling(), runner.current():
-        _warm_up(runner)
+        with trials(device):
+            _warm_up(runner, EAGER, bench.pack.module)
+        if programs is not EAGER:
+            _compile(runner)
         with HOST.alone():
             _capture(runner)
         reset(bench)
@@ -75,22 +92,37 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
     return runner
 
 
-def _warm_up(runner: Runner) -> None:
-    """Let libraries choose and compilers compile outside a graph; fall back to what is written."""
-    while True:
+@contextlib.contextmanager
+def trials(device: torch.device) -> Iterator[None]:
+    """Let the library of convolutions try all its algorithms out, and remember the best for this thread.
+
+    It waits for the whole device after each, which takes minutes while others use it; so nobody may.
+    """
+    with HOST.alone():
+        torch.cuda.synchronize(device)
+        torch.backends.cudnn.benchmark = True
         try:
-            for _ in range(WARM_UPS):
-                reset(runner.bench)
-                step(runner.bench, runner.module, runner.programs)
-            torch.cuda.synchronize(runner.bench.cursor.device)
-            return
-        except torch.OutOfMemoryError:
-            raise
-        except Exception as failure:
-            if runner.programs is EAGER:
-                raise
-            LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
-            runner.programs, runner.module = EAGER, runner.bench.pack.module
+            yield
+            torch.cuda.synchronize(device)
+        finally:
+            torch.backends.cudnn.benchmark = False
+
+
+def _warm_up(runner: Runner, programs: Programs, module: nn.Module) -> None:
+    for _ in range(WARM_UPS):
+        reset(runner.bench)
+        step(runner.bench, module, programs)
+
+
+def _compile(runner: Runner) -> None:
+    """Let the compiler work outside a graph, beside others; fall back to what is written."""
+    try:
+        _warm_up(runner, runner.programs, runner.module)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as failure:
+        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
+        runner.programs, runner.module = EAGER, runner.bench.pack.module
 
 
 def _capture(runner: Runner) -> None:

@@ -73,6 +73,7 @@ class Scheduler:
             while True:
                 self._open_next()
                 self._dispatch()
+                self._yard.settle(not self._work.opening)
                 if not self._work:
                     return
                 outcomes = self._work.done()
@@ -83,7 +84,10 @@ class Scheduler:
         finally:
             self._end()
             seconds = time.perf_counter() - began
-            LOG.info("The fleet ran for %.1f s; building packs took %.1f s.", seconds, self._yard.building)
+            LOG.info(
+                "The fleet ran for %.1f s; streams waited %.1f s for packs, and %.1f s were compiled beside.",
+                *(seconds, self._yard.building, self._yard.compiling),
+            )
 
     def _end(self) -> None:
         """Let go of everything, but store what is trained."""

@@ -59,16 +59,17 @@ def train_level(
     Every `checkpoint_seconds`, and when it is told to stop, it stores where the members stand.
     """
     began = time.perf_counter()
-    pack, steps = runner.bench.pack, members[0].level.last - members[0].first
+    steps = members[0].level.last - members[0].first
     with runner.current():
         for member, slot in zip(members, places, strict=True):
             start = member.checkpoint.state if member.checkpoint else member.level
-            pack.load(slot, start.network, member.level.masks)
+            runner.bench.pack.load(slot, start.network, member.level.masks)
         reset(runner.bench)
         remember(runner.bench, members, places)
         course = _Course(runner, members, places, ahead, _Pace(runner, stop), checkpoint_seconds)
         rewinds = course.run()
         counts = runner.bench.healthy.tolist()
+        pack = runner.bench.pack
         networks = networks_of(runner.bench, pack.tensors(), members, places, steps)
         suspects = _suspects([counts[slot] for slot in places], networks, steps)
         scores = [] if suspects else examine(runner, members, places)
@@ -188,6 +189,7 @@ class _Pace:
         healthy = True
         while steps and healthy:
             now = min(steps, WAITING)
+            self._runner.upgrade()
             self._runner.advance(now)
             steps -= now
             losses = self._runner.bench.losses

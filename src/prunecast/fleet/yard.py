@@ -4,23 +4,23 @@ import contextlib
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import torch
-from torch import nn
 
-from prunecast import families
-from prunecast.fleet.bench import EAGER, PackBench, Programs, bench_of
+from prunecast.fleet.build import Builder
 from prunecast.fleet.host import HOST
+from prunecast.fleet.measure import measured_budget
 from prunecast.fleet.members import Kind, Member, levels_left
-from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options, best_budget
+from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options
 from prunecast.fleet.pack import Pack, pack
-from prunecast.fleet.runner import Runner, compiled_programs, make_runner
+from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape, fitting, shape_of
 from prunecast.pruning import Chain
 from prunecast.spec import ChainSpec
-from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
 WASTE = 2.0
@@ -39,6 +39,7 @@ class _Site:
     prototypes: dict[Shape, Pack] = field(default_factory=dict)
     idle: dict[Shape, list[Runner]] = field(default_factory=dict)
     made: dict[Shape, int] = field(default_factory=dict)
+    compiled: set[Shape] = field(default_factory=set)
     bytes: dict[Shape, int] = field(default_factory=dict)
     budget: float | None = None
     compiling: bool | None = None
@@ -48,17 +49,22 @@ class Yard:
     """All packs of a fleet; its methods may be called from any thread."""
 
     def __init__(self, specs: Sequence[ChainSpec], options: Options) -> None:
-        """Look at all specs, so that buffers are large enough for the longest epoch from the start."""
-        self._options = options
+        """Nothing is built yet."""
+        self._options, self._builder = options, Builder(specs, options)
         self._sites: dict[Kind, _Site] = {}
         self._returned = threading.Condition()
-        self._programs: Programs | None = None
+        self._builders = 0
+        """Threads that want to build a pack."""
+        self._settled, self._cleared = True, False
+        self._maker, self._compiler = self._thread("build"), self._thread("compile")
+        self._improvements: list[Future[None]] = []
         self.building = 0.0
-        """Seconds spent on building packs: compiling, capturing, trying sizes out."""
-        times = [timeline(spec.recipe, spec.num_examples) for spec in specs]
-        self._longest: dict[int, int] = {}
-        for own in times:
-            self._longest[own.batch] = max(self._longest.get(own.batch, 0), own.epoch)
+        """Seconds that streams waited for packs: building, capturing, trying sizes out."""
+        self.compiling = 0.0
+        """Seconds of compiling beside the training."""
+
+    def _thread(self, name: str) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(1, name, initializer=lambda: torch.set_num_threads(self._options.threads))
 
     def check(self, kind: Kind, chain: Chain) -> None:
         """Raise `Unpackable` where networks of this kind cannot be packed."""
@@ -78,7 +84,10 @@ class Yard:
         useful = [size for size in CANDIDATES if size < 2 * total]
         if self._options.budget or len(useful) < 2:
             return self._options.budget or BUDGET
-        site.budget = self._measured(kind, members, useful)
+        began, widths = time.perf_counter(), [member.width for member in members]
+        dtype = next(members[0].chain.untrained.parameters()).dtype
+        site.budget = measured_budget(self._builder, kind, widths, useful, dtype)
+        self.building += time.perf_counter() - began
         return site.budget
 
     def shape(self, kind: Kind, members: Sequence[Member]) -> Shape:
@@ -135,8 +144,24 @@ class Yard:
             site.idle.setdefault(shape, []).append(runner)
             self._returned.notify_all()
 
+    def settle(self, settled: bool) -> None:
+        """Say whether this is a time to compile, which keeps chains from being opened."""
+        with self._returned:
+            self._settled = settled
+            self._returned.notify_all()
+
+    def catch_up(self) -> None:
+        """Wait until everything that is worth it is compiled."""
+        for improvement in self._improvements:
+            improvement.result()
+
     def clear(self) -> None:
         """Let go of all memory."""
+        with self._returned:
+            self._cleared = True
+            self._returned.notify_all()
+        for thread in (self._maker, self._compiler):
+            thread.shutdown(wait=True, cancel_futures=True)
         with self._returned:
             self._sites.clear()
             if torch.cuda.is_available():
@@ -146,16 +171,37 @@ class Yard:
         while True:
             if (idle := self._idle(site, shape)) is not None:
                 return idle
-            with HOST.compiling():  # so that the last one to build has told what it took
-                if (idle := self._idle(site, shape)) is not None:
-                    return idle
-                room = self._room(site, kind, shape)
-                if not room:
-                    self._drop_idle()
-                if room or not site.made.get(shape):
-                    return self._build(site, kind, shape, chain)
+            with self._wanting():
+                made = self._maker.submit(self._obtain, site, kind, shape, chain).result()
+            if made is not None:
+                return made
             with self._returned:
                 self._returned.wait_for(lambda: site.idle.get(shape), timeout=1.0)
+
+    def _obtain(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner | None:
+        """An idle runner or a new one, or nothing where the memory is full.
+
+        One thread makes all packs, because the libraries remember their choices of algorithms by thread.
+        """
+        with HOST.compiling():  # so that the last one to build has told what it took
+            if (idle := self._idle(site, shape)) is not None:
+                return idle
+            room = self._room(site, kind, shape)
+            if not room:
+                self._drop_idle()
+            return self._build(site, kind, shape, chain) if room or not site.made.get(shape) else None
+
+    @contextlib.contextmanager
+    def _wanting(self) -> Iterator[None]:
+        """Be counted among those who want to build."""
+        with self._returned:
+            self._builders += 1
+        try:
+            yield
+        finally:
+            with self._returned:
+                self._builders -= 1
+                self._returned.notify_all()
 
     def _idle(self, site: _Site, shape: Shape) -> Runner | None:
         with self._returned:
@@ -183,105 +229,54 @@ class Yard:
             torch.cuda.empty_cache()
 
     def _build(self, site: _Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
+        """A pack that can begin at once; steps that must be compiled first take over when they are ready."""
         began = time.perf_counter()
         device = kind.dataset.train.labels.device
-        on_gpu = device.type == "cuda"
         before = _free(device)
         if shape not in site.prototypes:
-            site.prototypes[shape] = self._prototype(kind, shape, chain)
-        bench = self._bench(kind, site.prototypes[shape])
-        if site.compiling and on_gpu:
-            runner = make_runner(bench, site.prototypes[shape].module, self._compiled())
-        else:
-            runner = make_runner(bench, bench.pack.module, EAGER)
+            dtype = next(chain.untrained.parameters()).dtype
+            site.prototypes[shape] = self._builder.prototype(kind, shape, dtype)
+        compiled = bool(site.compiling) and (device.type == "cuda" or self._options.compile is True)
+        later = compiled and shape not in site.compiled
+        runner = self._builder.runner(kind, site.prototypes[shape], compiled=compiled and not later)
+        site.bytes[shape] = max(before - _free(device), site.bytes.get(shape, 0))
+        if later and self._room(site, kind, shape):
+            self._improvements.append(
+                self._compiler.submit(self._improve, site, kind, shape, weakref.ref(runner))
+            )
+        elif later:
+            del runner  # there is no room for two
+            runner = self._builder.runner(kind, site.prototypes[shape], compiled=True)
         with self._returned:
             site.made[shape] = site.made.get(shape, 0) + 1
-        site.bytes[shape] = max(before - _free(device), site.bytes.get(shape, 0))
-        seconds = time.perf_counter() - began
-        self.building += seconds
-        LOG.info(
-            "A pack of %d networks, width %g, is ready after %.1f s%s.",
-            len(shape),
-            sum(shape),
-            seconds,
-            f" and takes {site.bytes[shape] / 2**30:.1f} GiB" if on_gpu else "",
-        )
+        self.building += time.perf_counter() - began
+        told = f" and takes {site.bytes[shape] / 2**30:.1f} GiB" if device.type == "cuda" else ""
+        LOG.info("%s is ready after %.1f s%s.", _words(shape), time.perf_counter() - began, told)
         return runner
 
-    def _bench(self, kind: Kind, prototype: Pack) -> PackBench:
-        epoch = self._longest.get(kind.batch, 1)
-        return bench_of(prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch)
-
-    def _prototype(self, kind: Kind, shape: Shape, chain: Chain) -> Pack:
-        networks = {width: self._network(kind, width) for width in set(shape)}
-        with HOST.alone():
-            return pack(
-                [networks[width] for width in shape],
-                image_shape=kind.dataset.train.image_shape,
-                smallest_group=self._options.smallest_group,
-                device=kind.dataset.train.labels.device,
-                dtype=next(chain.untrained.parameters()).dtype,
-                memory_format=torch.channels_last,
-            )
-
-    def _network(self, kind: Kind, width: float) -> nn.Module:
-        """A network that lends its shapes to slots."""
-        return families.build(
-            kind.family,
-            depth=kind.depth,
-            width=width,
-            num_classes=kind.dataset.num_classes,
-            generator=torch.Generator().manual_seed(0),
-            image_shape=kind.dataset.train.image_shape,
-        )
-
-    def _compiled(self) -> Programs:
-        if self._programs is None:
-            self._programs = compiled_programs()
-        return self._programs
-
-    def _measured(self, kind: Kind, members: Sequence[Member], useful: Sequence[float]) -> float:
-        """Time a few sizes of packs, uncompiled; the usual one is kept unless another is clearly better."""
+    def _improve(self, site: _Site, kind: Kind, shape: Shape, slow: "weakref.ref[Runner]") -> None:
+        """Compile for a runner beside its training, when nobody is kept from opening chains or building packs."""
+        with self._returned:
+            self._returned.wait_for(lambda: self._cleared or (self._settled and not self._builders))
+        runner = slow()
+        if self._cleared or runner is None or not site.compiling or not self._room(site, kind, shape):
+            return
         began = time.perf_counter()
-        widths = sorted((member.width for member in members), reverse=True)
-        times: dict[float, float] = {}
-        for size in useful:
-            try:
-                times[size] = self._time(kind, self._sample(widths, size), members[0].chain)
-            except torch.OutOfMemoryError:
-                break
-        chosen = best_budget(times)
-        self.building += time.perf_counter() - began
-        told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
-        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
-        return chosen
+        try:
+            with HOST.compiling():
+                faster = self._builder.runner(kind, site.prototypes[shape], compiled=True)
+        except Exception as failure:
+            LOG.warning("Packs go on uncompiled: %r", failure)
+            site.compiling = False
+            return
+        self.compiling += time.perf_counter() - began
+        site.compiled.add(shape)
+        runner.faster = faster
+        LOG.info("%s goes on compiled, after %.1f s.", _words(shape), time.perf_counter() - began)
 
-    def _sample(self, widths: Sequence[float], size: float) -> Shape:
-        """Slots like the members, in their proportions, up to a total width."""
-        shape: list[float] = []
-        while sum(shape) < size:
-            shape.append(widths[len(shape) % len(widths)])
-        return tuple(sorted(shape, reverse=True))
 
-    def _time(self, kind: Kind, shape: Shape, chain: Chain) -> float:
-        """Seconds of a step over the widths of a pack."""
-        with HOST.compiling():
-            bench = self._bench(kind, self._prototype(kind, shape, chain))
-            runner = make_runner(bench, bench.pack.module, EAGER)
-        assert runner.stream is not None
-        steps = min(len(runner.bench.rates), 24)
-        seconds = []
-        for _ in range(2):
-            with runner.current():
-                runner.bench.cursor.zero_()
-                runner.stream.synchronize()
-                began = time.perf_counter()
-                runner.advance(steps)
-                runner.stream.synchronize()
-            seconds.append((time.perf_counter() - began) / steps / sum(shape))
-        del runner
-        torch.cuda.empty_cache()
-        return min(seconds)
+def _words(shape: Shape) -> str:
+    return f"A pack of {len(shape)} networks, width {sum(shape):g},"
 
 
 def _free(device: torch.device) -> int:

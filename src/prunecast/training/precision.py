@@ -14,11 +14,14 @@ def autocast(precision: Precision, device: torch.device) -> AbstractContextManag
 
 
 @contextmanager
-def settings(precision: Precision, device: torch.device, threads: int) -> Iterator[None]:
+def settings(
+    precision: Precision, device: torch.device, threads: int, *, trials: bool = True
+) -> Iterator[None]:
     """Arithmetic as a chain needs it, and the caller's own settings back at the end.
 
     On CPU algorithms are deterministic and the threads fixed, which makes a run repeatable bit for bit. On a
-    GPU the fastest algorithm is looked for, fp32 means IEEE float32, and tf32 is used only if asked.
+    GPU fp32 means IEEE float32, tf32 is used only if asked, and with `trials` every algorithm is tried out at
+    the first call of its kind.
     """
     # The other switch of torch for the same thing imports its whole compiler, which takes seconds.
     old_threads, old_deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
@@ -28,7 +31,7 @@ def settings(precision: Precision, device: torch.device, threads: int) -> Iterat
     on_cpu = device.type == "cpu"
     try:
         torch.set_deterministic_debug_mode("error" if on_cpu else old_deterministic)
-        cudnn.benchmark = not on_cpu
+        cudnn.benchmark = trials and not on_cpu
         matmul.allow_tf32 = cudnn.allow_tf32 = precision != "fp32"
         if on_cpu:
             torch.set_num_threads(threads)

@@ -1,0 +1,74 @@
+"""A pack starts uncompiled and goes on compiled, from exactly where it stands."""
+
+import dataclasses
+from collections import Counter
+
+import torch
+from fleet_digits import ANY, chain, doubled, fleet, jobs_of, open_double, plain
+from test_fleet_equals_plain import assert_same_store
+
+from prunecast.fleet import build
+from prunecast.fleet.bench import EAGER, Programs
+from prunecast.fleet.members import kind_of
+from prunecast.fleet.runner import reset
+from prunecast.pruning import open_level
+
+COMPILING = dataclasses.replace(ANY, compile=True)
+
+
+def compiled(counts):
+    """Programs that torch.compile takes apart and puts together again, without a compiler for C++."""
+
+    def counting(name, function):
+        whole = torch.compile(function, backend="aot_eager", dynamic=False)
+
+        def call(*given):
+            counts[name] += 1
+            return whole(*given)
+
+        return call
+
+    return Programs(**{name: counting(name, function) for name, function in vars(EAGER).items()})
+
+
+def test_a_fleet_that_goes_on_compiled_leaves_the_plain_store(tmp_path, monkeypatch, caplog):
+    counts = Counter()
+    monkeypatch.setattr(build, "compiled_programs", lambda: compiled(counts))
+    jobs = jobs_of([chain(width=width) for width in (0.5, 0.25)], cap=6)
+    plain(jobs, tmp_path / "plain")
+    with caplog.at_level("INFO"):
+        list(fleet(jobs, tmp_path / "fleet", options=COMPILING))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    assert min(counts[name] for name in ("gather", "forward", "update")) > 0
+    told = [text for text in caplog.messages if "goes on compiled" in text]
+    assert len(told) == 1
+    assert "width 0.75" in told[0]
+
+
+def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
+    builder, one = build.Builder([chain()], ANY), open_double(chain(width=0.5), tmp_path, doubled())
+    kind, level = kind_of(one), open_level(one, [])
+    prototype = builder.prototype(kind, (0.5, 0.5), torch.float64)
+    runner, other, whole = (builder.runner(kind, prototype, compiled=False) for _ in range(3))
+    for own in (runner, whole):
+        own.bench.pack.load(1, level.network, level.masks)
+        reset(own.bench)
+        own.bench.order.copy_(torch.arange(own.bench.order.numel()).view(own.bench.order.shape) % 100)
+        own.bench.rates.fill_(0.1)
+    whole.advance(3)
+    runner.advance(1)
+    slow, runner.faster = runner.bench, other
+    runner.upgrade()
+    runner.advance(2)
+    assert runner.bench is other.bench
+    assert runner.faster is None
+    assert (int(slow.cursor), int(runner.bench.cursor)) == (1, 3)
+    ours, expected = runner.bench.pack, whole.bench.pack
+    for name, tensor in expected.module.state_dict().items():
+        torch.testing.assert_close(ours.module.state_dict()[name], tensor, rtol=0, atol=0)
+    for mine, theirs in zip(runner.bench.slots["momentum"], whole.bench.slots["momentum"], strict=True):
+        assert torch.equal(mine, theirs)
+        assert bool(theirs.any())
+    assert ours.guests[1] is not None
+    runner.upgrade()
+    assert int(runner.bench.cursor) == 3

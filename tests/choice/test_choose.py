@@ -211,6 +211,9 @@ MISTAKES = [
     ({}, "needs a target error, or a budget"),
     ({"target_error": -1.0}, "target_error must be a positive number, not -1"),
     ({"target_error": 1.5}, "below 1, not 1.5"),
+    ({"target_error": float("nan")}, "target_error must be a positive number, not nan"),
+    ({"target_error": 0.9}, "guessing errs by 0.9, so any network reaches 0.9; ask for a lower error"),
+    ({"target_error": 0.89}, "high plateau is at 0.8.*, so any network stays below 0.89 however far"),
     ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),
     ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
     ({"target_error": 0.2, "sizes": "all"}, "sizes can be measured, within, around, not 'all'"),
@@ -255,6 +258,21 @@ def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
         errors = law_error(frame)[0] * (1 + 0.034 * rng.standard_normal(200))
         share.append((errors <= target).mean())
     assert 0.75 < np.mean(share) < 0.87
+
+
+def test_what_an_answer_does_not_rest_on_is_said() -> None:
+    """Short curves of the largest dataset, and parameters that nothing shows."""
+    frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    begun = frame[(frame["num_examples"] < 50_000) | (frame["level"] < 5)]
+    notes = choose(read(begun), target_error=0.3).notes
+    assert any(
+        note.startswith("With 50,000 examples nothing was pruned below density 0.41") for note in notes
+    )
+    assert not any("nothing was pruned" in note for note in choose(read(frame), target_error=0.3).notes)
+    short = choose(read(frame[frame["level"] < 8]), target_error=0.3)
+    assert any(note.startswith("The data do not determine ε↑") for note in short.notes)
+    with pytest.raises(PrunecastError, match=r"\(a guess, as the data do not determine it\)"):
+        choose(read(frame[frame["level"] < 8], chance=0.99), target_error=0.98)
 
 
 def test_choices_use_validation_errors_where_every_row_has_one() -> None:

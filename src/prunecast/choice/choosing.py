@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from prunecast.choice.answer import Choice, Matching, Network, Question
+from prunecast.choice.checks import check, check_plateau
 from prunecast.choice.counts import Counter, counter
 from prunecast.choice.notes import notes
 from prunecast.choice.options import (
-    MEASURES,
     Options,
     by_law,
     join,
@@ -20,7 +20,7 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes, examples, sizes
-from prunecast.choice.source import as_fit, check_target, quantity
+from prunecast.choice.source import as_fit, quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
@@ -57,6 +57,7 @@ def choose(
     or `density` that is given is the only one considered; all three name one network.
     """
     fitted = as_fit(source, law)
+    check_plateau(target_error, fitted)
     question = Question(
         target_error=target_error,
         max_parameters=max_parameters,
@@ -87,30 +88,11 @@ def choose_each(
     return list(answers(fit, [replace(same, target_error=target) for target in target_errors]))
 
 
-def _check(question: Question, fit: Fit) -> None:
-    bounds = (question.target_error, question.max_parameters, question.max_training, question.density)
-    if all(bound is None for bound in bounds):
-        raise PrunecastError(
-            "choose needs a target error, or a budget of parameters or of training, or a density"
-        )
-    check_target(question.target_error, fit.metric)
-    for name in ("max_parameters", "max_training", "depth", "width", "density"):
-        value = getattr(question, name)
-        if value is not None and not (value > 0 and np.isfinite(value)):
-            raise PrunecastError(f"{name} must be a positive number, not {value:g}")
-    if question.density is not None and question.density > 1:
-        raise PrunecastError(f"the density is the share of weights kept, at most 1, not {question.density:g}")
-    if not 0 < question.confidence < 1:
-        raise PrunecastError(f"the confidence is a probability between 0 and 1, not {question.confidence:g}")
-    if question.minimise not in MEASURES:
-        raise PrunecastError(f"no measure is called {question.minimise!r}; there are {', '.join(MEASURES)}")
-
-
 def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
     """Answer questions that differ in their bounds only: all are about the same networks."""
     how, first = counter(fit), questions[0]
     for question in questions:
-        _check(question, fit)
+        check(question, fit)
     candidates = sizes(
         fit, how, first.num_examples, first.sizes, only_depth=first.depth, only_width=first.width
     )

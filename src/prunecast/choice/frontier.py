@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from prunecast.choice.checks import ceiling
 from prunecast.choice.counts import counter
 from prunecast.choice.density import inverse, log_error, smallest_density
 from prunecast.choice.options import line, whole_weights
@@ -43,7 +44,7 @@ def frontier(
     num_examples: float | None = None,
     sizes: str = "around",
 ) -> Frontier:
-    """Fewest parameters for each error; by default 200 errors from the least possible to ε↑."""
+    """Fewest parameters for each error; by default 200 errors from the least possible to ε↑ or chance."""
     how = counter(fit)
     candidates = networks(fit, how, examples(fit, num_examples), sizes)
     targets = _errors(fit, candidates) if errors is None else np.asarray(errors, dtype=float)
@@ -73,4 +74,4 @@ def frontier(
 
 def _errors(fit: Fit, candidates: Sizes) -> Floats:
     lowest = float(log_error(fit, candidates, np.ones(len(candidates))).min())
-    return np.geomspace(np.exp(lowest) * 1.005, fit.parameters["high_error"] * 0.95, ERRORS)
+    return np.geomspace(np.exp(lowest) * 1.005, ceiling(fit) * 0.95, ERRORS)

@@ -10,6 +10,7 @@ from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
+from prunecast.laws.words import SYMBOLS
 
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
 
@@ -20,6 +21,9 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
         yield _impossible(search, candidates, best)
     elif best.source == "measured":
         yield from _measured(search, candidates, options)
+    if search.fit.undetermined:
+        symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
+        yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
     if best.unpruned_source == "predicted" and search.fit.dense is not None:
         miss = search.fit.dense.deviation
         yield (
@@ -30,10 +34,10 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
         yield f"This answer lies outside what was measured: {_where(search, best)}."
     if search.fit.dense is None:
         yield "There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."
-    yield from _settings(search)
+    yield from _settings(search, best)
 
 
-def _settings(search: Search) -> Iterator[str]:
+def _settings(search: Search, best: Network) -> Iterator[str]:
     fit = search.fit
     if fit.options.get("error") == VALIDATION:
         yield "The choice is made by validation errors, so that the test set stays untouched by it."
@@ -41,10 +45,21 @@ def _settings(search: Search) -> Iterator[str]:
     if len(known) > 1:
         listed = ", ".join(f"{n:,.0f}" for n in known)
         yield f"For {search.question.num_examples:,.0f} training examples (measured: {listed})."
+        yield from _other_sizes(search, best)
     if search.counter.note is not None:
         yield search.counter.note
-    if fit.undetermined:
-        yield f"The data do not determine {', '.join(fit.undetermined)}; `prunecast fit` says what would."
+
+
+def _other_sizes(search: Search, best: Network) -> Iterator[str]:
+    """An answer below every density that was measured with its number of examples."""
+    own = [c for c in search.fit.configurations if np.isclose(c.num_examples, search.question.num_examples)]
+    lowest = min((c.lowest_density for c in own), default=0.0)
+    anywhere = min(c.lowest_density for c in search.fit.configurations)
+    if anywhere * (1 - 1e-9) <= best.density < lowest * (1 - 1e-9):
+        yield (
+            f"With {search.question.num_examples:,.0f} examples nothing was pruned below density {lowest:.3g}: what "
+            "happens there rests on the curves of other dataset sizes."
+        )
 
 
 def _lowest(search: Search, candidates: Sizes) -> float:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.choice import Choice, Network, choose_each
+from prunecast.choice.checks import ceiling
 from prunecast.choice.density import log_error
 from prunecast.laws import Fit
 from prunecast.report import words
@@ -62,9 +63,9 @@ def answers(
     confidence: float = 0.5,
     most: int = MOST,
 ) -> list[Answer]:
-    """One choice for each target, from one that nothing meets to nearly ε↑."""
+    """One choice for each target, from one that nothing meets to nearly ε↑ or chance."""
     lowest = least_error(fit, num_examples, sizes)
-    wanted = targets(lowest, fit.parameters["high_error"] * HIGHEST, most)
+    wanted = targets(lowest, ceiling(fit) * HIGHEST, most)
     if not wanted or wanted[0] > lowest * 1.0001:
         wanted.insert(0, float(f"{lowest * 0.995:.3g}"))
     choices = choose_each(

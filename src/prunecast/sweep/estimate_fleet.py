@@ -18,6 +18,7 @@ from math import fsum
 import torch
 
 from prunecast.fleet import Options
+from prunecast.fleet.build import Builder
 from prunecast.fleet.options import BUDGET, FULL_PACKS, ON_CPU
 from prunecast.fleet.shapes import Shape, deal
 from prunecast.fleet.yard import Yard
@@ -53,12 +54,13 @@ def as_a_fleet(
 ) -> tuple[list[PackTiming], float, list[PlannedChain]]:
     """Time packs of the chains, add up all levels in seconds, and return the chains that no fleet can pack."""
     options = Options(budget=BUDGET if device.type == "cuda" else ON_CPU)
-    yard = Yard([chain.spec for chain in chains], options)
+    specs = [chain.spec for chain in chains]
+    yard, builder = Yard(specs, options), Builder(specs, options)
     opener = Opener(yard, device)
     opened = [(chain, opener.open(chain)) for chain in chains]
     packable = [(planned, chain) for planned, chain in opened if chain is not None]
     loads = loads_of(teams(packable), yard, options)
-    timings = _timings(loads, options, patience)
+    timings = _timings(loads, builder, patience)
     crews = {load.crew for load in loads}
     seconds = fsum(spent(load, pace_of(load.crew, timings)) for load in loads)
     seconds += fsum(pace_of(crew, timings).start for crew in crews)
@@ -109,7 +111,7 @@ def crew(shapes: Sequence[Shape], budget: float, most: int) -> tuple[Shape, ...]
     return tuple(sorted(chosen, key=sum, reverse=True))
 
 
-def _timings(loads: Sequence[Load], options: Options, patience: float) -> dict[Crew, PackTiming]:
+def _timings(loads: Sequence[Load], builder: Builder, patience: float) -> dict[Crew, PackTiming]:
     """Time the largest and the smallest crew of a family, then those with the most work while there is patience."""
     work: dict[Crew, float] = {}
     for load in loads:
@@ -120,7 +122,7 @@ def _timings(loads: Sequence[Load], options: Options, patience: float) -> dict[C
     began, timings = time.perf_counter(), dict[Crew, PackTiming]()
     for own in [*first, *sorted(work.keys() - first.keys(), key=lambda own: -work[own])]:
         if own in first or time.perf_counter() - began < patience:
-            timings[own] = time_crew(own, options)
+            timings[own] = time_crew(own, builder)
     return timings
 
 

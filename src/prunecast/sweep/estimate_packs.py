@@ -1,26 +1,24 @@
 """Packs on the device at hand, built as a fleet builds them and timed side by side on noise.
 
-They are captured as graphs on a GPU but not compiled, which takes up to a minute a shape: a fleet compiles where
-that pays, so these times are the most that its steps take.
+They are captured as graphs on a GPU but not compiled, which takes up to a minute a shape: a fleet begins so, too, and
+compiles where that pays, so these times are the most that its steps take.
 """
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import torch
-from torch import nn
 
-from prunecast import families
 from prunecast.data import draw
 from prunecast.errors import PrunecastError
-from prunecast.fleet import Options, Pack, pack
-from prunecast.fleet.bench import EAGER, PackBench, bench_of
+from prunecast.fleet.bench import PackBench
+from prunecast.fleet.build import Builder, network
 from prunecast.fleet.evaluate import IMAGES_AT_ONCE, evaluate_pack
 from prunecast.fleet.members import Kind
-from prunecast.fleet.runner import STEPS_A_GRAPH, Runner, make_runner
+from prunecast.fleet.runner import STEPS_A_GRAPH, Runner, renew
 from prunecast.fleet.shapes import Shape
 from prunecast.spec.streams import rng
 from prunecast.sweep.estimate_timing import PATIENCE, seconds_of
@@ -54,12 +52,12 @@ class PackTiming:
     """Seconds of building the packs."""
 
 
-def time_crew(crew: Crew, options: Options) -> PackTiming:
+def time_crew(crew: Crew, builder: Builder) -> PackTiming:
     """Time real steps and a real evaluation of a crew; a pack too large for the memory is halved."""
     device, shapes = crew.kind.dataset.train.labels.device, crew.shapes
     try:
-        with settings(crew.kind.recipe.precision, device, 1):
-            return _timed(crew, options)
+        with settings(crew.kind.recipe.precision, device, 1, trials=False):
+            return _timed(crew, builder)
     except torch.OutOfMemoryError as failure:
         if len(shapes) == len(shapes[0]) == 1:
             where = f"{crew.kind.family} of depth {crew.kind.depth} and width {shapes[0][0]:g}"
@@ -69,60 +67,40 @@ def time_crew(crew: Crew, options: Options) -> PackTiming:
         if device.type == "cuda":
             torch.cuda.empty_cache()
     fewer = shapes[:-1] or (shapes[0][::2],)
-    return time_crew(replace(crew, shapes=fewer), options)
+    return time_crew(replace(crew, shapes=fewer), builder)
 
 
-def _timed(crew: Crew, options: Options) -> PackTiming:
+def _timed(crew: Crew, builder: Builder) -> PackTiming:
     began = time.perf_counter()
-    runners = _runners(crew, options)
+    runners = _runners(crew, builder)
     start = time.perf_counter() - began
     once = seconds_of(partial(_advance, runners, 1))
-    steps = max(1, min(STEPS_A_GRAPH, int(PATIENCE / once)))
+    steps = max(1, min(STEPS_A_GRAPH, len(runners[0].bench.rates), int(PATIENCE / once)))
     step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
     look = sum(map(_look, runners))
     return PackTiming(crew=crew, step=step, look=look, start=start)
 
 
-def _runners(crew: Crew, options: Options) -> list[Runner]:
-    networks = {width: _network(crew.kind, width) for shape in crew.shapes for width in shape}
-    prototypes = {shape: _prototype(crew.kind, shape, networks, options) for shape in crew.shapes}
-    return [_runner(crew.kind, prototypes[shape], shape, networks) for shape in crew.shapes]
-
-
-def _network(kind: Kind, width: float) -> nn.Module:
-    return families.build(
-        kind.family,
-        depth=kind.depth,
-        width=width,
-        num_classes=kind.dataset.num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=kind.dataset.train.image_shape,
-    )
-
-
-def _prototype(kind: Kind, shape: Shape, networks: Mapping[float, nn.Module], options: Options) -> Pack:
-    return pack(
-        [networks[width] for width in shape],
-        image_shape=kind.dataset.train.image_shape,
-        smallest_group=options.smallest_group,
-        device=kind.dataset.train.labels.device,
-        memory_format=torch.channels_last,
-    )
-
-
-def _runner(kind: Kind, prototype: Pack, shape: Shape, networks: Mapping[float, nn.Module]) -> Runner:
-    """A pack full of networks, with orders and augmentation as in training and a learning rate of zero."""
-    own = prototype.twin()
-    for slot, width in enumerate(shape):
-        own.load(slot, networks[width].state_dict())
-    bench = bench_of(own, kind.recipe, kind.dataset.train, batch=kind.batch, epoch=STEPS_A_GRAPH)
-    _draw(bench)
-    return make_runner(bench, own.module, EAGER)
+def _runners(crew: Crew, builder: Builder) -> list[Runner]:
+    kind = crew.kind
+    states = {width: network(kind, width).state_dict() for width in set(chain(*crew.shapes))}
+    prototypes = {shape: builder.prototype(kind, shape, torch.float32) for shape in set(crew.shapes)}
+    runners = [builder.runner(kind, prototypes[shape], compiled=False) for shape in crew.shapes]
+    for runner, shape in zip(runners, crew.shapes, strict=True):
+        with runner.current():
+            for slot, width in enumerate(shape):
+                runner.bench.pack.load(slot, states[width])
+            renew(runner.bench)
+            _draw(runner.bench)
+    return runners
 
 
 @torch.no_grad()
 def _draw(bench: PackBench) -> None:
-    """Every slot looks at examples of its own; their augmentation is the same, which costs the same."""
+    """Every slot looks at examples of its own; their augmentation is the same, which costs the same.
+
+    The learning rate stays zero, so nothing that is timed changes the networks.
+    """
     generator = rng(0, "augmentation", 0)
     shape, count = tuple(bench.order.shape), bench.order.shape[1]
     bench.order.copy_(torch.from_numpy(generator.integers(0, len(bench.source), shape)))

@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def sections() -> dict[str, str]:
-    """Every generated part of the page by name; of each recipe the largest table."""
+    """Every generated part of the page by name; of each recipe the fullest table."""
     shipped = [(pair, read(name)) for pair in tables.pairs() for name in tables.recipes(pair).values()]
     besides = [beside(table, pair) for pair, table in shipped if pair in claims()]
     curves = [(table, curve_beside(table)) for pair, table in shipped if pair == "cifar10-resnet"]

@@ -43,13 +43,21 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(read("cifar10-resnet20-24ep")) == 1
 
 
-def test_a_pair_stands_for_its_largest_table() -> None:
+def test_a_pair_stands_for_its_fullest_table() -> None:
     for pair, own in tables.pairs().items():
-        sizes = [tables.provenance(name)["rows"] for name in own]
+        sizes = [(tables.telling(name), tables.provenance(name)["rows"]) for name in own]
         assert sizes == sorted(sizes, reverse=True)
         assert tables.resolve(pair) == own[0]
         assert tables.path(pair) == tables.path(own[0])
         assert read(pair).source == own[0]
+
+
+@pytest.mark.parametrize("name", tables.names())
+def test_rows_of_chains_that_left_the_plateau_are_counted(name: str) -> None:
+    frame = read(name).frame
+    by = [*CONFIGURATION, "replicate"]
+    ends = frame.sort_values("density").groupby(by)["error"].agg(["first", "last", "size"])
+    assert tables.telling(name) == ends["size"][ends["first"] > 1.1 * ends["last"]].sum()
 
 
 def test_a_pair_has_a_table_for_each_recipe() -> None:

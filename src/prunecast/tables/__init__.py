@@ -1,12 +1,14 @@
 """Measured tables that ship with the package, each with a page of provenance beside it.
 
 A table is asked for by its own name, or by the pair of dataset and family it was measured on (`cifar10-resnet`), which
-stands for the pair's largest table.
+stands for the pair's fullest table: the one with the most rows of chains that have left their low plateau. A sweep in
+progress may have more rows already and tell less of the law.
 """
 
+import csv
 import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 FOLDER = Path(__file__).parent
 PUBLISHED = FOLDER / "published"
 """Points read off published figures, to compare with; not tables to fit."""
+CHAIN = ("depth", "width", "num_examples", "replicate")
+RISEN = 1.1
+"""The low plateau ends where the error is this multiple of the unpruned one."""
 
 
 def names() -> tuple[str, ...]:
@@ -26,13 +31,34 @@ def names() -> tuple[str, ...]:
 
 
 def pairs() -> dict[str, tuple[str, ...]]:
-    """The pairs of dataset and family that were measured, and the tables of each, the largest first."""
-    found: dict[str, list[tuple[int, str]]] = {}
+    """The pairs of dataset and family that were measured, and the tables of each, the fullest first."""
+    found: dict[str, list[str]] = {}
     for name in names():
         page = _page(name)
         if "pair" in page:
-            found.setdefault(str(page["pair"]), []).append((-int(str(page["rows"])), name))
-    return {pair: tuple(name for _, name in sorted(own)) for pair, own in sorted(found.items())}
+            found.setdefault(str(page["pair"]), []).append(name)
+    return {pair: tuple(sorted(own, key=_rank)) for pair, own in sorted(found.items())}
+
+
+def _rank(name: str) -> tuple[int, int, str]:
+    """Fuller tables come first, then those with more rows."""
+    return -telling(name), -int(str(_page(name)["rows"])), name
+
+
+@functools.cache
+def telling(name: str) -> int:
+    """How many rows of a table belong to chains that have left their low plateau."""
+    chains: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            chain = tuple(row.get(column, "") for column in CHAIN)
+            chains.setdefault(chain, []).append((float(row["density"]), float(row["error"])))
+    return sum(len(rows) for rows in chains.values() if _left(rows))
+
+
+def _left(rows: Sequence[tuple[float, float]]) -> bool:
+    """Whether the sparsest network of a chain errs more than its densest, by what ends the low plateau."""
+    return min(rows)[1] > RISEN * max(rows)[1]
 
 
 def resolve(name: str) -> str:
@@ -61,7 +87,7 @@ def provenance(name: str) -> dict[str, object]:
 
 
 def recipes(pair: str) -> dict[str, str]:
-    """The recipes that a pair was measured with, and the largest table of each."""
+    """The recipes that a pair was measured with, and the fullest table of each."""
     found: dict[str, str] = {}
     for name in pairs().get(pair, ()):
         found.setdefault(str(_page(name)["recipe"]).partition(":")[0], name)
@@ -69,7 +95,7 @@ def recipes(pair: str) -> dict[str, str]:
 
 
 def measured(pair: str, recipe: str | None = None) -> "Table":
-    """The measured table of a pair, by default its largest; `recipe` names one of `recipes(pair)`."""
+    """The measured table of a pair, by default its fullest; `recipe` names one of `recipes(pair)`."""
     from prunecast.table import read
 
     if recipe is None:
@@ -82,7 +108,7 @@ def measured(pair: str, recipe: str | None = None) -> "Table":
 
 
 def cifar10_resnet(recipe: str | None = None) -> "Table":
-    """CIFAR-10 ResNets: the measured table of a recipe, by default the largest."""
+    """CIFAR-10 ResNets: the measured table of a recipe, by default the fullest."""
     return measured("cifar10-resnet", recipe)
 
 

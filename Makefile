@@ -9,8 +9,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	$(BIN)/prunecast demo -o demo
 
+# One process more than the two cores it is measured on, because many tests wait; modules are compiled once for all
+# the processes that tests start.
 test: $(VENV)/.dev
-	$(BIN)/pytest -n 2 -rs
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -rs
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

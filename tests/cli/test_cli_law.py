@@ -183,7 +183,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_sentence_and_exit_code_2(prunecast, law_file, tmp_path, mistake):
+def test_a_mistake_is_one_sentence_and_exit_code_2(called, law_file, tmp_path, mistake):
     files = {
         "empty.csv": "",
         "header.csv": CSV,
@@ -194,7 +194,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(prunecast, law_file, tmp_path
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     command, message = MISTAKES[mistake]
-    done = prunecast(*command.replace("LAW", str(law_file)).split(), cwd=tmp_path)
+    done = called(*command.replace("LAW", str(law_file)).split(), cwd=tmp_path)
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
@@ -224,9 +224,9 @@ USAGE = {
 
 
 @pytest.mark.parametrize("usage", USAGE)
-def test_misspelt_commands_exit_with_2_and_say_what_is_right(prunecast, usage):
+def test_misspelt_commands_exit_with_2_and_say_what_is_right(called, usage):
     arguments, words = USAGE[usage]
-    done = prunecast(*arguments.split())
+    done = called(*arguments.split())
     assert done.returncode == 2
     assert done.stdout == ""
     assert words in done.stderr
@@ -234,11 +234,11 @@ def test_misspelt_commands_exit_with_2_and_say_what_is_right(prunecast, usage):
 
 
 @pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["compare"]])
-def test_help(prunecast, command):
-    done = prunecast(*command, "--help")
+def test_help(called, command):
+    done = called(*command, "--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Usage: prunecast")
-    assert prunecast(*command, "-h").stdout == done.stdout
+    assert called(*command, "-h").stdout == done.stdout
 
 
 def test_version(prunecast):

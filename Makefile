@@ -1,9 +1,9 @@
-# make demo · make test · make check · make docs: each builds its own virtual environment first.
+# make demo · make test · make check · make docs · make renew: each builds its own virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs format bench clean
+.PHONY: demo test check docs renew format bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
@@ -21,6 +21,9 @@ check: $(VENV)/.dev
 
 docs: $(VENV)/.dev
 	$(BIN)/zensical build --strict
+
+renew: $(VENV)/.dev
+	$(BIN)/python benchmarks/renew.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -3,10 +3,10 @@
 `python benchmarks/paper.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
 """
 
-import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+
+from parts import DOCS, renew
 
 from prunecast import tables
 from prunecast.studies.lowest import Lowest, lowest_errors
@@ -14,8 +14,8 @@ from prunecast.studies.paper import Beside, Figure, Value, beside, claims
 from prunecast.studies.published import CurvePoint, curve_beside
 from prunecast.table import Table, read
 
-PAGE = Path(__file__).parents[1] / "docs" / "paper.md"
-MARKED = r"(<!-- made by benchmarks/paper.py: {} -->\n).*?(<!-- end -->)"
+PAGE, SCRIPT = DOCS / "paper.md", "benchmarks/paper.py"
+AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
 NAMES = {
     "alone": "each configuration alone (Eq. 1), μ, σ",
     "joint": "all jointly, μ, σ",
@@ -30,7 +30,7 @@ NAMES = {
 def main() -> None:
     made = sections()
     if "--renew" in sys.argv[1:]:
-        PAGE.write_text(renewed(PAGE.read_text(encoding="utf-8"), made), encoding="utf-8")
+        renew(PAGE, SCRIPT, made)
     else:
         print("\n\n".join(f"{name}\n{text}" for name, text in made.items()))
 
@@ -49,26 +49,38 @@ def sections() -> dict[str, str]:
     }
 
 
-def renewed(page: str, made: dict[str, str]) -> str:
-    """The page with its generated parts replaced."""
-    for name, text in made.items():
-        pattern = re.compile(MARKED.format(name), re.DOTALL)
-        if not pattern.search(page):
-            raise SystemExit(f"docs/paper.md has no part {name!r}")
-        page = pattern.sub(lambda found, text=text: found[1] + text + "\n" + found[2], page)  # type: ignore[misc]
-    return page
-
-
 def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
-    """What was measured, a line a table."""
-    lines = ["| pair | table | recipe | rows | chains | device | date |", "|---|---|---|---|---|---|---|"]
+    """What was measured, a line a table, then what to beware of in each."""
+    head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for pair, table in shipped:
-        page = tables.provenance(table.source)
+        page, frame = tables.provenance(table.source), table.frame
         chains = page.get("chains", page["configurations"])
+        sizes = [_range(frame[name].min(), frame[name].max()) for name in AXES.values()]
+        last = frame.groupby([*AXES.values(), "replicate"])["level"].max()
         known = [str(page.get(key, "–")) for key in ("device", "date")]
-        cells = [pair, f"`{table.source}`", f"`{table.recipe}`", f"{len(table):,}", str(chains), *known]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        counts = [
+            f"{len(table):,}",
+            str(chains),
+            *sizes,
+            str(page["replicates"]),
+            _range(last.min(), last.max()),
+        ]
+        lines.append(f"| {' | '.join([pair, f'`{table.source}`', f'`{table.recipe}`', *counts, *known])} |")
+    return "\n".join([*lines, "", *(_caution(table) for _, table in shipped)])
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
+
+
+def _caution(table: Table) -> str:
+    """The images of a table and what is missing, as its own page says."""
+    page = tables.provenance(table.source)
+    images = str(page["dataset"]).partition(": ")[2].rstrip(".")
+    return f"- `{table.source}`. {str(page.get('caution', '')).rstrip('.')}. Images: {images}.".replace(
+        ". . ", ". "
+    )
 
 
 def figure_lines(one: Beside) -> str:

@@ -11,6 +11,7 @@ from golden_files import golden
 from prunecast.cli import cli
 from prunecast.cli.answer import STUDIES
 from prunecast.errors import PrunecastError
+from prunecast.laws.planted import planted
 
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = "cifar10-resnet20-24ep"
@@ -36,9 +37,13 @@ def test_the_numbers_are_json(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", STUDIES)
-def test_what_short_chains_cannot_show_is_a_dash(name: str) -> None:
+def test_what_short_chains_cannot_show_is_a_dash(name: str, tmp_path: Path) -> None:
     """Chains that hardly left the plateau: no contour, no frontier to speak of, no second replicate."""
-    output = _run(name, "cifar10-resnet-24ep", "--where", "depth=26", "--where", "num_examples=12500")
+    frame = planted(
+        configurations=4, depths=(20,), widths=(1 / 16, 1 / 8, 1 / 4, 1 / 2), num_examples=(12_500,)
+    )
+    frame[frame["level"] < 8].to_csv(tmp_path / "short.csv", index=False)
+    output = _run(name, str(tmp_path / "short.csv"))
     assert not re.search(r"\bnan\b|\binf\b", output)
 
 

@@ -68,24 +68,36 @@ def test_the_papers_size_runs_with_either_law() -> None:
 
 def test_eq2_extrapolates_along_every_axis() -> None:
     study = extrapolation(_table())
-    assert {step.along for step in study.steps} == {"depth", "width", "num_examples", "networks"}
+    assert {"depth", "width", "num_examples", "networks"} <= {step.along for step in study.steps}
     for step in study.steps:
         if step.law == "eq2":
             assert abs(step.predicted.mean) < 0.02
             assert step.predicted.std < 1.6 * NOISE
-    assert any("paper's own split" in note for note in study.notes)
 
 
 def test_the_papers_split_is_used_where_it_was_measured() -> None:
     frame = planted(
-        configurations=16, depths=(14, 20, 26, 50), widths=(0.125, 0.25, 0.5, 1), num_examples=(50_000,)
+        configurations=16, depths=(14, 20, 26, 50), widths=(0.125, 0.25, 0.5, 1), num_examples=(12_500,)
     )
     steps = {(step.along, step.law): step for step in extrapolation(read(frame)).steps}
     step = steps["paper", "eq2"]
     assert (step.fitted_configurations, step.predicted_configurations) == (4, 12)
-    assert step.fitted_on == "depth 14, 20; width 0.125, 0.25"
+    assert step.fitted_on == "the paper's sizes"
     assert abs(step.predicted.mean) < 0.07
     assert step.predicted.std < 0.06
+
+
+def test_the_papers_split_is_taken_from_the_largest_dataset_that_has_it() -> None:
+    few, many = (
+        planted(configurations=9, depths=(8, 14, 20), widths=(0.125, 0.25, 0.5), num_examples=(examples,))
+        for examples in (12_500, 50_000)
+    )
+    begun = pd.concat([few, many[many["depth"] == 20]])
+    study = extrapolation(read(begun))
+    assert {s.fitted_on for s in study.steps if s.along == "paper"} == {"the paper's sizes, 12,500 examples"}
+    assert not any("paper's own split" in note for note in study.notes)
+    without = extrapolation(read(begun[begun["depth"] != 14]))
+    assert any("paper's own split" in note for note in without.notes)
 
 
 def test_contours_have_the_planted_slopes() -> None:

@@ -107,7 +107,9 @@ def _where(search: Search, best: Network) -> str:
         known = [getattr(c, name) for c in search.fit.configurations]
         value = getattr(best, name)
         if not min(known) * (1 - 1e-9) <= value <= max(known) * (1 + 1e-9):
-            parts.append(f"{name.replace('_', ' ')} {value:g} (measured: {min(known):g} to {max(known):g})")
+            parts.append(
+                f"{name.replace('num_', 'number of ')} {value:g} (measured: {min(known):g} to {max(known):g})"
+            )
     lowest = min(c.lowest_density for c in search.fit.configurations)
     if best.density < lowest * (1 - 1e-9):
         parts.append(f"density {best.density:.3g} (measured down to {lowest:.3g})")

@@ -71,7 +71,7 @@ def extrapolation(study: "Extrapolation", quantity: str = "error") -> str:
     """From small to large along each axis."""
     rows = [
         [
-            step.along.replace("_", " "),
+            step.along.replace("num_", ""),
             step.fitted_on,
             step.law,
             f"{step.fitted_configurations} → {step.predicted_configurations}",

@@ -78,7 +78,7 @@ def _extrapolation(found: studies.Extrapolation) -> Section:
     rows = [
         [
             words.axis(step.along),
-            step.fitted_on.replace("num examples", "training examples"),
+            step.fitted_on.replace("examples", "training examples"),
             words.LAWS[step.law],
             f"{step.fitted_configurations} → {step.predicted_configurations}",
             words.deviation(step.fitted),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from prunecast.table import Table
 AXES = ("depth", "width", "num_examples")
 PAPER = {"depth": (14.0, 20.0), "width": (1 / 8, 1 / 4)}
 """What the paper fits to predict all other depths and widths with the full dataset."""
+PAPER_SIZES, CORNERS = "the paper's sizes", 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +57,8 @@ def extrapolation(table: Table) -> Extrapolation:
     steps = [_step(*split, law, points, table.metric) for split in splits for law in LAWS]
     missing = [axis for axis in AXES if len(np.unique(getattr(points, axis))) < 3]
     notes = [
-        f"{axis.replace('_', ' ')} has fewer than three sizes: nothing to show along it." for axis in missing
+        f"{axis.replace('num_', 'number of ')} has fewer than three sizes: nothing to show along it."
+        for axis in missing
     ]
     if "paper" not in {step.along for step in steps}:
         notes.append("The paper's own split (widths 1/8 and 1/4, depths 14 and 20) is not in this table.")
@@ -74,10 +77,17 @@ def _splits(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
     if len(sizes) == 2:
         small = np.logical_and(*(_small(getattr(points, axis)) for axis in sizes))
         yield "networks", small, ~small
-    full = points.num_examples == points.num_examples.max()
-    own = np.logical_and.reduce([full, *(np.isin(getattr(points, axis), PAPER[axis]) for axis in PAPER)])
-    if all(len(np.unique(getattr(points, axis)[own])) == 2 for axis in PAPER) and (full & ~own).any():
-        yield "paper", own, full & ~own
+    yield from islice(_paper(points), 1)
+
+
+def _paper(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
+    """The paper's split at each number of examples that has it, the most first."""
+    small = np.logical_and.reduce([np.isin(getattr(points, axis), PAPER[axis]) for axis in PAPER])
+    for examples in np.unique(points.num_examples)[::-1]:
+        there = points.num_examples == examples
+        own, rest = there & small, there & ~small
+        if own.sum() == CORNERS and rest.any():
+            yield "paper", own, rest
 
 
 def _small(sizes: Floats) -> Mask:
@@ -96,7 +106,7 @@ def _step(along: str, fit: Mask, rest: Mask, law: str, points: Points, metric: s
     return Step(
         along=along,
         law=law,
-        fitted_on=_words(along, fitted),
+        fitted_on=_words(along, fitted, points),
         fitted_configurations=fitted.configurations,
         predicted_configurations=predicted.configurations,
         fitted=judged(fitted),
@@ -104,9 +114,12 @@ def _step(along: str, fit: Mask, rest: Mask, law: str, points: Points, metric: s
     )
 
 
-def _words(along: str, fitted: Points) -> str:
+def _words(along: str, fitted: Points, points: Points) -> str:
+    if along == "paper":
+        own = float(fitted.num_examples[0])
+        return PAPER_SIZES if own == points.num_examples.max() else f"{PAPER_SIZES}, {own:,.0f} examples"
     axes = [along] if along in AXES else ["depth", "width"]
+    sizes = {axis: ", ".join(f"{v:g}" for v in np.unique(getattr(fitted, axis))) for axis in axes}
     return "; ".join(
-        f"{axis.replace('_', ' ')} {', '.join(f'{v:g}' for v in np.unique(getattr(fitted, axis)))}"
-        for axis in axes
+        f"{own} examples" if axis == "num_examples" else f"{axis} {own}" for axis, own in sizes.items()
     )

@@ -11,7 +11,7 @@ from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, fit_each
 from prunecast.laws.judge import Deviation
-from prunecast.studies.extrapolation import Extrapolation, extrapolation
+from prunecast.studies.extrapolation import PAPER_SIZES, Extrapolation, extrapolation
 from prunecast.studies.optimality import Optimality, optimality
 from prunecast.table import Table
 
@@ -128,7 +128,8 @@ def _extrapolated(table: Table, paper: Value | None) -> Figure:
     values = (
         {step.law: _value(step.predicted) for step in found.steps if step.along == along} if found else {}
     )
-    remark = "" if along in ("paper", "") else f"fitted to {known[along]}"
+    usual = not along or known[along] == PAPER_SIZES
+    remark = "" if usual else f"fitted to {known[along]}"
     return Figure(
         name="extrapolation", paper=paper, eq2=values.get("eq2"), dip=values.get("dip"), remark=remark
     )

@@ -1,0 +1,101 @@
+"""What the pair cifar10-resnet's fullest table says, for docs/studies.md: it grows while its sweeps go on.
+
+`python benchmarks/grown.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
+"""
+
+import sys
+
+import pandas as pd
+from parts import DOCS, renew
+
+from prunecast import tables
+from prunecast.laws import Deviation
+from prunecast.studies import extrapolation, invariance, noise
+from prunecast.table import Table
+
+PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
+
+
+def main() -> None:
+    made = sections()
+    if "--renew" in sys.argv[1:]:
+        renew(PAGE, SCRIPT, made)
+    else:
+        print("\n\n".join(f"{name}\n{text}" for name, text in made.items()))
+
+
+def sections() -> dict[str, str]:
+    """Every generated part of the page by name."""
+    table = tables.cifar10_resnet()
+    return {
+        "table": about(table),
+        "extrapolation": extrapolation_lines(table),
+        "contours": contour_lines(table),
+        "noise": noise_lines(table),
+    }
+
+
+def about(table: Table) -> str:
+    """The table's dimensions."""
+    frame = table.frame
+    sizes = [listed(frame, name) for name in ("depth", "width", "num_examples")]
+    chains = frame.groupby(["depth", "width", "num_examples", "replicate"]).ngroups
+    beyond = tables.telling(table.source) / len(table)
+    return (
+        f"As it ships, `{table.source}` has {len(table):,} trainings of {chains} chains: {'; '.join(sizes)}; up to "
+        f"{frame['replicate'].nunique()} replicates. {beyond:.0%} of its rows belong to chains that were pruned beyond "
+        "their low plateau."
+    )
+
+
+def listed(frame: pd.DataFrame, name: str) -> str:
+    """The sizes of an axis in words."""
+    values = sorted(set(frame[name].tolist()))
+    words = [f"{value:,.0f}" if name == "num_examples" else f"{value:g}" for value in values]
+    several = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    return f"{several} examples" if name == "num_examples" else f"{name}{'s' * (len(words) > 1)} {several}"
+
+
+def extrapolation_lines(table: Table) -> str:
+    """From small to large along every axis."""
+    study = extrapolation(table)
+    head = ["| fitted to | law | fitted | predicted |", "|---|---|---|---|"]
+    lines = [
+        f"| {step.fitted_on} | {step.law} | {_shown(step.fitted)} | {_shown(step.predicted)} |"
+        for step in study.steps
+    ]
+    return "\n".join([*head, *lines])
+
+
+def contour_lines(table: Table) -> str:
+    """Slopes of the contours of constant error."""
+    head = ["| along | contours | slope | by Eq. 2 | R² of a line |", "|---|---|---|---|---|"]
+    lines = [
+        f"| {own.axis} | {own.count} | {own.mean_slope:+.2f} ± {own.std_slope:.2f} | {own.predicted:+.2f} "
+        f"| {own.straightness:.3f} |"
+        for own in invariance(table).contours
+    ]
+    return "\n".join([*head, *lines]).replace("| -", "| −").replace("nan", "–")
+
+
+def noise_lines(table: Table) -> str:
+    """The spread of replicates, by region."""
+    study = noise(table)
+    head = ["| | rows | replicates | groups of them | roughness |", "|---|---|---|---|---|"]
+    lines = [
+        f"| {own.region} | {own.rows:,} | {_percent(own.replicates)} | {own.groups:,} | {_percent(own.roughness)} |"
+        for own in (study.overall, *study.regions)
+    ]
+    return "\n".join([*head, *lines])
+
+
+def _shown(own: Deviation) -> str:
+    return f"{100 * own.mean:+.1f} ± {100 * own.std:.1f}%".replace("-", "−")
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Parts of pages that scripts make: between `<!-- made by SCRIPT: NAME -->` and `<!-- end -->`."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def renewed(page: str, script: str, made: dict[str, str]) -> str:
+    """The page with the parts that a script makes replaced."""
+    for name, text in made.items():
+        pattern = re.compile(rf"(<!-- made by {script}: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not pattern.search(page):
+            raise SystemExit(f"the page has no part {name!r} made by {script}")
+        page = pattern.sub(lambda found, text=text: found[1] + text + "\n" + found[2], page)  # type: ignore[misc]
+    return page
+
+
+def renew(path: Path, script: str, made: dict[str, str]) -> None:
+    """Write a page's parts anew."""
+    path.write_text(renewed(path.read_text(encoding="utf-8"), script, made), encoding="utf-8")

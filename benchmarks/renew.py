@@ -1,0 +1,40 @@
+"""Everything in the repository that is computed from the shipped tables, made anew: `make renew`.
+
+Run it after a table was added or has grown (`python -m prunecast.sweep.ship`), or after a text was changed on purpose:
+the parts of docs/paper.md and docs/studies.md that scripts make, the texts in tests/*/golden and those that docs/law.md
+shows. Then read the diff. Prose around the parts holds no number of a table that grows.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import grown
+import paper
+from parts import renew
+
+ROOT = Path(__file__).parents[1]
+GOLDEN = (
+    "tests/cli/test_cli_golden.py",
+    "tests/choice/test_choice_cli.py",
+    "tests/studies/test_studies_cli.py",
+    "tests/studies/test_studies_next.py",
+    "tests/laws/test_laws_docs.py",
+)
+"""The tests that hold texts; the last copies them into docs/law.md."""
+
+
+def main() -> None:
+    for script in (paper, grown):
+        renew(script.PAGE, script.SCRIPT, script.sections())
+        print(f"{script.PAGE.relative_to(ROOT)} is renewed.", flush=True)
+    env = os.environ | {"PRUNECAST_RENEW_GOLDEN": "1"}
+    line = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "golden", *GOLDEN]
+    done = subprocess.run(line, cwd=ROOT, env=env, check=False)
+    subprocess.run(["git", "diff", "--stat", "--", "docs", "tests"], cwd=ROOT, check=False)
+    sys.exit(done.returncode)
+
+
+if __name__ == "__main__":
+    main()

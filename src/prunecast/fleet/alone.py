@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.runner import trials
 from prunecast.fleet.train import Stopped
 from prunecast.pruning import Chain, Level, Trained
@@ -67,7 +67,7 @@ class _Guarded:
         self._module = module
 
     def __call__(self, images: Tensor) -> Tensor:
-        with HOST.shared():
+        with MODULES.shared():
             scores: Tensor = self._module(images)
             return scores
 
@@ -84,7 +84,7 @@ class _Captured:
 
     def __call__(self) -> None:
         if self._run is None:
-            with trials(self._bench.cursor.device):
+            with MODULES.alone(), trials(self._bench.cursor.device):
                 self._run = self._captured()
         self._run()
 
@@ -105,7 +105,12 @@ class _Captured:
             return partial(step, self._bench)
         finally:
             _copy(saved, written)
-        return graph.replay
+        return partial(_replay, graph)
+
+
+def _replay(graph: torch.cuda.CUDAGraph) -> None:
+    with DEVICE.shared():
+        graph.replay()
 
 
 @torch.no_grad()

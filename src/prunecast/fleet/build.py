@@ -7,7 +7,7 @@ from torch import nn
 
 from prunecast import families
 from prunecast.fleet.bench import EAGER, Programs, bench_of
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Kind
 from prunecast.fleet.options import Options
 from prunecast.fleet.pack import Pack, pack
@@ -31,7 +31,7 @@ class Builder:
     def prototype(self, kind: Kind, shape: Shape, dtype: torch.dtype) -> Pack:
         """An empty pack, whose graph all runners of its shape share."""
         networks = {width: network(kind, width) for width in set(shape)}
-        with HOST.alone():
+        with MODULES.alone():
             return pack(
                 [networks[width] for width in shape],
                 image_shape=kind.dataset.train.image_shape,

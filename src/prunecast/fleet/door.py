@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prunecast.errors import StoreError
 from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Job, kind_of
 from prunecast.fleet.open_close import Opener, open_member
@@ -50,11 +50,11 @@ class Door:
         ]
         if why_ended(records, job.rules):
             return Outcome(events=events)
-        with HOST.shared():
+        with MODULES.shared():
             chain = self._opener(job.spec, self._store, job.dataset())
         if chain.dataset.train.streams or chain.dataset.test.streams:
             return Outcome(events=events, left=[number])
-        with HOST.alone():
+        with MODULES.alone():
             understand(chain.untrained)
             packable = self._packable(chain)
         member = open_member(number, job, chain, records)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prunecast.data import Source
 from prunecast.fleet.bench import join
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Member
 from prunecast.fleet.runner import Runner, renew, to_device
 from prunecast.training import Score
@@ -46,7 +46,7 @@ def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) ->
     chosen = to_device(torch.from_numpy(indices), device)
     size = max(100, min(1000, IMAGES_AT_ONCE // pack.slots))
     for part in torch.split(chosen, size, dim=-1):
-        with HOST.shared():
+        with MODULES.shared():
             pack.module.eval()
             own = part.expand(pack.slots, -1)
             images = source.batch(part.flatten(), None).view(-1, part.shape[-1], *source.image_shape)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from prunecast.fleet.build import Builder
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Kind
 from prunecast.fleet.options import best_budget
 from prunecast.fleet.shapes import Shape
@@ -42,7 +42,7 @@ def _sample(widths: Sequence[float], size: float) -> Shape:
 
 def _time(builder: Builder, kind: Kind, shape: Shape, dtype: torch.dtype) -> float:
     """Seconds of a step over the widths of a pack."""
-    with HOST.compiling():
+    with MODULES.alone():
         runner = builder.runner(kind, builder.prototype(kind, shape, dtype), compiled=False)
     assert runner.stream is not None
     steps = min(len(runner.bench.rates), STEPS)

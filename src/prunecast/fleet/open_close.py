@@ -8,7 +8,7 @@ from torch import Tensor
 from prunecast.data import Dataset
 from prunecast.fleet.checkpoints import store_rewind
 from prunecast.fleet.events import Finished
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Job, Member
 from prunecast.pruning import Chain, Record, Trained, close_level, open_level, why_ended
 from prunecast.pruning.checkpoint import read_checkpoint
@@ -19,7 +19,7 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) -> Member:
     """A chain with its next level."""
-    with HOST.shared():
+    with MODULES.shared():
         level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
     return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
@@ -32,7 +32,7 @@ def close(
     chain, level, job = member.chain, member.level, member.job
     if rewind is not None:
         store_rewind(member, rewind)
-    with HOST.shared():
+    with MODULES.shared():
         record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
     records = (*member.records, record)
     ended = why_ended(records, job.rules)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import DEVICE, MODULES
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -51,10 +51,10 @@ class Runner:
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
-                with HOST.shared():
+                with DEVICE.shared():
                     self.graphs[size].replay()
         for _ in range(steps):
-            with HOST.shared():
+            with MODULES.shared():
                 step(self.bench, self.module, self.programs)
 
     @contextlib.contextmanager
@@ -75,19 +75,21 @@ class Runner:
 def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runner:
     """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back."""
     device = bench.cursor.device
-    if device.type != "cuda":
-        return Runner(bench=bench, module=module, programs=programs, stream=None, graphs={})
-    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    stream.wait_stream(torch.cuda.current_stream(device))
+    on_gpu = device.type == "cuda"
+    stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
     runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
-    with HOST.compiling(), runner.current():
-        with trials(device):
-            _warm_up(runner, EAGER, bench.pack.module)
+    if stream is not None:
+        stream.wait_stream(torch.cuda.current_stream(device))
+    with MODULES.alone(), runner.current():
+        if on_gpu:
+            with trials(device):
+                _warm_up(runner, EAGER, bench.pack.module)
         if programs is not EAGER:
             _compile(runner)
-        with HOST.alone():
+        if on_gpu:
             _capture(runner)
         reset(bench)
+    if stream is not None:
         stream.synchronize()
     return runner
 
@@ -98,7 +100,7 @@ def trials(device: torch.device) -> Iterator[None]:
 
     It waits for the whole device after each, which takes minutes while others use it; so nobody may.
     """
-    with HOST.alone():
+    with DEVICE.alone():
         torch.cuda.synchronize(device)
         torch.backends.cudnn.benchmark = True
         try:
@@ -115,7 +117,7 @@ def _warm_up(runner: Runner, programs: Programs, module: nn.Module) -> None:
 
 
 def _compile(runner: Runner) -> None:
-    """Let the compiler work outside a graph, beside others; fall back to what is written."""
+    """Let the compiler work outside a graph; fall back to what is written."""
     try:
         _warm_up(runner, runner.programs, runner.module)
     except torch.OutOfMemoryError:

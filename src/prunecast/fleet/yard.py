@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 import torch
 
+from prunecast.fleet.bench import EAGER
 from prunecast.fleet.build import Builder
-from prunecast.fleet.host import HOST
+from prunecast.fleet.gates import MODULES
 from prunecast.fleet.measure import measured_budget
 from prunecast.fleet.members import Kind, Member, levels_left
 from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options
@@ -183,7 +184,7 @@ class Yard:
 
         One thread makes all packs, because the libraries remember their choices of algorithms by thread.
         """
-        with HOST.compiling():  # so that the last one to build has told what it took
+        with MODULES.alone():  # so that the last one to build has told what it took
             if (idle := self._idle(site, shape)) is not None:
                 return idle
             room = self._room(site, kind, shape)
@@ -263,13 +264,16 @@ class Yard:
             return
         began = time.perf_counter()
         try:
-            with HOST.compiling():
+            with MODULES.alone():
                 faster = self._builder.runner(kind, site.prototypes[shape], compiled=True)
         except Exception as failure:
             LOG.warning("Packs go on uncompiled: %r", failure)
             site.compiling = False
             return
         self.compiling += time.perf_counter() - began
+        if faster.programs is EAGER:  # it was told why
+            site.compiling = False
+            return
         site.compiled.add(shape)
         runner.faster = faster
         LOG.info("%s goes on compiled, after %.1f s.", _words(shape), time.perf_counter() - began)

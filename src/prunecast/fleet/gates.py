@@ -1,7 +1,7 @@
-"""Who may call modules when: torch.fx patches `nn.Module.__call__` for all threads while it traces.
+"""Who may call modules when, and who may use the device.
 
-Calling modules is shared. Tracing and capturing are done alone, and take moments. Compiling takes half a minute and
-must not meet a tracer, but lets all others go on.
+torch.fx patches `nn.Module.__call__` for all threads while it traces, and so does the compiler: calling modules is
+shared, tracing, compiling and capturing are done alone. Captured graphs need no modules, so training goes on meanwhile.
 """
 
 import contextlib
@@ -9,19 +9,19 @@ import threading
 from collections.abc import Iterator
 
 
-class Host:
-    """A lock that many threads share to call modules, and one has alone to trace or capture.
+class Gate:
+    """A lock that many threads share, or one has alone.
 
     Neither keeps the other waiting for long: who waits to be alone goes before those who come later to share,
-    and who waits to share goes before the next one alone. Inside `compiling` a thread may ask for any of them,
-    inside `alone` too, inside `shared` for none.
+    and who waits to share goes before the next one alone. Inside `alone` a thread may ask for either, inside
+    `shared` for none.
     """
 
     def __init__(self) -> None:
-        """Nobody holds it."""
+        """Nobody is inside."""
         self._free = threading.Condition()
-        self._modules = threading.RLock()
-        """Held to compile, trace or capture, before anybody is kept from calling modules."""
+        self._turn = threading.RLock()
+        """Held by who is alone or waits to be."""
         self._sharing = 0
         self._queued = 0
         """Threads that wait to share."""
@@ -33,7 +33,7 @@ class Host:
 
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
-        """Call modules, next to others who do."""
+        """Go in, next to others who share."""
         if self._owner == threading.get_ident():
             yield
             return
@@ -54,11 +54,11 @@ class Host:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Do what changes modules for everybody."""
+        """Go in when everybody is out, and let nobody in."""
         if self._owner == threading.get_ident():
             yield
             return
-        with self._modules:
+        with self._turn:
             yield from self._exclusively()
 
     def _exclusively(self) -> Iterator[None]:
@@ -76,12 +76,6 @@ class Host:
                 self._owner, self._admitted = None, self._queued
                 self._free.notify_all()
 
-    @contextlib.contextmanager
-    def compiling(self) -> Iterator[None]:
-        """Keep others from tracing and compiling, but not from calling modules."""
-        with self._modules:
-            yield
-
     def _may_share(self) -> bool:
         return self._owner is None and bool(self._admitted or not self._waiting)
 
@@ -89,4 +83,7 @@ class Host:
         return self._owner is None and not self._sharing and not (self._admitted and self._queued)
 
 
-HOST = Host()
+MODULES = Gate()
+"""Shared by who calls modules, alone for who traces, compiles or captures."""
+DEVICE = Gate()
+"""Shared by who trains on the device, alone for who times something on it. Never asked for while modules are shared."""

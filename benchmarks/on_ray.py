@@ -16,10 +16,9 @@ from pathlib import Path
 
 from prunecast.clusters.ray_driver import on_ray
 from prunecast.clusters.ray_start import joined
-from prunecast.clusters.shares import Share
 from prunecast.pruning import Record
 from prunecast.sweep import Job, Progress, parse_plan
-from prunecast.sweep.events import Outcome
+from prunecast.sweep.events import Outcome, Share
 from prunecast.sweep.run import unfinished
 from prunecast.sweep.work import Loaded
 

@@ -155,7 +155,7 @@ def test_a_cancelled_job_is_not_submitted_again(tmp_path):
     with driver_folder(tmp_path) as folder:
         flying = flight(written(folder, 1, [share]), share, chains)
     flying.story = {"JobState": "CANCELLED", "NodeList": "node1"}
-    assert Setbacks(tmp_path).died(flying, share, chains) == ([], [share[0]])
+    assert Setbacks(tmp_path).died(flying, share) == ([], [share[0]])
 
 
 def test_arrays_are_found_again_and_belong_to_whoever_comes_after_a_death(tmp_path):

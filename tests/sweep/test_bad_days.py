@@ -212,7 +212,7 @@ def test_a_family_that_raises_fails_alone_and_is_tried_again(tmp_path, monkeypat
     assert not list(store.glob("chains/*/failure.json"))
 
 
-def test_a_chain_that_kills_its_process_fails_after_the_second_time(tmp_path, monkeypatch):
+def test_a_chain_that_kills_its_process_fails_after_the_third_time(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     flag = tmp_path / "kill"
     flag.touch()
@@ -222,7 +222,10 @@ def test_a_chain_that_kills_its_process_fails_after_the_second_time(tmp_path, mo
     events = list(run_plan(plan, store, executor=processes))
     failed = [event for event in events if isinstance(event, Failed)]
     assert {event.number for event in failed} == {5, 6, 7, 8}
-    assert "was ended by SIGKILL 2 times; is there enough memory" in failed[0].error
+    assert (
+        "was ended by SIGKILL 3 times without a new level or checkpoint; is there enough memory"
+        in failed[0].error
+    )
     assert len(rows(plan, store)) == 4 * 3
     flag.unlink()
     assert all(isinstance(event, Progress) for event in run_plan(plan, store))

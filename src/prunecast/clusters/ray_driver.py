@@ -19,14 +19,13 @@ from prunecast.clusters.ray_start import joined
 from prunecast.clusters.ray_worker import Errand, Work, run_share
 from prunecast.clusters.resources import Resources, most_at_once, needs
 from prunecast.clusters.seen import marked
-from prunecast.clusters.shares import Share, device_for, shares, work_share
-from prunecast.clusters.watch import Footprint, Watch
+from prunecast.clusters.shares import device_for, shares, work_share
+from prunecast.clusters.watch import Watch
 from prunecast.pruning.opened import code_version
-from prunecast.sweep.events import Failed, Job, Outcome, Progress
+from prunecast.sweep.deaths import TRIES, Deaths, Footprint, footprints
+from prunecast.sweep.events import Failed, Job, Outcome, Progress, Share
 from prunecast.sweep.failures import in_one_line, write_failure
 
-TRIES = 3
-"""How many workers of a chain may die without a new level or checkpoint before it counts as failed."""
 NODE = 0.25
 """What the loss of a whole node counts for: it is seldom the chain's fault."""
 PAUSE = 0.5
@@ -79,13 +78,12 @@ class _Driver:
     def __init__(
         self, ray: Any, jobs: Sequence[Job], errand: Errand, resources: Resources, tries: int
     ) -> None:
-        self._ray, self._errand, self._resources, self._tries = ray, errand, resources, tries
+        self._ray, self._errand, self._resources = ray, errand, resources
         # A process keeps what it has on a GPU, so that one ends with its share.
         self._tasks = {"cpu": ray.remote(run_share), "cuda": ray.remote(max_calls=1)(run_share)}
         self._watch = Watch(errand.store)
         self._flying: dict[Any, _Flight] = {}
-        self._losses: dict[int, float] = {}
-        """Deaths without progress, by the first chain of a share."""
+        self._deaths = Deaths(errand.store, tries=tries)
         self._look_next = 0.0
         self._room = Room(ray, most_at_once(jobs, resources))
         kinds = {needs(job.chain, resources) for job in jobs}
@@ -124,7 +122,7 @@ class _Driver:
 
     def _fly(self, need: Resources, share: Share) -> None:
         share = tuple(map(self._watch.begin, share))
-        before = self._watch.footprints(share)
+        before = footprints(share, self._errand.store)
         task = self._tasks[device_for(need)].options(max_retries=0, **_asked(need))
         ref = task.remote(share, self._errand, device_for(need), need.minutes)
         self._flying[ref] = _Flight(share=share, need=need, before=before)
@@ -175,22 +173,12 @@ class _Driver:
                 self._watch.forget(job)
         if not left:
             return
-        if self._count(flight, left, failure) < self._tries:
-            self._line(left).appendleft(left)
-        elif len(left) > 1:  # one of them may be to blame, so the halves go apart
-            self._line(left).extendleft((left[: len(left) // 2], left[len(left) // 2 :]))
-        else:
-            self._watch.forget(left[0])
-            yield self._given_up(left[0], failure)
-
-    def _count(self, flight: _Flight, left: Share, failure: Exception | None) -> float:
-        """How many workers died over these chains since they last got on; at the last try the count begins anew."""
-        moved = self._watch.footprints(flight.share) != flight.before
         cost = NODE if failure and of_a_node(failure) else 1
-        count = 0 if moved else self._losses.pop(left[0].number, 0) + cost
-        if 0 < count < self._tries:
-            self._losses[left[0].number] = count
-        return count
+        then = self._deaths.after(flight.share, flight.before, left, cost)
+        self._line(left).extendleft(reversed(then.again))
+        if then.lost:
+            self._watch.forget(then.lost)
+            yield self._given_up(then.lost, failure)
 
     def _given_up(self, job: Job, failure: Exception | None) -> Failed:
         minutes = needs(job.chain, self._resources).minutes

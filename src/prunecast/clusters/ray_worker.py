@@ -12,9 +12,9 @@ from pathlib import Path
 import torch
 
 from prunecast.clusters.seen import check_code, check_store_seen
-from prunecast.clusters.shares import Share, work_share
+from prunecast.clusters.shares import work_share
 from prunecast.errors import PrunecastError
-from prunecast.sweep.events import Outcome, Progress
+from prunecast.sweep.events import Outcome, Progress, Share
 from prunecast.sweep.work import Loaded, failed
 
 Work = Callable[[Share, Path, str, Loaded], Iterator[Outcome]]

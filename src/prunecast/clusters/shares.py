@@ -6,15 +6,12 @@ from pathlib import Path
 
 from prunecast.clusters.resources import Resources, devices_of, needs
 from prunecast.sweep.cost import chain_work
-from prunecast.sweep.events import Job, Outcome
+from prunecast.sweep.events import Job, Outcome, Share
 from prunecast.sweep.executors import fleet
 from prunecast.sweep.work import Loaded, one_by_one, torch_device
 
 FLEET = 64.0
 """Widths added up that keep a whole GPU busy: two packs in training, and two to take their place."""
-
-Share = tuple[Job, ...]
-"""Chains that a worker is given at once: one, or as many as a fleet packs."""
 
 
 def shares(jobs: Sequence[Job], resources: Resources, *, workers: int = 1) -> list[Share]:

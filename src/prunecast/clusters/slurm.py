@@ -11,7 +11,7 @@ from pathlib import Path
 
 from prunecast.clusters.resources import Resources, devices_of, needs
 from prunecast.clusters.seen import marked
-from prunecast.clusters.shares import Share, shares
+from prunecast.clusters.shares import shares
 from prunecast.clusters.slurm_arrays import driver_folder
 from prunecast.clusters.slurm_commands import Row, cancel, check_options, check_tools, story
 from prunecast.clusters.slurm_flights import Chains, Flight
@@ -19,7 +19,7 @@ from prunecast.clusters.slurm_queue import Place, Queue
 from prunecast.clusters.slurm_setbacks import Setbacks
 from prunecast.clusters.slurm_worker import began, done
 from prunecast.errors import PrunecastError
-from prunecast.sweep.events import Busy, Failed, Job, Outcome
+from prunecast.sweep.events import Busy, Failed, Job, Outcome, Share
 from prunecast.sweep.failures import failure_of
 from prunecast.sweep.work import one_by_one, torch_device
 
@@ -182,7 +182,7 @@ class _Sweep:
                 yield Busy(number=job.number, chain=job.chain)
         left = self._chains.left(flight.share)
         if left:
-            again, lost = self._setbacks.died(flight, left, self._chains)
+            again, lost = self._setbacks.died(flight, left)
             self._queue.waiting.extendleft(reversed(again))
             yield from map(self._failed, lost)
         self._queue.clean(flight.array)

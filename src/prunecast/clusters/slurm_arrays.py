@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.clusters.shares import Share
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning.files import make_folder, read_json, write_json
+from prunecast.sweep.events import Share
 from prunecast.sweep.look import is_held
 
 FOLDER = "slurm"

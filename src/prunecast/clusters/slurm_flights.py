@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prunecast.clusters.shares import Share
 from prunecast.clusters.slurm_arrays import Array
-from prunecast.clusters.watch import Footprint, Watch
+from prunecast.clusters.watch import Watch
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended
-from prunecast.sweep.events import Job, Progress
+from prunecast.sweep.deaths import Footprint, footprints
+from prunecast.sweep.events import Job, Progress, Share
 from prunecast.sweep.look import is_held
 from prunecast.sweep.resources import Resources
 
@@ -23,7 +23,7 @@ class Flight:
     array: Array
     index: int
     job: str
-    before: dict[int, Footprint]
+    before: tuple[Footprint, ...]
     """Where its chains stood when they were last taken up."""
     waits: bool = True
     restarts: int = 0
@@ -57,9 +57,9 @@ class Chains:
                     self.close(job)
                 yield level
 
-    def footprints(self, share: Iterable[Job]) -> dict[int, Footprint]:
+    def footprints(self, share: Iterable[Job]) -> tuple[Footprint, ...]:
         """How far every chain of a share has come."""
-        return {job.number: self._watch.footprints([job])[0] for job in share}
+        return footprints(share, self._store)
 
     def close(self, job: Job) -> None:
         """Look at a chain no more."""

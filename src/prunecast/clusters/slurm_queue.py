@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.clusters.resources import Resources, most_at_once, needs
-from prunecast.clusters.shares import Share, device_for
+from prunecast.clusters.shares import device_for
 from prunecast.clusters.slurm_arrays import Array, earlier_arrays, remove, remove_forgotten, written
 from prunecast.clusters.slurm_commands import (
     NoAnswerError,
@@ -26,7 +26,7 @@ from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_worker import Task, done, work_task
 from prunecast.errors import PrunecastError
 from prunecast.pruning.opened import code_version
-from prunecast.sweep.events import Job
+from prunecast.sweep.events import Job, Share
 
 ARRAY = 1000
 """The most elements of an array, where Slurm would allow more."""

@@ -3,16 +3,14 @@
 from collections import Counter
 from pathlib import Path
 
-from prunecast.clusters.shares import Share
 from prunecast.clusters.slurm_arrays import has_log, last_words
 from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_worker import Began, began, done
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.sweep.events import Job
+from prunecast.sweep.deaths import TRIES, Deaths
+from prunecast.sweep.events import Job, Share
 from prunecast.sweep.failures import write_failure
 
-TRIES = 3
-"""How often in a row a chain may be taken up in vain before it counts as failed."""
 SILENT = 2
 """How many jobs of a node may leave no trace in the store before that is said."""
 NOWHERE = "no node"
@@ -23,11 +21,14 @@ REMEDIES = {
 
 
 class Setbacks:
-    """Counts what was in vain; progress of a chain, a level or a checkpoint, makes it start anew."""
+    """Counts what was in vain, by the rule of `sweep.deaths`, and looks into what never began.
+
+    A place in the queue may take hours, so the halves of a share go apart after its first death in vain.
+    """
 
     def __init__(self, store: Path) -> None:
         self._store = store
-        self._vain: Counter[int] = Counter()
+        self._deaths = Deaths(store, whole=1)
         self._silent: Counter[str] = Counter()
         self._unbegun = 0
         self._any_began = False
@@ -45,21 +46,15 @@ class Setbacks:
         flight.before, flight.heard = now, False
         return flight.setbacks >= TRIES
 
-    def died(self, flight: Flight, left: Share, chains: Chains) -> tuple[list[Share], list[Job]]:
+    def died(self, flight: Flight, left: Share) -> tuple[list[Share], list[Job]]:
         """What to try again after a death, and which chains have had their last try."""
         if flight.story.get("JobState", "").startswith("CANCELLED") and not flight.given_up:
             how = f"job {flight.job} of this chain was cancelled; the next run goes on with it"
             return [], [self._give_up(job, how) for job in left]
         self._look_into(flight)
-        if chains.footprints(flight.share) != flight.before:
-            for job in left:
-                del self._vain[job.number]
-            return [left], []
-        if len(left) > 1:  # one of them may kill its worker every time: the halves will show which
-            return [left[::2], left[1::2]], []
-        self._vain[left[0].number] += 1 + flight.setbacks
-        times = self._vain[left[0].number]
-        return ([left], []) if times < TRIES else ([], [self._give_up(left[0], self._why(flight, times))])
+        then = self._deaths.after(flight.share, flight.before, left, cost=1 + flight.setbacks)
+        lost = [self._give_up(then.lost, self._why(flight, int(then.times)))] if then.lost else []
+        return list(then.again), lost
 
     def _give_up(self, job: Job, how: str) -> Job:
         write_failure(self._store, job.chain.spec, how, "")

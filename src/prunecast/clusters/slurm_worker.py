@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from prunecast.clusters.seen import check_code, check_store_seen
-from prunecast.clusters.shares import Share, work_share
+from prunecast.clusters.shares import work_share
 from prunecast.errors import PrunecastError
 from prunecast.pruning.files import read_json, write_json
-from prunecast.sweep.events import Busy, Failed
+from prunecast.sweep.events import Busy, Failed, Share
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
 """What Slurm sends before it kills: at pre-emption and cancelling the first, before a time limit one of the others."""

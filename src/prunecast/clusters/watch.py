@@ -10,14 +10,9 @@ from pathlib import Path
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
+from prunecast.sweep.deaths import NEVER, Written, written
 from prunecast.sweep.events import Job, Outcome, Progress
 from prunecast.sweep.run import unfinished
-
-Written = tuple[int, int]
-"""When a file was last written, and its size: some file systems count time in seconds, and records only grow."""
-Footprint = tuple[Written, Written]
-"""A chain's records and its checkpoint."""
-NEVER: Written = (0, 0)
 
 
 class Watch:
@@ -42,14 +37,14 @@ class Watch:
     def news(self, job: Job) -> Iterator[Progress]:
         """The levels that the store has and nobody told."""
         folder = chain_folder(self._store, job.chain.spec)
-        written = _written(folder.path / "records.json")
-        if written == self._seen.get(job.number, NEVER):
+        now = written(folder.path / "records.json")
+        if now == self._seen.get(job.number, NEVER):
             return
         try:
             records = within(folder.records(), job.chain.rules)
         except PrunecastError:  # whoever runs it will say what is wrong with it
             return
-        self._seen[job.number] = written
+        self._seen[job.number] = now
         for count in range(self._told[job.number], len(records)):
             self._told[job.number] = count + 1
             ended = why_ended(records[: count + 1], job.chain.rules)
@@ -67,16 +62,3 @@ class Watch:
     def left(self, jobs: Iterable[Job]) -> list[Job]:
         """Those of these chains that are not at their end in the store."""
         return [self.begin(job) for job in unfinished([(job.number, job.chain) for job in jobs], self._store)]
-
-    def footprints(self, jobs: Iterable[Job]) -> tuple[Footprint, ...]:
-        """What changes when a chain gets on, be it by a level or by a checkpoint."""
-        folders = (chain_folder(self._store, job.chain.spec) for job in jobs)
-        return tuple((_written(own.path / "records.json"), _written(own.checkpoint)) for own in folders)
-
-
-def _written(path: Path) -> Written:
-    try:
-        found = path.stat()
-        return found.st_mtime_ns, found.st_size
-    except OSError:
-        return NEVER

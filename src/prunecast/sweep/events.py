@@ -19,6 +19,10 @@ class Job:
     """Levels that are known already and need no telling."""
 
 
+Share = tuple[Job, ...]
+"""Chains that a worker is given at once: one, or as many as a fleet packs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Progress:
     """A level that is finished."""

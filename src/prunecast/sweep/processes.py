@@ -1,6 +1,7 @@
 """A pool of processes: each takes the next chains when it has finished its own, and may die at any time."""
 
 import contextlib
+import dataclasses
 import multiprocessing
 import os
 import queue
@@ -20,20 +21,15 @@ import torch
 
 from prunecast.errors import PrunecastError
 from prunecast.sweep.cost import chain_work
-from prunecast.sweep.events import Failed, Job, Outcome
+from prunecast.sweep.deaths import TRIES, Deaths, Footprint, footprints
+from prunecast.sweep.events import Failed, Job, Outcome, Progress, Share
 from prunecast.sweep.failures import write_failure
 from prunecast.sweep.fleets import in_a_fleet
 from prunecast.sweep.work import Loaded, one_by_one, torch_device
 
-TRIES = 2
-"""How often a chain whose process dies is tried before it counts as failed."""
 GRACE = 30.0
 """Seconds that fleets have to store where their chains stand when they are told to stop."""
 PRELOADED = ["prunecast.sweep.processes"]
-
-
-Share = tuple[Job, ...]
-"""Chains that a worker is given at once: one, or as many as a fleet packs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +45,10 @@ class _Worker:
     pipe: Connection
     device: str
     share: Share = ()
+    left: Share = ()
+    """Those of its chains that have not ended or failed, as far as it has told."""
+    before: tuple[Footprint, ...] = ()
+    """Where its chains stood when it got them."""
 
 
 def processes(
@@ -88,7 +88,7 @@ class _Pool:
     def __init__(self, shares: Sequence[Share], store: Path, packed: bool, context: Any) -> None:
         self._waiting, self._store, self._packed, self._context = deque(shares), store, packed, context
         self._workers: list[_Worker] = []
-        self._deaths: dict[Share, int] = {}
+        self._deaths = Deaths(store)
 
     def run(self, devices: Sequence[str]) -> Iterator[Outcome]:
         self._workers = [self._started(device) for device in devices]
@@ -109,7 +109,8 @@ class _Pool:
         return worker
 
     def _give(self, worker: _Worker) -> None:
-        worker.share = self._waiting.popleft() if self._waiting else ()
+        worker.share = worker.left = self._waiting.popleft() if self._waiting else ()
+        worker.before = footprints(worker.share, self._store)
         if worker.share:
             # A worker that has just died is noticed when it is listened to.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -126,6 +127,7 @@ class _Pool:
         if isinstance(message, _Free):
             self._give(worker)
         else:
+            worker.left = _without(worker.left, message)
             yield message
 
     def _replace(self, worker: _Worker) -> Iterator[Outcome]:
@@ -133,16 +135,19 @@ class _Pool:
         worker.process.join()
         worker.pipe.close()
         self._workers.remove(worker)
-        share = worker.share
-        self._deaths[share] = self._deaths.get(share, 0) + 1
-        if self._deaths[share] < TRIES:
-            self._waiting.appendleft(share)
-        else:
-            how = died(worker.process.exitcode)
-            for job in share:
-                write_failure(self._store, job.chain.spec, how, "")
-                yield Failed(number=job.number, chain=job.chain, error=how, traceback="")
+        if worker.left:
+            then = self._deaths.after(worker.share, worker.before, worker.left)
+            self._waiting.extendleft(reversed(then.again))
+            if then.lost:
+                yield self._given_up(then.lost, worker.process.exitcode)
         self._workers.append(self._started(worker.device))
+        for idle in (own for own in self._workers if not own.share):
+            self._give(idle)
+
+    def _given_up(self, job: Job, exitcode: int | None) -> Failed:
+        how = died(exitcode)
+        write_failure(self._store, job.chain.spec, how, "")
+        return Failed(number=job.number, chain=job.chain, error=how, traceback="")
 
     def close(self) -> None:
         """Stop every process: a chain alone goes on from its last checkpoint, a fleet stores one for all of its own."""
@@ -158,11 +163,20 @@ class _Pool:
 
 def died(exitcode: int | None) -> str:
     """Why a process ended, in words."""
+    often = f"{TRIES} times without a new level or checkpoint"
     if exitcode is not None and exitcode < 0:
         name = signal.Signals(-exitcode).name
         hint = "; is there enough memory for so many at once?" if name == "SIGKILL" else ""
-        return f"the process of this chain was ended by {name} {TRIES} times{hint}"
-    return f"the process of this chain ended with exit code {exitcode} {TRIES} times"
+        return f"the process of this chain was ended by {name} {often}{hint}"
+    return f"the process of this chain ended with exit code {exitcode} {often}"
+
+
+def _without(left: Share, outcome: Outcome) -> Share:
+    """The chains that are left after this was told; levels that were told are not told by whoever goes on."""
+    if not isinstance(outcome, Progress) or outcome.ended:
+        return tuple(job for job in left if job.number != outcome.number)
+    done = outcome.record.level + 1
+    return tuple(dataclasses.replace(job, done=done) if job.number == outcome.number else job for job in left)
 
 
 def _serve(pipe: Connection, store: Path, device: str, packed: bool) -> None:

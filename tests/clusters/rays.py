@@ -15,6 +15,8 @@ import pytest
 
 from prunecast.pruning.record import Record
 from prunecast.sweep import Progress
+from prunecast.sweep.fleets import in_a_fleet
+from prunecast.sweep.work import torch_device
 
 HERE = Path(__file__).parent
 STORE_BYTES = 80 * 2**20
@@ -128,7 +130,25 @@ def alone(share, store, device, loaded):
     yield from map(ended, share)
 
 
-def sleep(share, store, device, loaded):
-    """Work for ever."""
-    time.sleep(3600)
+def sleep_once(share, store, device, loaded):
+    """Work for ever, but for the first time only."""
+    path = store / f"slept-{share[0].number}"
+    if not path.exists():
+        path.touch()
+        time.sleep(3600)
     yield from map(ended, share)
+
+
+def stubborn(share, store, device, loaded):
+    """Go on whatever comes."""
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(3600)
+    yield
+
+
+def packed(share, store, device, loaded):
+    """Run a fleet, and let the time be over when its first level is there."""
+    for outcome in in_a_fleet(share, store, torch_device("cpu"), loaded):
+        yield outcome
+        signal.setitimer(signal.ITIMER_REAL, 0.01)

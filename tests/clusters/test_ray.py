@@ -1,7 +1,6 @@
 import contextlib
 import dataclasses
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -20,11 +19,8 @@ from prunecast.cli import cli
 from prunecast.clusters.ray_driver import on_ray
 from prunecast.clusters.ray_errors import is_death, mistake
 from prunecast.clusters.ray_start import ray_module
-from prunecast.clusters.ray_worker import OUT_OF_TIME, Errand, run_share
 from prunecast.clusters.resources import Resources, with_resources
-from prunecast.clusters.seen import marked
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.pruning.opened import code_version
 from prunecast.sweep import Failed, Progress, look, run_plan
 from prunecast.sweep.run import unfinished
 
@@ -235,15 +231,12 @@ def test_a_driver_of_another_version_is_refused(tmp_path, nodes, disconnected, m
         list(on_ray([], tmp_path, address=nodes.address))
 
 
-def test_a_worker_ends_when_its_time_is_over(tmp_path):
-    jobs = unfinished([(1, parsed(BRIEF).chains[0])], tmp_path)
-    with marked(tmp_path) as mark:
-        errand = Errand(store=tmp_path, mark=mark, code=code_version(), paths=(), work=rays.sleep)
-        arguments = (tuple(jobs), errand, "cpu", 0.001)
-        worker = multiprocessing.get_context("forkserver").Process(target=run_share, args=arguments)
-        worker.start()
-        worker.join()
-    assert worker.exitcode == OUT_OF_TIME
+@pytest.mark.slow
+def test_a_worker_stops_when_its_time_is_over_and_its_chain_goes_on(tmp_path, on_nodes):
+    brief = partial(on_nodes, work=rays.sleep_once, resources=Resources(minutes=0.01))
+    events = list(run_plan(parsed(BRIEF), tmp_path, executor=brief))
+    assert sorted(event.number for event in events if isinstance(event, Progress)) == [1, 2, 3, 4]
+    assert len(list(tmp_path.glob("slept-*"))) == len(events) == 4
 
 
 @pytest.fixture

@@ -182,12 +182,17 @@ class _Driver:
 
     def _given_up(self, job: Job, failure: Exception | None) -> Failed:
         minutes = needs(job.chain, self._resources).minutes
-        enough = "" if minutes is None else f", and are {minutes} minutes enough to get on"
-        last = f" (the last time: {in_one_line(failure)[:200]})" if failure else ""
-        error = (
-            f"workers died over this chain again and again, without a new level or checkpoint{last}; "
-            f"is there memory enough for it{enough}?"
-        )
+        if failure is None and minutes is not None:
+            error = (
+                f"{minutes:g} minutes were over again and again without a new level or checkpoint of this chain; "
+                "give more --minutes, or a recipe with fewer checkpoint_steps"
+            )
+        else:
+            last = f" (the last time: {in_one_line(failure)[:200]})" if failure else ""
+            error = (
+                f"workers died over this chain again and again, without a new level or checkpoint{last}; "
+                "is there memory enough for it?"
+            )
         write_failure(self._errand.store, job.chain.spec, error, "")
         return Failed(number=job.number, chain=job.chain, error=error, traceback="")
 

@@ -12,6 +12,7 @@ from prunecast.laws import Fit, fit
 from prunecast.networks import make
 from prunecast.networks.card import Card
 from prunecast.networks.words import title, verdict
+from prunecast.plural import plural
 from prunecast.report import page, words
 from prunecast.report.page import write
 from prunecast.sweep import Plan, export, look, read_plan, run_plan
@@ -36,7 +37,9 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     planned = read_plan(plan)
-    say(f"1. Sweep: {len(planned.chains)} chains of the plan {planned.name}, pruned level by level.")
+    say(
+        f"1. Sweep: {plural(len(planned.chains), 'chain')} of the plan {planned.name}, pruned level by level."
+    )
     table = _swept(planned, folder)
     say("\n2. Fit: one law for all of them.\n")
     fitted = fit(table)

@@ -158,8 +158,8 @@ def test_an_edited_plan_says_what_changed_and_keeps_what_is_there(tmp_path, plan
     plan_file.write_text(BRIEF.replace("[100, 200]", "[200, 50]").replace("level_cap = 2", "level_cap = 3"))
     again = invoke(run, plan_file, "--store", store, "--jobs", 1)
     assert (
-        "The plan was edited since its last run: 2 chains are new, 2 have another level cap, 2 are no longer "
-        "in it (their results stay in the store, not in its table)." in again.output
+        "The plan was edited since its last run: 2 chains are new, 2 chains have another level cap, 2 chains are "
+        "no longer in it (results stay in the store, not in its table)." in again.output
     )
     assert again.output.count("· level ") == 2 * 1 + 2 * 4
     plan_file.write_text(BRIEF)

@@ -8,6 +8,7 @@ import click
 
 from prunecast.cli.cluster import cluster_options, placed
 from prunecast.errors import PrunecastError
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep import Plan
@@ -125,7 +126,8 @@ def run(
             seconds = follow(events, planned, board, jobs)
     except KeyboardInterrupt:
         click.echo(
-            f"Stopped. {board.levels_done:,} levels are in {store}; the same command goes on.", err=True
+            f"Stopped. {plural(board.levels_done, 'level', 'is', 'are')} in {store}; the same command goes on.",
+            err=True,
         )
         raise SystemExit(130) from None
     _end(board, seconds)
@@ -141,8 +143,8 @@ def _begin(planned: "Plan", store: Path, board: "Board") -> None:
 
     if change := edited(planned, store):
         click.echo(change.text)
-    done = f"{board.chains_done:,} of {board.chains:,} chains are at their end"
-    click.echo(f"{planned.name}: {done}, {board.levels_done:,} levels are in {store}.")
+    done = f"{board.chains_done:,} of {plural(board.chains, 'chain', 'is at its end', 'are at their end')}"
+    click.echo(f"{planned.name}: {done}, {plural(board.levels_done, 'level', 'is', 'are')} in {store}.")
     if board.chains_done < board.chains:
         remember(planned, store)
 
@@ -153,7 +155,7 @@ def _end(board: "Board", seconds: float) -> None:
     out = f", {len(board.left_out):,} left out" if board.left_out else ""
     failed = f", {len(board.failed):,} failed" if board.failed else ""
     ended = board.chains - len(board.left_out) - len(board.failed)
-    click.echo(f"{ended:,} chains at their end{out}{failed}; {duration(seconds)}.")
+    click.echo(f"{plural(ended, 'chain', 'at its end', 'at their end')}{out}{failed}; {duration(seconds)}.")
     for failure in board.failed:
         click.echo(f"- chain {failure.number} failed: {failure.error}", err=True)
     if board.failed:
@@ -198,7 +200,7 @@ def _export(planned: "Plan", store: Path, output: Path) -> bool:
             f"no training of {planned.name} is finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
-    click.echo(f"{len(table)} rows in {output}")
+    click.echo(f"{plural(len(table), 'row')} in {output}")
     for standing in damaged:
         click.echo(f"Not in the table, chain {standing.number}: {standing.problem}", err=True)
     return not damaged

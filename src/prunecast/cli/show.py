@@ -14,6 +14,7 @@ from rich.text import Text
 from prunecast.choice.source import quantity as quantity_of
 from prunecast.choice.spoken import Speak, speaker
 from prunecast.laws.words import MEANING
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,8 +97,7 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
     origin = result.origin
     words = [word for word in (origin.family, origin.dataset, origin.method, origin.recipe) if word]
     about = f" ({', '.join(words)})" if words else ""
-    count = len(result.configurations)
-    counts = f"{result.rows:,} rows of {count:,} configuration{'s' * (count != 1)}"
+    counts = f"{plural(result.rows, 'row')} of {plural(len(result.configurations), 'configuration')}"
     name = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}[result.law]
     return render(
         [

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from prunecast.cli.show import grid, render
 from prunecast.cli.show_sweep import duration
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep.estimate import Estimate
@@ -30,7 +31,7 @@ def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
     """A plan on one screen."""
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
-    counts = f"{seen.chains:,} chains, {most}{seen.trainings:,} trainings (level cap {caps})"
+    counts = f"{plural(seen.chains, 'chain')}, {most}{plural(seen.trainings, 'training')} (level cap {caps})"
     counts += f", {seen.epochs:,.0f} network-epochs"
     parts: list[object] = [Text(f"{seen.name}: {counts}"), "", _axes(seen), "", _networks(seen.networks)]
     if seen.selecting:
@@ -83,7 +84,7 @@ def _time(measured: "Estimate", jobs: int) -> list[object]:
     ]
     used = [(share, way, seconds) for share, way, seconds in ways if share.chains]
     told = [
-        f"{share.chains:,} chains, at most {share.trainings:,} trainings, {way}"
+        f"{plural(share.chains, 'chain')}, at most {plural(share.trainings, 'training')}, {way}"
         + (f" ({duration(seconds)})" if len(used) > 1 else "")
         for share, way, seconds in used
     ]

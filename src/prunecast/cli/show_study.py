@@ -8,6 +8,7 @@ from rich.text import Text
 
 from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
 from prunecast.cli.show_answer import facts
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.studies import (
@@ -38,7 +39,8 @@ def _some(rows: Sequence[list[str]]) -> list[list[str]]:
 def sensitivity(study: "Sensitivity", quantity: str = "error") -> str:
     """μ and σ against the number of measurements."""
     full = (
-        f"fit to all {study.rows:,} rows of {study.configurations} configurations: {mean_and_std(study.full)}"
+        f"fit to all {plural(study.rows, 'row')} of {plural(study.configurations, 'configuration')}: "
+        f"{mean_and_std(study.full)}"
     )
     parts: list[object] = []
     for name, what, own in (
@@ -128,7 +130,7 @@ def forms(study: "Forms", quantity: str = "error") -> str:
         [one.name, *(mean_and_std(one.left_out_by_region[name]) for name in study.rows_by_region)]
         for one in study.scores
     ]
-    header = ["", *(f"{name}, {count:,} rows" for name, count in study.rows_by_region.items())]
+    header = ["", *(f"{name}, {plural(count, 'row')}" for name, count in study.rows_by_region.items())]
     return _page(
         f"Forms on {study.table}: deviation μ ± σ",
         [
@@ -226,7 +228,7 @@ def _claims(study: "Optimality") -> list[list[str]]:
         ],
     ]
     if few is not None:
-        words = f"median σ from {few.curves} curves ({few.sets} sets), from all"
+        words = f"median σ from {plural(few.curves, 'curve')} ({plural(few.sets, 'set')}), from all"
         rows.append([words, f"{few.median_sigma:.1%}, {few.full_sigma:.1%}"])
     return rows
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from prunecast.cli.show import bullets, grid, render
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep.look import Standing
@@ -30,14 +31,14 @@ def status(name: str, standings: "Sequence[Standing]") -> str:
     counts = Counter(standing.state for standing in standings)
     levels = sum(len(standing.records) for standing in standings)
     words = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
-    rows = [_row(standing) for standing in standings]
-    parts: list[object] = [Text(f"{name}: {len(standings):,} chains ({words}), {levels:,} trainings done")]
+    rows, counted = [_row(standing) for standing in standings], plural(len(standings), "chain")
+    parts: list[object] = [Text(f"{name}: {counted} ({words}), {plural(levels, 'training')} done")]
     header = ["chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error"]
     if len(rows) > MOST_LISTED:
         lively = [row for row, own in zip(rows, standings, strict=True) if own.state in ("running", "begun")]
         rows, hidden = lively[:MOST_LISTED], len(rows) - len(lively[:MOST_LISTED])
         parts += ["", grid(header, rows, left=2)] if rows else []
-        parts.append(Text(f"({hidden:,} chains are not listed; --all lists every one)"))
+        parts.append(Text(f"({plural(hidden, 'chain', 'is', 'are')} not listed; --all lists every one)"))
     else:
         parts += ["", grid(header, rows, left=2)]
     return render([*parts, *_workers(standings, MOST_LISTED), *problems(standings)])

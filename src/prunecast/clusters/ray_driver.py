@@ -21,6 +21,7 @@ from prunecast.clusters.resources import Resources, most_at_once, needs
 from prunecast.clusters.seen import marked
 from prunecast.clusters.shares import device_for, shares, work_share
 from prunecast.clusters.watch import Watch
+from prunecast.plural import plural
 from prunecast.pruning.opened import code_version
 from prunecast.sweep.deaths import TRIES, Deaths, Footprint, footprints
 from prunecast.sweep.events import Failed, Job, Outcome, Progress, Share
@@ -184,7 +185,8 @@ class _Driver:
         minutes = needs(job.chain, self._resources).minutes
         if failure is None and minutes is not None:
             error = (
-                f"{minutes:g} minutes were over again and again without a new level or checkpoint of this chain; "
+                f"{plural(minutes, 'minute', 'was', 'were')} over again and again without a new level or checkpoint of "
+                "this chain; "
                 "give more --minutes, or a recipe with fewer checkpoint_steps"
             )
         else:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from prunecast.laws import Deviation
+from prunecast.plural import plural as plural
 
 LARGEST_DENOMINATOR = 64
 LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
@@ -67,11 +68,6 @@ def deviation(own: Deviation) -> str:
 def sentence(text: str) -> str:
     """With a capital at the beginning."""
     return text[:1].upper() + text[1:]
-
-
-def plural(amount: int, word: str) -> str:
-    """3 rows, 1 row."""
-    return f"{amount:,} {word}{'s' * (amount != 1)}"
 
 
 def listed(items: Sequence[str]) -> str:

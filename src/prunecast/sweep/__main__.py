@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from prunecast.errors import PrunecastError
+from prunecast.plural import plural
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -55,7 +56,8 @@ def _run(given: argparse.Namespace) -> int:
     finally:
         signal.alarm(0)
         if given.output:
-            print(f"{export(plan, given.store, given.output)} rows in {given.output}", flush=True)
+            written = plural(export(plan, given.store, given.output), "row")
+            print(f"{written} in {given.output}", flush=True)
     return code
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
+from prunecast.plural import plural
 from prunecast.pruning.files import make_folder, read_json, write_json
 from prunecast.pruning.store import FORMAT
 from prunecast.sweep.plan import Plan
@@ -24,9 +25,9 @@ class Edited:
     def text(self) -> str:
         """The difference in a sentence."""
         parts = [
-            f"{self.new} chains are new" if self.new else "",
-            f"{self.caps} have another level cap" if self.caps else "",
-            f"{self.gone} are no longer in it (their results stay in the store, not in its table)"
+            f"{plural(self.new, 'chain', 'is', 'are')} new" if self.new else "",
+            f"{plural(self.caps, 'chain', 'has', 'have')} another level cap" if self.caps else "",
+            f"{plural(self.gone, 'chain', 'is', 'are')} no longer in it (results stay in the store, not in its table)"
             if self.gone
             else "",
         ]

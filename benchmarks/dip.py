@@ -1,7 +1,7 @@
 """Which law to trust where the error dips: Eq. 2, the law `dip`, and the forms that were tried beside it.
 
-python benchmarks/dip.py [TABLE ...] tabulates the rms deviation in sample and on every held-out split, and, where
-there are several depths, with each of them left out. The forms
+python benchmarks/dip.py [TABLE ...] tabulates the rms deviation in sample and on every held-out split, and with each
+depth, width and dataset size left out; with --sizes N,N,... that of predicting all other sizes from these. The forms
 differ in how deep the low plateau sinks (a), in the shape of its sinking, in whether the invariant feels the dataset
 size (ν), and in the sharpness of the two transitions; all have Eq. 2 as the case without a dip.
 """
@@ -13,6 +13,7 @@ from functools import partial
 from itertools import product
 
 import numpy as np
+from numpy.typing import NDArray
 
 import prunecast
 from prunecast.laws import formulas, held_out
@@ -177,21 +178,40 @@ def tabulate(points: Points) -> None:
         print(row(variant.name, len(form.parameters), deltas), flush=True)
 
 
-def tabulate_depths(points: Points) -> None:
-    """Leave every depth out in turn, and predict it from the others."""
-    for depth in np.unique(points.depth) if np.ptp(points.depth) else ():
-        out = points.depth == depth
-        split = held_out.Split(fitted=np.flatnonzero(~out), predicted=np.flatnonzero(out))
-        for law in ("eq2", "dip"):
-            delta = held_out.evaluate_law(law, points, "error", [split])
-            rms = float(np.sqrt(np.mean(delta**2)))
-            print(f"depth {depth:g} left out, {law}: {rms:.2%} ({delta.mean():+.1%} ± {delta.std():.1%})")
+def tabulate_left_out(points: Points) -> None:
+    """Leave every depth, width and dataset size out in turn, and predict it from the others."""
+    for axis in ("depth", "width", "num_examples"):
+        values = getattr(points, axis)
+        for value in np.unique(values) if np.ptp(values) else ():
+            tell(points, f"{axis} {value:g} left out", values != value, values == value)
+
+
+def tabulate_sizes(points: Points, known: set[float]) -> None:
+    """Fit some dataset sizes and predict each of the others."""
+    fitted = np.isin(points.num_examples, list(known))
+    for size in sorted(set(points.num_examples[~fitted])):
+        tell(points, f"{size:g} examples, from {len(known)} sizes", fitted, points.num_examples == size)
+    tell(points, "all of these", fitted, ~fitted)
+
+
+def tell(points: Points, title: str, fitted: NDArray[np.bool_], predicted: NDArray[np.bool_]) -> None:
+    split = held_out.Split(fitted=np.flatnonzero(fitted), predicted=np.flatnonzero(predicted))
+    rows = int(predicted[points.configuration].sum())
+    for law in ("eq2", "dip"):
+        delta = held_out.evaluate_law(law, points, "error", [split])
+        rms = float(np.sqrt(np.mean(delta**2)))
+        print(
+            f"{title} ({rows} rows), {law}: {rms:.1%} ({delta.mean():+.1%} ± {delta.std():.1%})", flush=True
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="*", default=["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
     parser.add_argument("--where", action="append", default=[])
+    parser.add_argument(
+        "--sizes", default="", help="fit these dataset sizes, by commas, and predict the others"
+    )
     arguments = parser.parse_args()
     where = dict(condition.split("=", 1) for condition in arguments.where)
     for source in arguments.tables:
@@ -200,8 +220,11 @@ def main() -> None:
         print(
             f"{source}: {len(points)} rows, {points.configurations} configurations, replicates' noise {data.noise}"
         )
-        tabulate(points)
-        tabulate_depths(points)
+        if arguments.sizes:
+            tabulate_sizes(points, {float(size) for size in arguments.sizes.split(",")})
+        else:
+            tabulate(points)
+            tabulate_left_out(points)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.latent import fit_latent
@@ -58,7 +58,7 @@ def uncertainty(
         high_range = max(high_range[0] - EXTREME * noise, float(lower_bound[0])), high_range[1]
         middle = _follow(form, points, theta, held, high_range, objective)
     draws = np.clip(middle + spread, lower_bound, upper_bound)
-    quantile = float(stats.t.ppf((1 + COVERAGE) / 2, latent.degrees))
+    quantile = float(special.stdtrit(latent.degrees, (1 + COVERAGE) / 2))
     if high_range is None:
         whole = latent.covariance + np.diag(latent.beyond)
         reach = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_paper, whole, to_paper))

@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
-from prunecast.choice import frontier, optimum
+from prunecast.choice import choose, frontier, optimum
+from prunecast.choice.confident import confident_density
 from prunecast.choice.counts import counter
 from prunecast.choice.density import LEAST, inverse, log_error, smallest_density
 from prunecast.choice.optimum import _Problem
+from prunecast.choice.options import by_law, quantile
 from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
+from prunecast.laws import Fit, fit
+from prunecast.laws.planted import planted
+from prunecast.table import read
 
 TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
 
@@ -107,3 +111,26 @@ def test_no_candidate_undercuts_the_frontier(deep: Fit, minimise: str) -> None:
         smallest = np.where(density <= 1, offset + slope * np.minimum(density, 1), np.inf).min()
         step = (slope / candidates.counts.weights).max()
         assert smallest * (1 - 2e-3) <= size <= smallest * (1 + 2e-3) + step
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confidence: float) -> None:
+    """A spread that changes fast with density leads the plain iteration astray."""
+    four = planted(configurations=4, depths=(8, 20), widths=(0.5, 1), num_examples=(50_000,), noise=0.05)
+    fitted = fit(read(four), law=law)
+    candidates = sizes(fitted, counter(fitted), 50_000.0, "measured")
+    score, log_target = quantile(fitted, confidence), float(np.log(0.1732))
+    found = confident_density(fitted, candidates, log_target, confidence)
+    grid = np.geomspace(1e-3, 1.0, 300)
+    promised = [by_law(fitted, candidates, np.full(4, density)) for density in grid]
+    kept = np.array([own.log_error + score * own.spread <= log_target for own in promised])
+    assert (np.isfinite(found) >= kept.any(axis=0)).all()
+    first = grid[kept.argmax(axis=0)]
+    assert (found <= first * 1.001)[kept.any(axis=0)].all()
+
+
+def test_errors_without_any_noise_are_met_or_not() -> None:
+    flat = planted(configurations=6).assign(error=0.3)
+    law = fit(read(flat))
+    assert choose(law, target_error=0.2999, confidence=0.95).answer.probability == 0

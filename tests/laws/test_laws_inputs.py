@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit
+from prunecast.laws import fit, load
+from prunecast.laws.measured import measured
 from prunecast.laws.planted import TRUTH, planted
 from prunecast.table import read
 
@@ -129,3 +130,49 @@ def test_a_million_rows():
     for name, truth in TRUTH.items():
         assert result.parameters[name] == pytest.approx(truth, rel=0.02)
     assert result.noise_floor.replicate == pytest.approx(0.034, rel=0.01)
+
+
+def test_rows_in_any_order_give_the_same_points():
+    """Weights are those of the densest network, not of whichever row comes first."""
+    frame = planted(configurations=6, replicates=2)
+    one, other = (measured(read(own)).points for own in (frame, frame.sample(frac=1, random_state=0)))
+    for name in ("configuration", "density", "error", "nonzero", "weights", "unpruned", "replicates"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-14), name
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        lambda f: f.drop(columns="nonzero"),
+        lambda f: f.assign(nonzero=f["nonzero"].where(f["level"] != 3)),
+        lambda f: f.assign(nonzero=f["nonzero"].where(f["level"] != 3, 0)),
+    ],
+)
+def test_weights_stand_in_for_counts_that_are_missing(lost):
+    frame = planted(configurations=4)
+    whole, part = measured(read(frame)).points, measured(read(lost(frame))).points
+    assert part.weights == pytest.approx(whole.weights, rel=1e-12)
+    assert part.nonzero == pytest.approx(whole.nonzero, rel=0.2)
+    volume = whole.depth * whole.width**2
+    bare = measured(read(lost(frame).drop(columns="weights"))).points
+    assert bare.weights == pytest.approx(volume, rel=1e-12)
+
+
+def test_a_replicate_that_never_learned_is_no_part_of_the_unpruned_error():
+    frame = planted(configurations=4, replicates=2, seed=2)
+    dead = (frame["replicate"] == 2) & (frame["weights"] == frame["weights"].min())
+    points = measured(read(frame.assign(error=frame["error"].where(~dead, 0.9)), chance=0.9)).points
+    own = int(points.weights.argmin())
+    alone = frame[(frame["weights"] == frame["weights"].min()) & (frame["replicate"] == 1)]
+    assert points.unpruned[own] == alone.loc[alone["level"] == 0, "error"].item()
+    assert points.unpruned_replicates[own] == 1
+    assert points.error[points.configuration == own][0] == points.unpruned[own]
+
+
+def test_an_open_interval_is_a_number_that_a_saved_law_keeps(tmp_path):
+    """Errors that only fall as networks are pruned leave Eq. 2 without any hold."""
+    frame = planted(configurations=6)
+    result = fit(read(frame.assign(error=0.5 * frame["density"] ** 0.3)))
+    assert all(np.isfinite(end) for ends in result.intervals.values() for end in ends)
+    result.save(tmp_path / "law.json")
+    assert load(tmp_path / "law.json").parameters == pytest.approx(result.parameters)

@@ -120,3 +120,11 @@ def test_two_short_curves_are_told_to_go_on() -> None:
     assert {own.kind for own in study.suggestions} == {"more levels", "another replicate", "new chain"}
     assert study.suggestions[0].kind == "more levels"
     assert any("rough guess" in note for note in study.notes)
+
+
+def test_rows_too_few_for_the_other_law_still_get_a_suggestion() -> None:
+    chain = _chain(20, 1.0, 50_000, range(4))
+    study = following(read(chain))
+    assert np.isnan(study.other_law_regret)
+    assert not study.settled
+    assert study.suggestions

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.choice.counts import Counter
 from prunecast.choice.luck import noise, settle_curve
@@ -60,8 +60,8 @@ class Options:
 
     def probability(self, fit: Fit, log_target: float) -> Floats:
         """The probability that a new training's error is at most the target."""
-        score = (log_target - self.log_error) / self.spread
-        return np.asarray(stats.t.cdf(score, fit.spread.degrees))
+        score = (log_target - self.log_error) / np.maximum(self.spread, 1e-300)
+        return np.asarray(special.stdtr(fit.spread.degrees, score))
 
     def promised(self, fit: Fit, confidence: float) -> Floats:
         """The log error that a new training stays below with this probability."""
@@ -70,7 +70,7 @@ class Options:
 
 def quantile(fit: Fit, confidence: float) -> float:
     """Student's t at a confidence; zero at one half."""
-    return 0.0 if confidence == 0.5 else float(stats.t.ppf(confidence, fit.spread.degrees))
+    return 0.0 if confidence == 0.5 else float(special.stdtrit(fit.spread.degrees, confidence))
 
 
 def join(first: Options, second: Options) -> Options:

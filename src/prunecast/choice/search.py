@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.choice.answer import Question
+from prunecast.choice.confident import confident_density
 from prunecast.choice.counts import Counter
-from prunecast.choice.density import LEAST, log_error, smallest_density
+from prunecast.choice.density import LEAST, log_error
 from prunecast.choice.options import (
     KEPT_A_LEVEL,
     Options,
     by_law,
     line,
     measured_by,
-    quantile,
     training_unit,
     whole_weights,
 )
@@ -22,7 +22,6 @@ from prunecast.laws import Fit
 from prunecast.laws.points import Floats
 from prunecast.laws.solver import Mask
 
-CONFIDENCE_STEPS = 30
 MINIMUM_GRID, ZOOMS = 60, 4
 
 
@@ -66,7 +65,10 @@ class Search:
         if self.question.density is not None:
             options = self._at_density(sizes)
             return options[self.meets(options)]
-        density = np.maximum(self._confident(sizes), self.lowest_trainable(sizes))
+        assert self.question.target_error is not None
+        log_target, confidence = float(np.log(self.question.target_error)), self.question.confidence
+        promised = confident_density(self.fit, sizes, log_target, confidence)
+        density = np.maximum(promised, self.lowest_trainable(sizes))
         possible = density <= 1
         kept = sizes[possible]
         options = by_law(self.fit, kept, whole_weights(self.counter, kept, density[possible], up=True))
@@ -78,23 +80,6 @@ class Search:
         density = whole_weights(self.counter, sizes, np.full(len(sizes), self.question.density), up=True)
         options = by_law(self.fit, sizes, density)
         return options[self.affordable(options)]
-
-    def _confident(self, sizes: Sizes) -> Floats:
-        """The smallest density at which ε̂ · exp(t·spread) is at the target, by iterating on the spread."""
-        assert self.question.target_error is not None
-        log_target = np.full(len(sizes), np.log(self.question.target_error))
-        density = smallest_density(self.fit, sizes, log_target)
-        score = quantile(self.fit, self.question.confidence)
-        open_ = np.arange(len(sizes))
-        for _ in range(CONFIDENCE_STEPS if score else 0):
-            there = np.minimum(density[open_], 1.0)
-            aim = log_target[open_] - score * by_law(self.fit, sizes[open_], there).spread
-            following = smallest_density(self.fit, sizes[open_], aim)
-            density[open_] = following
-            open_ = open_[~np.isclose(np.minimum(following, 1.0), there, rtol=1e-7, atol=0)]
-            if not len(open_):
-                break
-        return density
 
     def for_least_error(self, sizes: Sizes) -> Options:
         """Each size at the density of its least error within the budgets; sizes beyond them are left out."""

@@ -181,7 +181,7 @@ def _verdict(study: "Following") -> str:
     if study.one_size:
         return "With one size there is nothing to choose among: train another width or depth."
     words = "More data may still change which network to choose"
-    if study.other_law_regret <= study.regret:
+    if not study.other_law_regret > study.regret:
         return f"{words}."
     return f"{words}: by {'eq2' if study.law == 'dip' else 'dip'} another one is smallest."
 

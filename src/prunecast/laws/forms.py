@@ -14,6 +14,8 @@ from prunecast.laws import formulas
 from prunecast.laws.points import Floats, Points
 
 FAR = 50.0
+LARGEST = 230.0
+"""The logarithm of a parameter is cut here, at 1e100: an interval that is open is still a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +65,7 @@ def bounds(form: Form) -> tuple[Floats, Floats]:
 def natural(form: Form, theta: Floats) -> Floats:
     """Inner parameters in their natural units."""
     positive = np.array([parameter.positive for parameter in form.parameters])
-    return np.where(positive, np.exp(np.where(positive, theta, 0.0)), theta)
+    return np.where(positive, np.exp(np.clip(np.where(positive, theta, 0.0), -LARGEST, LARGEST)), theta)
 
 
 def inner(form: Form, values: Floats) -> Floats:

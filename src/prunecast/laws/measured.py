@@ -22,16 +22,16 @@ class Measured:
     """rows no better than guessing, kept in the table and left out of the fit"""
     noise: float | None
     """relative standard deviation of a replicate around its group's mean (ddof 1), where replicates exist"""
-    counted: bool
-    """whether the table itself counts the non-zero weights"""
 
 
 def measured(table: Table, replicates: Replicates = "mean") -> Measured:
     """The mean over surviving replicates at each level, as in the paper, or every replicate's own row."""
     frame = table.frame
     chance = np.inf if table.chance is None else table.chance
-    survives = (frame["error"] < chance) & (frame["unpruned_error"] < chance)
-    kept = frame[survives]
+    alive = frame["error"] < chance
+    unpruned = _unpruned(frame, alive)
+    survives = alive & (unpruned < chance)
+    kept = frame.assign(unpruned_error=unpruned)[survives]
     if kept.empty:
         raise PrunecastError(
             f"{table.source}: no row does better than chance (error {chance:g}), so there is nothing to fit; "
@@ -44,14 +44,38 @@ def measured(table: Table, replicates: Replicates = "mean") -> Measured:
         points=_points(kept, groups),
         at_chance=int((~survives).sum()),
         noise=_noise(kept),
-        counted="nonzero" in frame,
     )
 
 
+def _unpruned(frame: pd.DataFrame, alive: "pd.Series[bool]") -> "pd.Series[float]":
+    """ε_np of each row's configuration: the mean over the replicates of its level 0 that beat chance.
+
+    NaN where none does; as the table states it where there is no level 0.
+    """
+    configurations = [frame[name] for name in CONFIGURATION]
+    dense = frame["density"] == 1
+    means = frame["error"].where(dense & alive).groupby(configurations).transform("mean")
+    return means.where(dense.groupby(configurations).transform("any"), frame["unpruned_error"])
+
+
+def _counts(kept: pd.DataFrame) -> "pd.Series[float]":
+    """Non-zero weights of every row: as counted, else from the weights, else in proportion to l·w²·d.
+
+    All rows are counted in one way, as counts of two kinds cannot be compared.
+    """
+    for name, share in (("nonzero", 1.0), ("weights", kept["density"])):
+        if name in kept:
+            counted = pd.to_numeric(kept[name], errors="coerce") * share
+            if ((counted > 0) & np.isfinite(counted)).all():
+                return counted
+    return kept["depth"] * kept["width"] ** 2 * kept["density"]
+
+
 def _points(kept: pd.DataFrame, groups: list[str]) -> Points:
-    proportional = kept["depth"] * kept["width"] ** 2 * kept["density"]
-    counted = pd.to_numeric(kept["nonzero"], errors="coerce") if "nonzero" in kept else proportional
-    kept = kept.assign(counted=counted.fillna(proportional), survivors=1.0)
+    # The densest network of a configuration counts its weights: others are rounded, and rows come in any order.
+    kept = kept.assign(counted=_counts(kept), survivors=1.0).sort_values(
+        "density", ascending=False, kind="stable"
+    )
     kept = kept.assign(full=kept["counted"] / kept["density"])
     columns = {"density": "mean", "error": "mean", "counted": "mean", "survivors": "sum"}
     rows = kept.groupby(groups, sort=True).agg(columns).reset_index()

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.result import Fit
 from prunecast.laws.uncertainty import COVERAGE
+
+PLACE = ("depth", "width", "num_examples")
+PARTS = 16
+"""Places are looked up among the measured configurations in so many parts, which bounds the memory it takes."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,7 +67,7 @@ def predict(
     unpruned, source, doubt = _unpruned(fit, flat)
     points = query(fit, flat, unpruned)
     log_error, spread = estimate(fit, points, doubt)
-    reach = float(stats.t.ppf((1 + COVERAGE) / 2, fit.spread.degrees)) * spread
+    reach = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
     top = np.inf if fit.metric == "loss" else 1.0
     names = np.array(REGIONS)[
         region(log_error, np.log(unpruned), float(np.log(fit.parameters["high_error"])))
@@ -129,26 +133,35 @@ def _unpruned(fit: Fit, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[n
     unpruned = asked["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
     doubt = np.full(unpruned.shape, fit.spread.unpruned)
-    for row in np.flatnonzero(np.isnan(unpruned)):
-        place = {name: asked[name][row] for name in ("depth", "width", "num_examples")}
-        found = [c for c in fit.configurations if all(np.isclose(getattr(c, n), v) for n, v in place.items())]
-        if found:
-            unpruned[row], source[row] = found[0].unpruned_error, "measured"
-        else:
-            unpruned[row], source[row] = _from_dense_law(fit, place), "predicted"
-            doubt[row] = np.hypot(doubt[row], fit.dense.deviation if fit.dense else 0.0)
+    unknown = np.flatnonzero(np.isnan(unpruned))
+    places = np.stack([asked[name][unknown] for name in PLACE], axis=1)
+    at = _measured_at(fit, places)
+    own, rest = unknown[at >= 0], unknown[at < 0]
+    errors = np.array([c.unpruned_error for c in fit.configurations])
+    unpruned[own], source[own] = errors[at[at >= 0]], "measured"
+    if len(rest):
+        unpruned[rest], source[rest] = _from_dense_law(fit, places[at < 0]), "predicted"
+        doubt[rest] = np.hypot(doubt[rest], fit.dense.deviation if fit.dense else 0.0)
     return unpruned, source, doubt
 
 
-def _from_dense_law(fit: Fit, place: dict[str, float]) -> float:
-    words = ", ".join(f"{name} {value:g}" for name, value in place.items())
+def _measured_at(fit: Fit, places: Floats) -> npt.NDArray[np.int64]:
+    """The index of the configuration measured at each place, −1 where none was."""
+    known = np.array([[getattr(c, name) for name in PLACE] for c in fit.configurations])
+    found = [np.isclose(part[:, None], known).all(axis=2) for part in np.array_split(places, PARTS)]
+    same = np.concatenate(found)
+    return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+
+
+def _from_dense_law(fit: Fit, places: Floats) -> Floats:
+    depth, width, examples = places.T
     if fit.dense is None:
+        words = ", ".join(f"{name} {value:g}" for name, value in zip(PLACE, places[0], strict=True))
         raise PrunecastError(
             f"the unpruned error at {words} was not measured, and there are too few configurations for a law of "
             "the unpruned error: give it with --unpruned-error or unpruned_error="
         )
-    weights = size_of(fit, np.array(place["depth"]), np.array(place["width"]))
-    return float(fit.dense.predict(weights, np.array(max(place["num_examples"], 1.0))))
+    return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0))
 
 
 def size_of(fit: Fit, depth: Floats, width: Floats) -> Floats:

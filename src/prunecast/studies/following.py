@@ -7,6 +7,7 @@ import numpy as np
 
 from prunecast.architectures import FAMILIES
 from prunecast.choice.source import check_target
+from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
 from prunecast.laws.points import Points
 from prunecast.laws.predict import evaluate
@@ -36,7 +37,7 @@ class Following:
     regret: float
     """expected excess of parameters from choosing by today's estimate, if the law is right"""
     other_law_regret: float
-    """the same if the other of Eq. 2 and `dip` is right"""
+    """the same if the other of Eq. 2 and `dip` is right; NaN where the rows are too few for that law"""
     one_size: bool
     """whether neither depth nor width varied, so that there is nothing to choose among"""
     settled: bool
@@ -50,11 +51,9 @@ def following(table: Table, *, law: str = "eq2", target_error: float | None = No
     fitted, one = fit(table, law=law), subject(table, law)
     study = Weighing.of(fitted, one)
     found = list(study.suggestions())
-    other = fit(table, law="eq2" if law == "dip" else "dip")
-    regret, changed = (
-        expected_regret(fitted, target_error),
-        expected_regret(fitted, target_error, other=other),
-    )
+    other = _other(table, law)
+    regret = expected_regret(fitted, target_error)
+    changed = np.nan if other is None else expected_regret(fitted, target_error, other=other)
     return Following(
         law=law,
         table=table.source,
@@ -64,9 +63,16 @@ def following(table: Table, *, law: str = "eq2", target_error: float | None = No
         regret=regret,
         other_law_regret=changed,
         one_size=not {"depth", "width"} & set(fitted.axes),
-        settled=_settled(fitted, max(regret, changed)),
+        settled=_settled(fitted, float(np.maximum(regret, changed))),
         notes=tuple(_notes(fitted)),
     )
+
+
+def _other(table: Table, law: str) -> Fit | None:
+    try:
+        return fit(table, law="eq2" if law == "dip" else "dip")
+    except PrunecastError:
+        return None
 
 
 def _settled(fitted: Fit, regret: float) -> bool:

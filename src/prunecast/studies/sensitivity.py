@@ -65,7 +65,8 @@ def sensitivity(table: Table, *, law: str = "eq2", repeats: int = REPEATS, seed:
     least = len(one.form.parameters) + 1
     if one.points.configurations < PILOT + 1 or len(one.points) < 2 * least:
         raise PrunecastError(
-            f"{table.source}: {one.points.configurations} configurations with {len(one.points)} rows are too few to "
+            f"{table.source}: {len(one.points)} rows of {one.points.configurations} configuration"
+            f"{'s' * (one.points.configurations != 1)} are too few to "
             "leave some out; the sensitivity study needs three configurations"
         )
     rng = np.random.default_rng(seed)

@@ -209,9 +209,9 @@ def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:
 
 MISTAKES = [
     ({}, "needs a target error, or a budget"),
-    ({"target_error": -1.0}, "target_error must be a positive number, not -1"),
+    ({"target_error": -1.0}, "the target error must be a positive number, not -1"),
     ({"target_error": 1.5}, "below 1, not 1.5"),
-    ({"target_error": float("nan")}, "target_error must be a positive number, not nan"),
+    ({"target_error": float("nan")}, "the target error must be a positive number, not nan"),
     ({"target_error": 0.9}, "guessing errs by 0.9, so any network reaches 0.9; ask for a lower error"),
     ({"target_error": 0.89}, "high plateau is at 0.8.*, so any network stays below 0.89 however far"),
     ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),

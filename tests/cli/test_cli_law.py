@@ -172,7 +172,7 @@ MISTAKES = {
     ),
     "next for no error": (
         "next good.csv --target-error -1",
-        "target_error must be a positive number, not -1",
+        "the target error must be a positive number, not -1",
     ),
     "density of two": ("predict LAW --width 1 --density 2", "density must lie in (0, 1], not 2"),
     "width unsaid": (

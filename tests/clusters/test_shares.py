@@ -126,7 +126,9 @@ def test_a_share_is_worked_on_in_any_process(tmp_path):
             ["--on", "slurm", "--sbatch", "account"],
             "--sbatch is 'account'; give an option of sbatch as NAME=",
         ),
-        (["--on", "ray", "--cpus", "0"], "the command line: cpus is 0.0; give more than 0."),
+        (["--on", "ray", "--cpus", "0"], "--cpus is 0; give more than 0."),
+        (["--on", "ray", "--gpus", "1.5"], "--gpus is 1.5; give a fraction below 1, or a whole number."),
+        (["--on", "slurm", "--at-once", "-1"], "--at-once is -1; give more than 0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_anything_is_written(tmp_path, options, words):

@@ -38,7 +38,7 @@ def check_target(target_error: float | None, metric: str) -> None:
     if target_error is None:
         return
     if not (target_error > 0 and np.isfinite(target_error)):
-        raise PrunecastError(f"target_error must be a positive number, not {target_error:g}")
+        raise PrunecastError(f"the target error must be a positive number, not {target_error:g}")
     if metric == "error" and target_error >= 1:
         raise PrunecastError(f"the target error is a share of the test set below 1, not {target_error:g}")
 

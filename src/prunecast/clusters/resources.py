@@ -14,7 +14,7 @@ __all__ = ["Resources", "devices_of", "most_at_once", "needs", "with_resources"]
 
 def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:
     """The plan with every chain's resources; what is given on the command line goes before the plan's table."""
-    checked(given, "the command line")
+    checked(given)
 
     def of(chain: PlannedChain) -> PlannedChain:
         return dataclasses.replace(

@@ -27,13 +27,18 @@ class Resources:
 KEYS = tuple(field.name for field in dataclasses.fields(Resources))
 
 
-def checked(given: Mapping[str, Any], place: str) -> Resources:
-    """Resources from a plan's table or from options; `place` names it in messages."""
+def checked(given: Mapping[str, Any], place: str = "") -> Resources:
+    """Resources from a plan's table, whose `place` messages name, or without one from the command's options."""
+
+    def named(key: str) -> str:
+        return f"{place}: {key}" if place else f"--{key.replace('_', '-')}"
+
     require_known_keys(place, given, KEYS)
     for key, value in given.items():
-        require_number(f"{place}: {key}", value, whole=key in WHOLE)
-        require(value > 0 or (key == "gpus" and value == 0), f"{place}: {key} is {value}; give more than 0.")
+        require_number(named(key), value, whole=key in WHOLE)
+        enough = value > 0 or (key == "gpus" and value == 0)
+        require(enough, f"{named(key)} is {value:g}; give more than 0.")
     resources = Resources(**given)
     shared = resources.gpus <= 1 or resources.gpus == int(resources.gpus)
-    require(shared, f"{place}: gpus is {resources.gpus}; give a fraction below 1, or a whole number.")
+    require(shared, f"{named('gpus')} is {resources.gpus:g}; give a fraction below 1, or a whole number.")
     return resources

@@ -108,6 +108,11 @@ class Yard:
                 site.shapes.append(own)
             return found or own
 
+    def compiles(self, kind: Kind) -> bool:
+        """Whether packs of a kind go on compiled: on a GPU where that pays, elsewhere where it is asked for."""
+        on_gpu = kind.dataset.train.labels.device.type == "cuda"
+        return bool(self._sites[kind].compiling) and (on_gpu or self._options.compile is True)
+
     def shrink(self, kind: Kind, shape: Shape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
         with self._returned:
@@ -237,7 +242,7 @@ class Yard:
         if shape not in site.prototypes:
             dtype = next(chain.untrained.parameters()).dtype
             site.prototypes[shape] = self._builder.prototype(kind, shape, dtype)
-        compiled = bool(site.compiling) and (device.type == "cuda" or self._options.compile is True)
+        compiled = self.compiles(kind)
         later = compiled and shape not in site.compiled
         runner = self._builder.runner(kind, site.prototypes[shape], compiled=compiled and not later)
         site.bytes[shape] = max(before - _free(device), site.bytes.get(shape, 0))

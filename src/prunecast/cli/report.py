@@ -71,7 +71,7 @@ def figures(
 def demo(output: Path, target_error: float, plan: str) -> None:
     """The whole journey on two cores: sweep, fit, choice, the chosen network trained for real, and the page."""
     try:
-        from prunecast.demo import demo as journey
+        from prunecast.cli.demo import demo as journey
     except ImportError as missing:
         raise PrunecastError(
             f"the demo needs {missing.name}: pip install 'prunecast[train,report]'"

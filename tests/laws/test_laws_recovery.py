@@ -88,3 +88,13 @@ def test_planted_tables_are_what_they_say():
     assert (noisy["error"] / quiet["error"]).std() == pytest.approx(0.034, rel=0.05)
     assert planted(seed=1).equals(planted(seed=1))
     assert not planted(seed=1)["error"].equals(planted(seed=2)["error"])
+
+
+def test_a_network_that_hardly_learned_does_not_lift_the_plateau_of_the_others():
+    frame = planted(configurations=30, noise=0.01)
+    smallest = frame["weights"] * frame["num_examples"]
+    dull = frame.assign(error=frame["error"].where(smallest > smallest.min(), 0.95))
+    for law in ("eq2", "dip"):
+        found = fit(read(dull), law=law)
+        assert found.parameters["high_error"] == pytest.approx(TRUTH["high_error"], rel=0.01)
+        assert "high_error" not in {note.parameter for note in found.notes if note.kind == "bound"}

@@ -148,6 +148,12 @@ def test_a_planted_dip_is_found_with_its_bias() -> None:
     assert study.dip_law.std < study.eq2.std / 2
 
 
+def test_means_of_replicates_show_less_of_a_dip_by_noise() -> None:
+    one, four = (dips(_table(20, replicates=count)) for count in (1, 4))
+    assert four.noise == pytest.approx(NOISE / 2, rel=0.1)
+    assert four.noise < 0.7 * one.noise
+
+
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_the_law_finds_the_measured_optimum(law: str) -> None:
     study = optimality(_table(120, scatter=0.002), law=law)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prunecast.choice.checks import check_plateau
 from prunecast.choice.counts import Counter, Counts, counter
 from prunecast.choice.density import smallest_density
 from prunecast.choice.sizes import AROUND_DEPTH, AROUND_WIDTH, Sizes, examples
@@ -41,6 +42,7 @@ def optimum(fit: Fit, target_error: float, *, num_examples: float | None = None)
     """Minimise l·w²·d subject to ε̂ = target, with ε_np from the dense law; None where the target is impossible."""
     if fit.dense is None:
         raise PrunecastError("too few configurations for a law of the unpruned error: the optimum needs one")
+    check_plateau(target_error, fit)
     problem = _Problem(fit, counter(fit), float(np.log(target_error)), examples(fit, num_examples))
     low, high = problem.box()
     outer = low, high

@@ -8,9 +8,8 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws import catalogue
 from prunecast.laws.dense import fit_dense
-from prunecast.laws.eq2 import GAMMA
 from prunecast.laws.forms import PruningForm, natural
-from prunecast.laws.identify import plateau_reached, undetermined
+from prunecast.laws.identify import plateau_reached, power_law_seen, undetermined
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
 from prunecast.laws.notes import Optimum, notes
@@ -225,7 +224,7 @@ def _assemble(
     )
     questions = tuple(undetermined(values, intervals, points, table.chance, free))
     unknown = {note.parameter for note in questions if note.kind == "undetermined" and note.parameter}
-    preferred = [] if GAMMA in unknown else preference(result.law, result.held_out)
+    preferred = preference(result.law, result.held_out) if power_law_seen(points) else []
     return replace(result, notes=(*questions, *notes(result, found, unknown), *preferred))
 
 

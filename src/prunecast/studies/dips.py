@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region, relative
-from prunecast.laws.points import Points
+from prunecast.laws.points import Floats, Points
 from prunecast.studies.noise import roughness
 from prunecast.studies.refits import best_fit, subject
 from prunecast.table import Table
@@ -55,14 +55,14 @@ def dips(table: Table) -> Dips:
     points = one.points
     log_error = one.form.log_error(one.theta[None], points)[0]
     where = region(log_error, points.log_unpruned[points.configuration], float(one.theta[0]))
-    noise = one.data.noise if one.data.noise is not None else roughness(points)
+    noise = _row_noise(one.data.noise, points)
     filled = replace(points, error=np.maximum(points.error, points.unpruned[points.configuration]))
     own = deviation(one.delta)
     without = _fitted("eq2", filled, table.metric)
     return Dips(
         table=table.source,
         dips=tuple(_dip(points, index, noise) for index in range(points.configurations)),
-        noise=noise,
+        noise=float(np.sqrt((noise**2).mean())),
         eq2=own,
         eq2_by_region=dict(zip(REGIONS, by_group(one.delta, where, len(REGIONS)), strict=True)),
         without_dips=without,
@@ -76,7 +76,14 @@ def _fitted(law: str, points: Points, metric: str) -> Deviation:
     return deviation(relative(form.log_error(theta[None], points)[0], points))
 
 
-def _dip(points: Points, index: int, noise: float) -> Dip:
+def _row_noise(single: float | None, points: Points) -> Floats:
+    """Relative standard deviation of every row: a mean of R replicates has that of one over √R."""
+    if single is None:
+        return np.full(len(points), roughness(points))
+    return single / np.sqrt(points.replicates)
+
+
+def _dip(points: Points, index: int, noise: Floats) -> Dip:
     rows = np.flatnonzero((points.configuration == index) & (points.density < 1))
     unpruned = float(points.unpruned[index])
     if not len(rows):
@@ -91,7 +98,7 @@ def _dip(points: Points, index: int, noise: float) -> Dip:
         lowest_error=float(points.error[lowest]),
         density=float(points.density[lowest]),
         dip=1 - float(points.error[lowest]) / unpruned,
-        by_noise=noise * _expected_depth(flat),
+        by_noise=float(noise[rows].mean()) * _expected_depth(flat),
         share_below=float((points.error[rows] < unpruned).mean()),
     )
 

@@ -70,4 +70,6 @@ def _problem(raw: object, given: Numbers, row: int, name: str, limit: Limit, com
     seen = f"{given[row]:g} gives {name} {1 - given[row]:g}" if complement else f"{given[row]:g}"
     percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
     remedy = "; these look like percentages: divide by 100" if percent else ""
+    if name.endswith("error") and given[row] == (1 if complement else 0):
+        remedy = "; a law of relative deviations has no use for a row without any error: leave it out"
     return f"{seen} where {must}{remedy}"

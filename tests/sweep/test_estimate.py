@@ -12,7 +12,8 @@ from prunecast.fleet.yard import Yard
 from prunecast.sweep import read_plan
 from prunecast.sweep.cost import steps
 from prunecast.sweep.estimate import Estimate, Share, estimate
-from prunecast.sweep.estimate_fleet import as_a_fleet, crew, loads_of, pace_of, size
+from prunecast.sweep.estimate_fleet import as_a_fleet, pace_of
+from prunecast.sweep.estimate_loads import crew, loads_of, size
 from prunecast.sweep.estimate_members import Opener, fits, teams
 from prunecast.sweep.estimate_packs import Crew, PackTiming
 from prunecast.sweep.overview import overview
@@ -58,7 +59,7 @@ def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkey
     assert (found.fleet.chains, found.alone.chains) == (1, 3)
     assert {one.spec.family for one in found.timings} == {spec.family for spec in specs(plan)}
     told = words(found, plan)
-    assert " 1 chains, at most 3 trainings, as a fleet of packs (" in told
+    assert " 1 chain, at most 3 trainings, as a fleet of packs (" in told
     assert "); 3 chains, at most 9 trainings, one after the other (" in told
 
 
@@ -153,12 +154,12 @@ def test_part_of_a_crew_tells_for_the_whole_by_width():
 def test_without_patience_the_smallest_and_the_largest_packs_tell_for_all():
     text = BRIEF.replace("depth = 3", "depth = [3, 4, 5]").replace("[100, 200]", "64")
     plan = parsed(text)
-    timings, seconds, rest = as_a_fleet(plan.chains, CPU, patience=0.0)
-    assert [one.crew.kind.depth for one in timings] == [5, 3]
-    assert not rest
+    found = as_a_fleet(plan.chains, CPU, patience=0.0)
+    assert [one.crew.kind.depth for one in found.packs] == [5, 3]
+    assert not found.rest
     trained, seen = (4 + 2 * 4) / 3, 3 * (64 + 1197) / 3  # three depths side by side
-    each = [one.start + trained * one.step + seen * one.look for one in timings]
-    assert sum(each) + min(each) < seconds < sum(each) + max(each)
+    each = [one.start + trained * one.step + seen * one.look for one in found.packs]
+    assert sum(each) + min(each) < found.seconds < sum(each) + max(each)
 
 
 def test_a_time_says_which_way_it_was_reckoned():

@@ -88,7 +88,8 @@ def _time(measured: "Estimate", jobs: int) -> list[object]:
         + (f" ({duration(seconds)})" if len(used) > 1 else "")
         for share, way, seconds in used
     ]
-    total = f"At most {duration(sum(seconds for *_, seconds in used))} on {measured.device}"
+    scaled = "about " if any(one.compiled for one in measured.packs) else ""
+    total = f"At most {scaled}{duration(sum(seconds for *_, seconds in used))} on {measured.device}"
     tables = [*_timed_packs(measured), *_timed_networks(measured)]
     return [*tables, Text(f"{total}: {'; '.join(told)}. {' '.join(_less(measured))}")]
 
@@ -118,32 +119,33 @@ def _timed_packs(measured: "Estimate") -> list[object]:
             str(sum(map(len, one.crew.shapes))),
             f"{one.crew.width:g}",
             str(one.crew.kind.batch),
+            "yes" if one.compiled else "no",
             f"{1000 * one.step:.2f}",
             f"{1e6 * one.look:.1f}",
         ]
         for one in measured.packs
     ]
-    header = [
-        "timed here",
-        "depth",
-        "packs",
-        "networks",
-        "widths",
-        "batch",
-        "ms a step",
-        "µs an image of a test",
-    ]
-    return [grid(header, rows), ""] if rows else []
+    sizes = ["timed here", "depth", "packs", "networks", "widths", "batch"]
+    return [grid([*sizes, "compiled", "ms a step", "µs an image of a test"], rows), ""] if rows else []
 
 
 def _less(measured: "Estimate") -> list[str]:
     """Why it is the most."""
     texts = ["Chains that end before their level cap take less."]
     if measured.packs:
-        texts += [
-            "Packs were timed side by side and uncompiled; a fleet compiles its steps where that is faster.",
-            "Other packs are put between those timed by depth and width.",
-        ]
+        texts += [*_compiling(measured), "Other packs are put between those timed by depth and width."]
     if measured.timings:
         texts.append("Other sizes of networks are put between those timed by multiply-adds.")
     return texts
+
+
+def _compiling(measured: "Estimate") -> list[str]:
+    """Which packs were timed compiled, and what that says about the others."""
+    told = ["Packs were timed side by side."]
+    if any(one.compiled for one in measured.packs):
+        told.append("Those that a fleet compiles are scaled by what compiling gained where it was timed, too.")
+        rest = "In families without that they count uncompiled, which is slower."
+    else:
+        told.append("Nothing was compiled.")
+        rest = "A fleet compiles packs with so many steps, to be faster."
+    return [*told, rest] if measured.overstated else told

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from prunecast.sweep.estimate_alone import Timing, one_by_one
-from prunecast.sweep.estimate_fleet import as_a_fleet
+from prunecast.sweep.estimate_fleet import Reckoned, as_a_fleet
 from prunecast.sweep.estimate_packs import PackTiming
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
@@ -37,9 +37,11 @@ class Estimate:
     alone: Share = Share()
     """Chains one after the other."""
     packs: tuple[PackTiming, ...] = ()
-    """Of packs, uncompiled."""
+    """Of packs, as they are written and then compiled."""
     fleet: Share = Share()
     """Chains packed together, as a fleet trains them."""
+    overstated: bool = False
+    """Whether the fleet compiles packs whose time here is that of uncompiled ones."""
 
 
 def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> Estimate:
@@ -49,15 +51,16 @@ def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> E
     """
     place = torch_device(device)
     packed = place.type == "cuda" if fleet is None else fleet
-    packs, together, rest = as_a_fleet(plan.chains, place) if packed else ([], 0.0, plan.chains)
-    timings, apart = one_by_one(rest, place)
-    left = {id(chain) for chain in rest}
+    found = as_a_fleet(plan.chains, place) if packed else Reckoned(rest=plan.chains)
+    timings, apart = one_by_one(found.rest, place)
+    left = {id(chain) for chain in found.rest}
     return Estimate(
         device=_name(place),
         timings=tuple(timings),
-        alone=_share(rest, apart),
-        packs=tuple(packs),
-        fleet=_share([chain for chain in plan.chains if id(chain) not in left], together),
+        alone=_share(found.rest, apart),
+        packs=found.packs,
+        fleet=_share([chain for chain in plan.chains if id(chain) not in left], found.seconds),
+        overstated=found.overstated,
     )
 
 

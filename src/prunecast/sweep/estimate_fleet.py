@@ -1,59 +1,71 @@
 """How long a fleet takes: its packs are formed as it forms them, real ones are timed, and all steps are added up.
 
-A sweep keeps its device full of packs, each at its own pace. What is timed is therefore a crew: the packs of one
-group of chains, again and again until the device counts as full. Its time is shared by width, so
+The packs that train at the same time, a crew, are timed together. Their time is shared by width, so
 
-    seconds = Σ over packs and levels of width · (steps · step + images · look) / width of the crew
+    seconds = Σ over packs and levels of width · (steps · gain · step + images · look) / width of the crew
 
-with the seconds `step` and `look` in which the whole crew does one step, or looks at one image, and the seconds of
-building the packs. Crews for which there is no patience lie between those timed, by depth and width.
+with the seconds `step` and `look` in which the whole crew does one step as it is written, or looks at one image, and
+what compiling gains, where the fleet compiles; and the seconds of building the packs and of compiling. Crews for
+which there is no patience lie between those timed, by depth and width.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from math import fsum
 
 import torch
 
 from prunecast.fleet import Options
 from prunecast.fleet.build import Builder
-from prunecast.fleet.options import BUDGET, FULL_PACKS, ON_CPU
-from prunecast.fleet.shapes import Shape, deal
+from prunecast.fleet.options import BUDGET, ON_CPU
 from prunecast.fleet.yard import Yard
-from prunecast.sweep.cost import evaluated, multiply_adds
-from prunecast.sweep.estimate_members import Crowd, Opener, teams
+from prunecast.sweep.estimate_compiled import (
+    AS_WRITTEN,
+    Gain,
+    compile_some,
+    gain_of,
+    gains_of,
+    seconds_compiling,
+)
+from prunecast.sweep.estimate_loads import Load, Relatives, loads_of, relatives, size, work_of
+from prunecast.sweep.estimate_members import Opener, teams
 from prunecast.sweep.estimate_packs import Crew, PackTiming, time_crew
 from prunecast.sweep.estimate_timing import between
 from prunecast.sweep.grid import PlannedChain
 
 PATIENCE = 30.0
-"""Seconds after which no further packs are built and timed, once the smallest and largest of a family were."""
+"""Seconds after which no further packs are built and timed, once the smallest and largest of a family were.
+
+As many again are for compiling.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Load:
-    """What the packs of one crowd have to do."""
+class Reckoned:
+    """How long a fleet takes."""
 
-    shapes: tuple[Shape, ...]
-    steps: int
-    """Of every pack, at all levels of the crowd together."""
-    images: int
-    """That every network is evaluated on, likewise."""
-    crew: Crew
-
-    @property
-    def width(self) -> float:
-        """The widths of all packs."""
-        return sum(map(sum, self.shapes))
+    packs: tuple[PackTiming, ...] = ()
+    """As they are written, then compiled."""
+    seconds: float = 0.0
+    overstated: bool = False
+    """Whether the fleet compiles packs of which none was timed compiled."""
+    rest: Sequence[PlannedChain] = ()
+    """Chains that no fleet can pack."""
 
 
 def as_a_fleet(
-    chains: Sequence[PlannedChain], device: torch.device, *, patience: float = PATIENCE
-) -> tuple[list[PackTiming], float, list[PlannedChain]]:
-    """Time packs of the chains, add up all levels in seconds, and return the chains that no fleet can pack."""
-    options = Options(budget=BUDGET if device.type == "cuda" else ON_CPU)
+    chains: Sequence[PlannedChain],
+    device: torch.device,
+    *,
+    patience: float = PATIENCE,
+    compiled: bool | None = None,
+) -> Reckoned:
+    """Time packs of the chains and add up all levels.
+
+    Where a fleet compiles by itself, that is on a GPU, so does this; `compiled` asks for it, or against it, anywhere.
+    """
+    options = Options(budget=BUDGET if device.type == "cuda" else ON_CPU, compile=compiled)
     specs = [chain.spec for chain in chains]
     yard, builder = Yard(specs, options), Builder(specs, options)
     opener = Opener(yard, device)
@@ -61,61 +73,19 @@ def as_a_fleet(
     packable = [(planned, chain) for planned, chain in opened if chain is not None]
     loads = loads_of(teams(packable), yard, options)
     timings = _timings(loads, builder, patience)
-    crews = {load.crew for load in loads}
-    seconds = fsum(spent(load, pace_of(load.crew, timings)) for load in loads)
-    seconds += fsum(pace_of(crew, timings).start for crew in crews)
-    return list(timings.values()), seconds, [planned for planned, chain in opened if chain is None]
-
-
-def loads_of(crowds: Sequence[Sequence[Crowd]], yard: Yard, options: Options) -> list[Load]:
-    """Deal every crowd into packs, in the shapes and as many side by side as the fleet would choose."""
-    dealt = [[(crowd, _shapes(crowd, yard)) for crowd in team] for team in crowds]
-    beside = min(options.workers, _at_once(dealt))
-    return [
-        Load(
-            shapes=shapes,
-            steps=crowd.levels * crowd.members[0].level.last,
-            images=crowd.levels * evaluated(crowd.members[0].chain.spec),
-            crew=Crew(kind=crowd.kind, shapes=crew(shapes, yard.budget(crowd.kind, crowd.members), beside)),
-        )
-        for team in dealt
-        for crowd, shapes in team
-    ]
-
-
-def _shapes(crowd: Crowd, yard: Yard) -> tuple[Shape, ...]:
-    packs = deal(crowd.members, yard.budget(crowd.kind, crowd.members))
-    return tuple(yard.shape(crowd.kind, members) for members in packs)
-
-
-def _at_once(dealt: Iterable[Sequence[tuple[Crowd, tuple[Shape, ...]]]]) -> int:
-    """Packs that are ready at the same time on average: all steps over those of the longest chain.
-
-    A team's levels come one after the other, so a plan of one small team never has more than its own packs.
-    """
-    total, longest = 0, 1
-    for team in dealt:
-        steps = [(crowd.levels * crowd.members[0].level.last, len(shapes)) for crowd, shapes in team]
-        total += sum(own * packs for own, packs in steps)
-        longest = max(longest, sum(own for own, _ in steps))
-    return max(1, round(total / longest))
-
-
-def crew(shapes: Sequence[Shape], budget: float, most: int) -> tuple[Shape, ...]:
-    """The packs that train at the same time: until the device is full, as the scheduler has it, or `most`."""
-    chosen: list[Shape] = []
-    for shape in cycle(shapes):
-        if len(chosen) == most or sum(map(sum, chosen)) >= FULL_PACKS * budget:
-            break
-        chosen.append(shape)
-    return tuple(sorted(chosen, key=sum, reverse=True))
+    faster = compile_some(loads, timings, builder, patience)
+    gains = gains_of(timings, faster)
+    return Reckoned(
+        packs=(*timings.values(), *faster.values()),
+        seconds=added_up(loads, timings, gains),
+        overstated=any(load.compiled and gain_of(load, gains) is AS_WRITTEN for load in loads),
+        rest=[planned for planned, chain in opened if chain is None],
+    )
 
 
 def _timings(loads: Sequence[Load], builder: Builder, patience: float) -> dict[Crew, PackTiming]:
     """Time the largest and the smallest crew of a family, then those with the most work while there is patience."""
-    work: dict[Crew, float] = {}
-    for load in loads:
-        work[load.crew] = work.get(load.crew, 0.0) + load.steps * load.width * layers(load.crew)
+    work = work_of(loads)
     by_size = sorted(work, key=size)
     ends = {relatives(own): own for own in reversed(by_size)}, {relatives(own): own for own in by_size}
     first = dict.fromkeys(own for end in reversed(ends) for own in end.values())
@@ -126,24 +96,18 @@ def _timings(loads: Sequence[Load], builder: Builder, patience: float) -> dict[C
     return timings
 
 
-def relatives(crew: Crew) -> tuple[object, ...]:
-    """What crews share whose times are compared."""
-    return crew.kind.family, crew.kind.dataset, crew.kind.recipe, crew.kind.batch
-
-
-def layers(crew: Crew) -> float:
-    """How deep the networks are, by the multiply-adds of width 1."""
-    return multiply_adds(crew.kind.family, crew.kind.depth, 1.0)
-
-
-def size(crew: Crew) -> float:
-    """How large a crew is: layers times widths, to which the memory that a step reads and writes is proportional."""
-    return layers(crew) * crew.width
+def added_up(
+    loads: Sequence[Load], timings: Mapping[Crew, PackTiming], gains: Mapping[Relatives, Gain]
+) -> float:
+    """Seconds of all loads, of building their packs, and of compiling."""
+    paces = {load.crew: pace_of(load.crew, timings) for load in loads}
+    trained = fsum(spent(load, paces[load.crew], gain_of(load, gains)) for load in loads)
+    return trained + fsum(pace.start for pace in paces.values()) + seconds_compiling(loads, gains)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """The seconds that packs take."""
+    """The seconds that packs take, as they are written."""
 
     step: float
     """A step, for a unit of width."""
@@ -168,6 +132,6 @@ def pace_of(crew: Crew, timings: Mapping[Crew, PackTiming]) -> Pace:
     )
 
 
-def spent(load: Load, pace: Pace) -> float:
-    """Seconds of a load."""
-    return load.width * (load.steps * pace.step + load.images * pace.look)
+def spent(load: Load, pace: Pace, gain: Gain) -> float:
+    """Seconds of a load; evaluation is never compiled."""
+    return load.width * (load.steps * gain.step * pace.step + load.images * pace.look)

@@ -1,9 +1,10 @@
 """Packs on the device at hand, built as a fleet builds them and timed side by side on noise.
 
-They are captured as graphs on a GPU but not compiled, which takes up to a minute a shape: a fleet begins so, too, and
-compiles where that pays, so these times are the most that its steps take.
+They are captured as graphs on a GPU. A fleet begins with steps as they are written, and compiles where that pays, which
+takes up to a minute a shape; so here packs are timed as they are written, and only chosen ones compiled.
 """
 
+import logging
 import time
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +15,7 @@ import torch
 
 from prunecast.data import draw
 from prunecast.errors import PrunecastError
-from prunecast.fleet.bench import PackBench
+from prunecast.fleet.bench import EAGER, PackBench
 from prunecast.fleet.build import Builder, network
 from prunecast.fleet.evaluate import IMAGES_AT_ONCE, evaluate_pack
 from prunecast.fleet.members import Kind
@@ -23,6 +24,8 @@ from prunecast.fleet.shapes import Shape
 from prunecast.spec.streams import rng
 from prunecast.sweep.estimate_timing import PATIENCE, seconds_of
 from prunecast.training.precision import settings
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,43 +52,62 @@ class PackTiming:
     look: float
     """Seconds in which every pack looks at one more image with each of its networks."""
     start: float
-    """Seconds of building the packs."""
+    """Seconds of building the packs, compiling included."""
+    compiled: bool = False
 
 
 def time_crew(crew: Crew, builder: Builder) -> PackTiming:
     """Time real steps and a real evaluation of a crew; a pack too large for the memory is halved."""
     device, shapes = crew.kind.dataset.train.labels.device, crew.shapes
     try:
-        with settings(crew.kind.recipe.precision, device, 1, trials=False):
-            return _timed(crew, builder)
+        return _timed(crew, builder, compiled=False)
     except torch.OutOfMemoryError as failure:
         if len(shapes) == len(shapes[0]) == 1:
             where = f"{crew.kind.family} of depth {crew.kind.depth} and width {shapes[0][0]:g}"
             remedy = "take it out of the plan, or give its recipe a smaller batch"
             raise PrunecastError(f"{where} does not fit into the memory of {device}; {remedy}.") from failure
     finally:
-        if device.type == "cuda":
-            torch.cuda.empty_cache()
+        _let_go(device)
     fewer = shapes[:-1] or (shapes[0][::2],)
     return time_crew(replace(crew, shapes=fewer), builder)
 
 
-def _timed(crew: Crew, builder: Builder) -> PackTiming:
-    began = time.perf_counter()
-    runners = _runners(crew, builder)
-    start = time.perf_counter() - began
-    once = seconds_of(partial(_advance, runners, 1))
-    steps = max(1, min(STEPS_A_GRAPH, len(runners[0].bench.rates), int(PATIENCE / once)))
-    step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
-    look = sum(map(_look, runners))
-    return PackTiming(crew=crew, step=step, look=look, start=start)
+def time_compiled(crew: Crew, builder: Builder) -> PackTiming | None:
+    """The same for compiled packs, or None where that fails: it is told, and the fleet would go on, too."""
+    try:
+        found = _timed(crew, builder, compiled=True)
+    except Exception as failure:
+        LOG.warning("Packs are reckoned uncompiled: %r", failure)
+        return None
+    finally:
+        _let_go(crew.kind.dataset.train.labels.device)
+    return found if found.compiled else None
 
 
-def _runners(crew: Crew, builder: Builder) -> list[Runner]:
+def _let_go(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+
+
+def _timed(crew: Crew, builder: Builder, *, compiled: bool) -> PackTiming:
+    device = crew.kind.dataset.train.labels.device
+    with settings(crew.kind.recipe.precision, device, 1, trials=False):
+        began = time.perf_counter()
+        runners = _runners(crew, builder, compiled=compiled)
+        start = time.perf_counter() - began
+        once = seconds_of(partial(_advance, runners, 1))
+        steps = max(1, min(STEPS_A_GRAPH, len(runners[0].bench.rates), int(PATIENCE / once)))
+        step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
+        look = sum(map(_look, runners))
+    whole = all(runner.programs is not EAGER for runner in runners)
+    return PackTiming(crew=crew, step=step, look=look, start=start, compiled=whole)
+
+
+def _runners(crew: Crew, builder: Builder, *, compiled: bool) -> list[Runner]:
     kind = crew.kind
     states = {width: network(kind, width).state_dict() for width in set(chain(*crew.shapes))}
     prototypes = {shape: builder.prototype(kind, shape, torch.float32) for shape in set(crew.shapes)}
-    runners = [builder.runner(kind, prototypes[shape], compiled=False) for shape in crew.shapes]
+    runners = [builder.runner(kind, prototypes[shape], compiled=compiled) for shape in crew.shapes]
     for runner, shape in zip(runners, crew.shapes, strict=True):
         with runner.current():
             for slot, width in enumerate(shape):

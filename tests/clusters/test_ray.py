@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import rays
 from click.testing import CliRunner
-from small import BRIEF, MANY, parsed, table
+from small import BRIEF, MANY, PRUNECAST, parsed, table
 
 from prunecast.cli import cli
 from prunecast.clusters.ray_driver import on_ray
@@ -27,7 +27,6 @@ from prunecast.sweep.run import unfinished
 rays.need_ray()
 
 MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
-PRUNECAST = [sys.executable, "-c", "from prunecast.cli import main; main()"]
 OWN = """
 import os
 import signal
@@ -84,7 +83,7 @@ def test_a_cluster_gives_every_level_once_and_the_table_of_one_process(tmp_path,
 
 @pytest.mark.slow
 def test_two_workers_share_a_gpu_and_each_gets_a_fleet(tmp_path, nodes, on_nodes):
-    node = nodes.add(num_gpus=1, num_cpus=4)
+    node = nodes.add(num_gpus=1)
     plan = with_resources(parsed(MANY), {"gpus": 0.5, "cpus": 0.5})
     for _ in range(2):
         events = list(run_plan(plan, tmp_path, executor=partial(on_nodes, work=rays.note)))
@@ -155,10 +154,10 @@ def mounts_are_permitted():
 
 @contextlib.contextmanager
 def strange_node(nodes, before):
-    """A node of four CPUs that was started by a shell after it had done something else."""
+    """A node of three CPUs that was started by a shell after it had done something else."""
     import ray
 
-    start = f"exec {Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 4 --block"
+    start = f"exec {Path(sys.executable).parent / 'ray'} start --address {nodes.address} --num-cpus 3 --block"
     node = subprocess.Popen(
         [*MOUNT, f"{before}; {start}"],
         stdout=subprocess.DEVNULL,
@@ -166,12 +165,12 @@ def strange_node(nodes, before):
         start_new_session=True,
     )
     try:
-        while not any(own["Resources"].get("CPU") == 4 for own in ray.nodes() if own["Alive"]):
+        while not any(own["Resources"].get("CPU") == 3 for own in ray.nodes() if own["Alive"]):
             assert node.poll() is None
             time.sleep(0.1)
         yield
         node.send_signal(signal.SIGTERM)
-        while any(own["Resources"].get("CPU") == 4 for own in ray.nodes() if own["Alive"]):
+        while any(own["Resources"].get("CPU") == 3 for own in ray.nodes() if own["Alive"]):
             time.sleep(0.1)
     finally:
         os.killpg(node.pid, signal.SIGTERM)

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 from slurm_cluster import NODES, Cluster, why_not
 from slurm_plans import EMPTY, LONG, SHORT, drive, executor, planned, table
+from small import PRUNECAST
 
 from prunecast.errors import PrunecastError
 from prunecast.sweep import Busy, Failed, Progress, look, run_plan
@@ -246,13 +246,7 @@ def test_jobs_that_would_wait_for_ever_or_are_not_taken_are_explained(cluster, t
 
 def test_the_command_stops_at_ctrl_c_and_takes_its_jobs_out_of_the_queue(cluster, tmp_path):
     (tmp_path / "long.toml").write_text(LONG.replace("level_cap = 37", "level_cap = 99"))
-    command = [
-        sys.executable,
-        "-c",
-        "from prunecast.cli import main; main()",
-        "run",
-        str(tmp_path / "long.toml"),
-    ]
+    command = [*PRUNECAST, "run", str(tmp_path / "long.toml")]
     command += ["--on", "slurm", "--partition", "main", "--at-once", "2", "--minutes", "5"]
     running = subprocess.Popen(
         [*command, "--store", str(tmp_path / "store")],

@@ -1,5 +1,6 @@
 """Tiny sweeps on digits, and what drives them in processes that may be killed."""
 
+import sys
 from pathlib import Path
 
 from prunecast.sweep import parse_plan, processes, rows, run_plan
@@ -43,6 +44,10 @@ level_cap = 16
 """
     + TINY
 )
+
+HEARS_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+PRUNECAST = [sys.executable, "-u", "-c", f"{HEARS_CTRL_C}; from prunecast.cli import main; main()"]
+"""The command; tests that run in the background of a shell would have it deaf to Ctrl-C."""
 
 
 def parsed(text, beside=Path()):

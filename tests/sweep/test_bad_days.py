@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
-from small import BRIEF, numbers, parsed, table
+from small import BRIEF, PRUNECAST, numbers, parsed, table
 
 from prunecast.cli.engine import export, run, status
 from prunecast.errors import PrunecastError, StoreError
@@ -234,8 +234,7 @@ def test_a_chain_that_kills_its_process_fails_after_the_third_time(tmp_path, mon
 
 def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, plan_file, unbroken):
     store = tmp_path / "store"
-    code = "from prunecast.cli import main; main()"
-    command = [sys.executable, "-u", "-c", code, "run", str(plan_file), "--store", str(store), "--jobs", "2"]
+    command = [*PRUNECAST, "run", str(plan_file), "--store", str(store), "--jobs", "2"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as running:

@@ -10,7 +10,7 @@ from test_fleet_equals_plain import assert_same_store
 from prunecast.fleet import build
 from prunecast.fleet.bench import EAGER, Programs
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.runner import reset
+from prunecast.fleet.runner import Runner, reset
 from prunecast.pruning import open_level
 
 COMPILING = dataclasses.replace(ANY, compile=True)
@@ -72,3 +72,25 @@ def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
     assert ours.guests[1] is not None
     runner.upgrade()
     assert int(runner.bench.cursor) == 3
+
+
+class Watched(Runner):
+    """A runner for which faster steps come right after it has looked for them."""
+
+    def __getattribute__(self, name):
+        value = super().__getattribute__(name)
+        if name == "faster" and value is None:
+            self.faster = super().__getattribute__("coming")
+        return value
+
+
+def test_faster_steps_that_come_while_a_runner_looks_for_them_are_not_lost(tmp_path):
+    builder, one = build.Builder([chain()], ANY), open_double(chain(width=0.5), tmp_path, doubled())
+    prototype = builder.prototype(kind_of(one), (0.5,), torch.float64)
+    slow, fast = (builder.runner(kind_of(one), prototype, compiled=False) for _ in range(2))
+    runner = Watched(**{name: value for name, value in vars(slow).items() if name != "faster"})
+    runner.coming = fast
+    runner.upgrade()
+    assert runner.bench is slow.bench
+    runner.upgrade()
+    assert runner.bench is fast.bench

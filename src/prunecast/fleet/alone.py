@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.runner import trials
+from prunecast.fleet.streams import own_stream
 from prunecast.fleet.train import Stopped
 from prunecast.pruning import Chain, Level, Trained
 from prunecast.pruning.chain import bench_of, train_level
@@ -55,7 +56,7 @@ def lone(chain: Chain) -> Lone:
     if not bench.cursor.is_cuda:
         return Lone(chain=chain, bench=bench, advance=partial(step, bench), stream=None)
     device = bench.cursor.device
-    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream = own_stream(device)
     stream.wait_stream(torch.cuda.current_stream(device))
     return Lone(chain=chain, bench=bench, advance=_Captured(bench, stream), stream=stream)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
 from prunecast.fleet.gates import DEVICE, MODULES
+from prunecast.fleet.streams import own_stream
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -32,19 +33,26 @@ class Runner:
     stream: torch.cuda.Stream | None
     graphs: dict[int, torch.cuda.CUDAGraph]
     """By number of steps; empty where nothing was captured."""
+    captured_on: torch.cuda.Stream | None
+    """Kept as long as the graphs, so that nobody else captures there."""
     faster: "Runner | None" = None
-    """One of the same shape with faster steps, ready to take over."""
+    """One of the same shape with faster steps, ready to take over; another thread puts it here."""
 
     def upgrade(self) -> None:
         """Go on with faster steps, once there are some, from exactly where these stand."""
-        faster, self.faster = self.faster, None
-        if faster is None:
+        faster = self.faster
+        if faster is None:  # and nothing is written then: one may come this very moment
             return
+        self.faster = None
         copy_bench(self.bench, faster.bench)
-        if self.stream is not None:  # what is copied from must not be let go before
+        self.rest()  # what is copied from must not be let go before
+        self.bench, self.module, self.programs = faster.bench, faster.module, faster.programs
+        self.graphs, self.captured_on = faster.graphs, faster.captured_on
+
+    def rest(self) -> None:
+        """Wait until the device has done everything: memory is given to others as soon as it is let go."""
+        if self.stream is not None:
             self.stream.synchronize()
-        self.bench, self.module = faster.bench, faster.module
-        self.programs, self.graphs = faster.programs, faster.graphs
 
     def advance(self, steps: int) -> None:
         """Do so many steps from the cursor on."""
@@ -76,8 +84,10 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
     """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back."""
     device = bench.cursor.device
     on_gpu = device.type == "cuda"
-    stream = torch.cuda.Stream(device) if on_gpu else None  # type: ignore[no-untyped-call]
-    runner = Runner(bench=bench, module=module, programs=programs, stream=stream, graphs={})
+    stream = own_stream(device) if on_gpu else None
+    runner = Runner(
+        bench=bench, module=module, programs=programs, stream=stream, graphs={}, captured_on=stream
+    )
     if stream is not None:
         stream.wait_stream(torch.cuda.current_stream(device))
     with MODULES.alone(), runner.current():
@@ -89,8 +99,7 @@ def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runn
         if on_gpu:
             _capture(runner)
         reset(bench)
-    if stream is not None:
-        stream.synchronize()
+    runner.rest()
     return runner
 
 
@@ -102,12 +111,12 @@ def trials(device: torch.device) -> Iterator[None]:
     """
     with DEVICE.alone():
         torch.cuda.synchronize(device)
-        torch.backends.cudnn.benchmark = True
+        before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
         try:
             yield
             torch.cuda.synchronize(device)
         finally:
-            torch.backends.cudnn.benchmark = False
+            torch.backends.cudnn.benchmark = before
 
 
 def _warm_up(runner: Runner, programs: Programs, module: nn.Module) -> None:

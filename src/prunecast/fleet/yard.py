@@ -20,6 +20,7 @@ from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options
 from prunecast.fleet.pack import Pack, pack
 from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape, fitting, shape_of
+from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
 from prunecast.spec import ChainSpec
 
@@ -140,7 +141,10 @@ class Yard:
         site = self._sites[kind]
         runner = self._borrow(site, kind, shape, chain)
         try:
-            yield runner
+            try:
+                yield runner
+            finally:
+                runner.rest()
         except BaseException:
             with self._returned:  # its tensors are in an unknown state
                 site.made[shape] -= 1
@@ -214,13 +218,15 @@ class Yard:
             return site.idle[shape].pop() if site.idle.get(shape) else None
 
     def _room(self, site: _Site, kind: Kind, shape: Shape) -> bool:
-        """Whether another runner of a shape fits, with as much again for evaluation.
+        """Whether another runner of a shape fits, with as much again for evaluation, and a stream is left for it.
 
         One of a shape never built is taken to be as large as the largest.
         """
         device = kind.dataset.train.labels.device
         if device.type != "cuda":
             return True
+        if streams_left() < 2 * self._options.workers:  # those who train alone need some, too
+            return False
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return free + unused > 2 * site.bytes.get(shape, max(site.bytes.values(), default=0))

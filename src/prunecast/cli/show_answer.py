@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prunecast.cli.show import bullets, grid, percent, render
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Matching, Network
@@ -45,7 +46,7 @@ def _advice(result: "Choice") -> str:
     words = f"Train depth {best.depth:g}, width {best.width:.4g}"
     if best.level == 0:
         return f"{words}, and do not prune it."
-    return f"{words}, and prune to density {best.density:.4g} ({best.level} levels)."
+    return f"{words}, and prune to density {best.density:.4g} ({plural(best.level, 'level')})."
 
 
 def _promise(result: "Choice") -> str:

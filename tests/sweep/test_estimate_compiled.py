@@ -74,7 +74,7 @@ def test_one_crew_is_timed_compiled_and_the_others_are_scaled_by_what_that_gaine
     assert not found.overstated
     told = words(plan, found)
     assert "At most about " in told
-    assert "scaled by what compiling gained where it was timed, too. Other packs" in told
+    assert "scaled by what compiling gained where that was timed. Other packs" in told
 
 
 def test_where_compiling_fails_the_time_as_written_stands(monkeypatch, caplog):

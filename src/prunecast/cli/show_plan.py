@@ -143,8 +143,8 @@ def _compiling(measured: "Estimate") -> list[str]:
     """Which packs were timed compiled, and what that says about the others."""
     told = ["Packs were timed side by side."]
     if any(one.compiled for one in measured.packs):
-        told.append("Those that a fleet compiles are scaled by what compiling gained where it was timed, too.")
-        rest = "In families without that they count uncompiled, which is slower."
+        told.append("Those a fleet compiles are scaled by what compiling gained where that was timed.")
+        rest = "In families where it was not, they count uncompiled, which is slower."
     else:
         told.append("Nothing was compiled.")
         rest = "A fleet compiles packs with so many steps, to be faster."

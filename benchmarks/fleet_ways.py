@@ -128,7 +128,7 @@ def fleet(setting: Setting, name: str) -> Way:
     def start() -> None:
         yard.shape(kind, packs[0])
         list(pool.map(lambda members: one(members, trial=True), packs[:streams]))
-        yard.catch_up()
+        yard.beside.catch_up()
 
     def run() -> None:
         list(pool.map(lambda members: one(members, trial=False), packs))

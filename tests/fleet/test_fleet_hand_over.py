@@ -1,6 +1,7 @@
 """A pack starts uncompiled and goes on compiled, from exactly where it stands."""
 
 import dataclasses
+import threading
 from collections import Counter
 
 import torch
@@ -43,6 +44,28 @@ def test_a_fleet_that_goes_on_compiled_leaves_the_plain_store(tmp_path, monkeypa
     told = [text for text in caplog.messages if "goes on compiled" in text]
     assert len(told) == 1
     assert "width 0.75" in told[0]
+
+
+def test_a_fleet_whose_compiled_steps_fail_goes_on_uncompiled(tmp_path, monkeypatch, caplog):
+    failed = []
+
+    def failing(*given):
+        if threading.current_thread().name.startswith("stream"):
+            failed.append(given)
+            raise ValueError("the compiler was wrong")
+        return EAGER.forward(*given)
+
+    programs = Programs(gather=EAGER.gather, forward=failing, update=EAGER.update)
+    monkeypatch.setattr(build, "compiled_programs", lambda: programs)
+    jobs = jobs_of([chain(width=width) for width in (0.5, 0.25)], cap=6)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet", options=COMPILING))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    assert len(failed) == 1
+    told = [text for text in caplog.messages if "failed" in text]
+    assert told == [
+        "A compiled pack failed, so the fleet goes on uncompiled: ValueError('the compiler was wrong')"
+    ]
 
 
 def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):

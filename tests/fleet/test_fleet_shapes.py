@@ -9,7 +9,8 @@ import pytest
 
 from prunecast.fleet.options import Options, best_budget
 from prunecast.fleet.shapes import deal, fitting, places, shape_of
-from prunecast.fleet.yard import Yard, _Site
+from prunecast.fleet.site import Site
+from prunecast.fleet.yard import Yard
 from prunecast.pruning import StopRules
 
 
@@ -89,7 +90,7 @@ class Trainee(Sized):
 )
 def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, levels, wanted, given):
     yard, kind = Yard([], Options(compile=compiled)), "kind"
-    yard._sites[kind] = _Site()
+    yard._sites[kind] = Site()
     full = [Trainee(1.0, levels=levels) for _ in range(16)]
     assert yard.shape(kind, full) == (1.0,) * 16
     assert yard.shape(kind, [Trainee(width, levels=levels) for width in wanted]) == given

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import torch
 
 from prunecast.fleet.build import Builder
-from prunecast.fleet.gates import MODULES
+from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.members import Kind
 from prunecast.fleet.options import best_budget
+from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape
 
 LOG = logging.getLogger(__name__)
@@ -42,19 +43,22 @@ def _sample(widths: Sequence[float], size: float) -> Shape:
 
 def _time(builder: Builder, kind: Kind, shape: Shape, dtype: torch.dtype) -> float:
     """Seconds of a step over the widths of a pack."""
-    with MODULES.alone():
+    device = kind.dataset.train.labels.device
+    with MODULES.alone(), DEVICE.alone():
         runner = builder.runner(kind, builder.prototype(kind, shape, dtype), compiled=False)
-    assert runner.stream is not None
-    steps = min(len(runner.bench.rates), STEPS)
-    seconds = []
-    for _ in range(2):
-        with runner.current():
-            runner.bench.cursor.zero_()
-            runner.stream.synchronize()
-            began = time.perf_counter()
-            runner.advance(steps)
-            runner.stream.synchronize()
-        seconds.append((time.perf_counter() - began) / steps / sum(shape))
+        steps = min(len(runner.bench.rates), STEPS)
+        torch.cuda.synchronize(device)
+        seconds = [_advance(runner, steps) / steps / sum(shape) for _ in range(2)]
     del runner
     torch.cuda.empty_cache()
     return min(seconds)
+
+
+def _advance(runner: Runner, steps: int) -> float:
+    with runner.current():
+        runner.bench.cursor.zero_()
+        runner.rest()
+        began = time.perf_counter()
+        runner.advance(steps)
+        runner.rest()
+    return time.perf_counter() - began

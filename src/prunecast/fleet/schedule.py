@@ -73,7 +73,7 @@ class Scheduler:
             while True:
                 self._open_next()
                 self._dispatch()
-                self._yard.settle(not self._work.opening)
+                self._yard.beside.settle(not self._work.opening)
                 if not self._work:
                     return
                 outcomes = self._work.done()
@@ -92,6 +92,7 @@ class Scheduler:
     def _end(self) -> None:
         """Let go of everything, but store what is trained."""
         self._stop.set()
+        self._yard.beside.stop()
         for pool in (self._opening, self._streams):
             pool.shutdown(wait=True, cancel_futures=True)
         for outcome in _results(self._work.training):
@@ -176,7 +177,7 @@ class Scheduler:
 
     def _level(self, members: list[Member], shape: Shape) -> Outcome:
         """One level of a pack: the work of a stream's thread."""
-        group = group_of(members[0])
+        group, runner = group_of(members[0]), None
         try:
             if self._stop.is_set():
                 raise Stopped
@@ -197,7 +198,7 @@ class Scheduler:
             self._yard.shrink(group.kind, shape)
             return apart(members, failure)
         except Exception as failure:
-            if self._yard.give_up_compiling(group.kind, failure):
+            if self._yard.give_up_compiling(group.kind, runner, failure):
                 return Outcome(apart=[members])
             return apart(members, failure)
         if isinstance(end, Spoilt):

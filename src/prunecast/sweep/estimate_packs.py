@@ -139,8 +139,7 @@ def _advance(runners: list[Runner], steps: int) -> None:
             runner.bench.cursor.zero_()
             runner.advance(steps)
     for runner in runners:
-        if runner.stream is not None:
-            runner.stream.synchronize()
+        runner.rest()
 
 
 def _look(runner: Runner) -> float:

@@ -3,6 +3,7 @@
 import dataclasses
 import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 from fleet_digits import ANY, chain, doubled, fleet, jobs_of, open_double, plain
@@ -11,7 +12,7 @@ from test_fleet_equals_plain import assert_same_store
 from prunecast.fleet import build
 from prunecast.fleet.bench import EAGER, Programs
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.runner import Runner, reset
+from prunecast.fleet.runner import MANY_SHAPES, Runner, reset
 from prunecast.pruning import open_level
 
 COMPILING = dataclasses.replace(ANY, compile=True)
@@ -117,3 +118,20 @@ def test_faster_steps_that_come_while_a_runner_looks_for_them_are_not_lost(tmp_p
     assert runner.bench is slow.bench
     runner.upgrade()
     assert runner.bench is fast.bench
+
+
+def test_every_thread_may_compile_many_shapes(tmp_path, monkeypatch):
+    limits = []
+
+    def noting(*given):
+        limits.append(torch._dynamo.config.recompile_limit)
+        return EAGER.forward(*given)
+
+    programs = Programs(gather=EAGER.gather, forward=noting, update=EAGER.update)
+    monkeypatch.setattr(build, "compiled_programs", lambda: programs)
+    builder, one = build.Builder([chain()], ANY), open_double(chain(width=0.5), tmp_path, doubled())
+    prototype = builder.prototype(kind_of(one), (0.5,), torch.float64)
+    for _ in range(2):
+        with ThreadPoolExecutor(1) as thread:
+            thread.submit(builder.runner, kind_of(one), prototype, compiled=True).result()
+    assert set(limits) == {MANY_SHAPES}

@@ -15,6 +15,7 @@ from prunecast.fleet.streams import own_stream
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
+MANY_SHAPES = 1000
 STEPS_A_GRAPH = 8
 ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
 """Looking images up, mirroring, moving, scaling and joining them is one kernel; left alone it would be two."""
@@ -127,6 +128,7 @@ def _warm_up(runner: Runner, programs: Programs, module: nn.Module) -> None:
 
 def _compile(runner: Runner) -> None:
     """Let the compiler work outside a graph; fall back to what is written."""
+    _allow_many_shapes()
     try:
         _warm_up(runner, runner.programs, runner.module)
     except torch.OutOfMemoryError:
@@ -174,17 +176,21 @@ def renew(bench: PackBench) -> None:
 
 def compiled_programs() -> Programs:
     """The parts of a step, each compiled on its first call, once per shape of pack."""
-    import torch._dynamo
-
-    config = torch._dynamo.config
-    for limit in ("recompile_limit", "accumulated_recompile_limit"):
-        if getattr(config, limit, 1000) < 1000:
-            setattr(config, limit, 1000)
     return Programs(
         gather=torch.compile(gather, dynamic=False, options=ONE_KERNEL),
         forward=torch.compile(forward, dynamic=False),
         update=torch.compile(update, dynamic=False),
     )
+
+
+def _allow_many_shapes() -> None:
+    """Let the compiler go on after the eighth shape; newer versions of torch remember this for one thread only."""
+    import torch._dynamo
+
+    config = torch._dynamo.config
+    for limit in ("recompile_limit", "accumulated_recompile_limit"):
+        if getattr(config, limit, MANY_SHAPES) < MANY_SHAPES:
+            setattr(config, limit, MANY_SHAPES)
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:

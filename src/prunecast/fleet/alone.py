@@ -36,7 +36,7 @@ class Lone:
     def train(self, level: Level, stop: threading.Event) -> Trained:
         """Train a level as the plain loop does, with its checkpoints; raise `Stopped` when told to stop.
 
-        Nothing is stored then: noise of the network's own is drawn by the stretch, which must not be cut.
+        Nothing is stored then: the plain loop goes on from the ends of stretches only.
         """
 
         def advance() -> None:

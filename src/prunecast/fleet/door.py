@@ -9,6 +9,7 @@ from prunecast.fleet.events import Failed, Finished
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Job, kind_of
+from prunecast.fleet.noise import draws_noise
 from prunecast.fleet.open_close import Opener, open_member
 from prunecast.fleet.outcomes import Opened, Outcome
 from prunecast.fleet.yard import Yard
@@ -57,6 +58,9 @@ class Door:
         with MODULES.alone():
             understand(chain.untrained)
             packable = self._packable(chain)
+            noisy = not packable and draws_noise(chain.untrained, chain.dataset.train.image_shape)
+        if noisy:
+            return Outcome(events=events, left=[number])
         member = open_member(number, job, chain, records)
         opened = Opened(member=member, lock=lock.pop_all(), packable=packable)
         return Outcome(events=events, opened=[opened])

@@ -53,7 +53,7 @@ class Scheduler:
         self._work = Work()
         self._stop = threading.Event()
         self.left: list[int] = []
-        """Jobs that the plain loop must do after the fleet: data that streams, failures of the fleet."""
+        """Jobs that the plain loop must do after the fleet: data that streams, dropout, failures of the fleet."""
         self.told: Counter[int] = Counter()
         """Levels of each job that were told."""
         self._opening = self._pool("open", 1)

@@ -6,11 +6,15 @@ numbers, and the numbers of epoch 57 are known without drawing those of epochs 0
 """
 
 import hashlib
+import threading
 from typing import Literal
 
 import numpy as np
 
 Purpose = Literal["initialisation", "order", "augmentation", "subsample", "validation", "score", "noise"]
+
+GENERATOR = threading.RLock()
+"""Held by who seeds torch's own generator or draws from it: it is one for all threads."""
 
 
 def key(replicate: int, purpose: Purpose, *counters: int) -> int:

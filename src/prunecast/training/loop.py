@@ -13,7 +13,7 @@ from torch.nn import functional
 from prunecast.data import Draws, Source, draw
 from prunecast.data.stream import batches
 from prunecast.spec import Recipe
-from prunecast.spec.streams import rng, seed
+from prunecast.spec.streams import GENERATOR, rng, seed
 from prunecast.training.norms import synchronise
 from prunecast.training.optimizer import Slots, laid_out_like, optimizer_step, zero_slots
 from prunecast.training.precision import autocast
@@ -62,7 +62,8 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
     bench.loss.zero_()
     for begin, end in stretches(bench.times, first, last):
         load_epoch(bench, begin // bench.times.epoch)
-        torch.manual_seed(noise_seed(bench, begin))
+        with GENERATOR:
+            torch.manual_seed(noise_seed(bench, begin))
         bench.cursor.fill_(begin % bench.times.epoch)
         if bench.source.streams:
             for images, labels in fetched_ahead(bench, begin, end):

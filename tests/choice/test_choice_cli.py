@@ -59,7 +59,7 @@ def test_the_json_has_what_programs_need(name: str) -> None:
 def test_a_saved_law_cannot_become_another(tmp_path: Path) -> None:
     law = str(tmp_path / "law.json")
     CliRunner().invoke(cli, ["fit", SHIPPED, "-o", law], catch_exceptions=False)
-    for more in (["--law", "dip"], ["--where", "width=1"]):
+    for more in (["--law", "dip"], ["--where", "width=1"], ["--metric", "loss"], ["--chance", "0.8"]):
         with pytest.raises(PrunecastError, match="give the table"):
             CliRunner().invoke(cli, ["choose", law, "--target-error", "0.2", *more], catch_exceptions=False)
     result = CliRunner().invoke(cli, ["choose", law, "--target-error", "0.2"], catch_exceptions=False)

@@ -1,5 +1,7 @@
 """The smallest density that meets an error, against brute force."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -130,7 +132,17 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
     assert (found <= first * 1.001)[kept.any(axis=0)].all()
 
 
-def test_errors_without_any_noise_are_met_or_not() -> None:
+def test_a_law_without_any_doubt_meets_a_target_or_not() -> None:
+    law = fit(read(planted(configurations=6, noise=0.0)))
+    sure = replace(law.spread, draws=np.tile(law.spread.centre, (8, 1)), run=0.0, unpruned=0.0)
+    certain = replace(law, spread=sure, dense=None)
+    for target, met in ((0.3, True), (0.001, False)):
+        chosen = choose(certain, target_error=target, confidence=0.95)
+        assert chosen.met == met
+        assert chosen.answer.probability == pytest.approx(float(met), abs=1e-9)
+
+
+def test_errors_that_never_change_leave_nothing_to_choose() -> None:
     flat = planted(configurations=6).assign(error=0.3)
-    law = fit(read(flat))
-    assert choose(law, target_error=0.2999, confidence=0.95).answer.probability == 0
+    with pytest.raises(PrunecastError, match="unpruned, at or above the law's high plateau"):
+        choose(read(flat), target_error=0.2999)

@@ -218,6 +218,14 @@ MISTAKES = [
     ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
     ({"target_error": 0.2, "sizes": "all"}, "sizes can be measured, within, around, not 'all'"),
     ({"target_error": 0.2, "num_examples": -5.0}, "must be positive, not -5"),
+    (
+        {"target_error": 0.6, "num_examples": 50.0},
+        "at or above the law's high plateau at 0.8.*; ask for more",
+    ),
+    (
+        {"target_error": 0.3, "depth": 20.5},
+        "the depth of a cifar_resnet is a whole number of layers, not 20.5",
+    ),
     ({"max_parameters": 3.0}, "allow more parameters or training"),
     ({"max_training": 1e-9}, "allow more parameters or training"),
 ]

@@ -14,7 +14,8 @@ def check(question: Question, fit: Fit) -> None:
     bounds = (question.target_error, question.max_parameters, question.max_training, question.density)
     if all(bound is None for bound in bounds):
         raise PrunecastError(
-            "choose needs a target error, or a budget of parameters or of training, or a density"
+            "choose needs a target error, or a budget of parameters or of training, or a density: --target-error, "
+            "--max-parameters, --max-training or --density"
         )
     check_target(question.target_error, fit.metric)
     for name in ("max_parameters", "max_training", "depth", "width", "density"):

@@ -19,7 +19,7 @@ from prunecast.choice.options import (
     quantile,
 )
 from prunecast.choice.search import Search
-from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.choice.sizes import Sizes, examples, hopeful, sizes
 from prunecast.choice.source import as_fit, quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
@@ -93,8 +93,10 @@ def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
     how, first = counter(fit), questions[0]
     for question in questions:
         check(question, fit)
-    candidates = sizes(
-        fit, how, first.num_examples, first.sizes, only_depth=first.depth, only_width=first.width
+    if how.family is not None and first.depth is not None and not float(first.depth).is_integer():
+        raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
+    candidates = hopeful(
+        fit, sizes(fit, how, first.num_examples, first.sizes, only_depth=first.depth, only_width=first.width)
     )
     rows = measured_rows(fit, candidates)
     if first.density is not None:

@@ -128,6 +128,19 @@ def sizes(
     )
 
 
+def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
+    """Those that err less unpruned than networks pruned to nothing; of the others the law says nothing of use."""
+    high = fit.parameters["high_error"]
+    good = candidates.unpruned < high
+    if not good.any():
+        least = float(candidates.unpruned.min())
+        raise PrunecastError(
+            f"with {candidates.num_examples[0]:,.0f} examples these networks would err by {least:.3g} or more "
+            f"unpruned, at or above the law's high plateau at {high:.3g}, where it says nothing; ask for more examples"
+        )
+    return candidates[good]
+
+
 def _none(num_examples: float, depth: float | None, width: float | None) -> str:
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]

@@ -11,6 +11,7 @@ from prunecast.errors import PrunecastError
 if TYPE_CHECKING:
     from prunecast.laws import Fit
 
+WORDS = {"error": "errors", "loss": "losses"}
 QUESTIONS = ("target_error", "max_parameters", "max_training", "depth", "width", "density")
 
 
@@ -21,9 +22,11 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
     if Path(source).suffix != ".json":
         return as_fit(read_table(source, metric, chance, where), law or "eq2")
     saved = as_fit(source)
-    if where or (law and law != saved.law):
+    other = law and law != saved.law and (law, saved.law) != ("eq2", "eq1")
+    if where or other or chance is not None or metric not in ("error", saved.metric):
         raise PrunecastError(
-            f"{source} is a fitted law ({saved.law}): give the table to fit another or to select rows"
+            f"{source} is a fitted law ({saved.law} of a table of {WORDS[saved.metric]}): give the table itself to fit "
+            "another, to select rows, or to read it otherwise"
         )
     return saved
 

@@ -51,7 +51,13 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
 )
-@click.option("--residual", type=click.Choice(["relative", "log"]), default="relative", show_default=True)
+@click.option(
+    "--residual",
+    type=click.Choice(["relative", "log"]),
+    default="relative",
+    show_default=True,
+    help="What is squared and summed: (estimate − measured)/measured, or the difference of logarithms.",
+)
 @click.option("--huber", type=float, help="Let deviations beyond this pull only linearly.")
 @click.option(
     "--each-replicate", is_flag=True, help="Fit every replicate's row instead of means over replicates."
@@ -101,9 +107,11 @@ def fit(
 @click.command()
 @click.argument("law", type=click.Path(path_type=Path))
 @click.option("--density", type=Numbers(), required=True, help="Share of prunable weights kept.")
-@click.option("--depth", type=Numbers())
-@click.option("--width", type=Numbers())
-@click.option("--num-examples", type=Numbers())
+@click.option("--depth", type=Numbers(), help="Needed where it varies in the law's data.")
+@click.option("--width", type=Numbers(), help="Needed where it varies in the law's data.")
+@click.option(
+    "--num-examples", type=Numbers(), help="Needed where it varies, unless the unpruned error is given."
+)
 @click.option(
     "--unpruned-error", type=Numbers(), help="Error at density 1; by default as measured, else predicted."
 )

@@ -14,13 +14,25 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 LAWS = click.Choice(["eq2", "dip"])
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-LAW = click.option("--law", type=LAWS, default="eq2", show_default=True, help="Which law.")
+LAW = click.option(
+    "--law",
+    type=LAWS,
+    default="eq2",
+    show_default=True,
+    help="The paper's Eq. 2, or the law that follows a dip below the unpruned error.",
+)
 TABLE = (
     click.argument("table"),
     click.option(
         "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
     ),
-    click.option("--metric", type=click.Choice(["error", "loss"]), default="error", show_default=True),
+    click.option(
+        "--metric",
+        type=click.Choice(["error", "loss"]),
+        default="error",
+        show_default=True,
+        help="What the table holds: errors, as shares, or losses.",
+    ),
     click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
 )
 CANDIDATES = (

@@ -124,8 +124,8 @@ def _check(fit: Fit, asked: dict[str, Floats], *, given: bool) -> None:
         if name == "num_examples":
             bad &= asked[name] != 0
         if bad.any():
-            span = "(0, 1]" if top == 1 else "the positive numbers"
-            raise PrunecastError(f"{name} must lie in {span}, not {asked[name][bad][0]:g}")
+            must = "lie in (0, 1]" if top == 1 else "be a positive number"
+            raise PrunecastError(f"{name} must {must}, not {asked[name][bad][0]:g}")
 
 
 def _unpruned(fit: Fit, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:

@@ -1,6 +1,7 @@
 """From a file, a DataFrame or a shipped table's name to a checked table."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,8 @@ def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Rows, str]:
     else:
         path, name = _locate(source)
         frame, rows = read_file(path)
+        # A table that ships is called by its name; where the package is installed tells a reader nothing.
+        rows = replace(rows, label=name) if path.parent == tables.FOLDER else rows
     frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
     repeated = frame.columns[frame.columns.duplicated()]
     if len(repeated):

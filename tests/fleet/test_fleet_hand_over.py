@@ -5,15 +5,17 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import torch
 from fleet_digits import ANY, chain, doubled, fleet, jobs_of, open_double, plain
 from test_fleet_equals_plain import assert_same_store
 
+from prunecast import data
 from prunecast.fleet import build
-from prunecast.fleet.bench import EAGER, Programs
+from prunecast.fleet.bench import EAGER, Programs, copy_bench
 from prunecast.fleet.members import kind_of
 from prunecast.fleet.runner import MANY_SHAPES, Runner, reset
-from prunecast.pruning import open_level
+from prunecast.pruning import open_chain, open_level
 
 COMPILING = dataclasses.replace(ANY, compile=True)
 
@@ -96,6 +98,38 @@ def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
     assert ours.guests[1] is not None
     runner.upgrade()
     assert int(runner.bench.cursor) == 3
+
+
+def tensors_in(value):
+    """Every tensor that an object holds, but those of the data."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, torch.nn.Module):
+        yield from value.state_dict().values()
+    elif dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value) if field.name not in ("source", "blocks")]
+        yield from tensors_in([getattr(value, name) for name in names])
+    elif isinstance(value, dict | list | tuple):
+        for own in value.values() if isinstance(value, dict) else value:
+            yield from tensors_in(own)
+
+
+@pytest.mark.parametrize("augmentation", ["none", "flip-shift", "resized-crop"])
+@pytest.mark.parametrize(("optimizer", "precision"), [("sgd", "fp32"), ("adam", "bf16")])
+def test_everything_that_a_bench_holds_is_handed_over(tmp_path, augmentation, optimizer, precision):
+    recipe = {"augmentation": augmentation, "optimizer": optimizer, "precision": precision}
+    one = open_chain(chain(width=0.5, recipe=recipe), tmp_path, data.load("digits"))
+    builder = build.Builder([one.spec], ANY)
+    prototype = builder.prototype(kind_of(one), (0.5, 0.5), torch.float32)
+    old, new = (builder.runner(kind_of(one), prototype, compiled=False).bench for _ in range(2))
+    with torch.no_grad():
+        for number, tensor in enumerate(tensors_in(old), 2):
+            tensor.fill_(number % 100)
+    copy_bench(old, new)
+    pairs = list(zip(tensors_in(old), tensors_in(new), strict=True))
+    assert len(pairs) > 10
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    assert not any(mine.data_ptr() == theirs.data_ptr() for mine, theirs in pairs)
 
 
 class Watched(Runner):

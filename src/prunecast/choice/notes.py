@@ -24,6 +24,8 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
     if search.fit.undetermined:
         symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
         yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
+    # The fit names the option only where the other law predicts left-out configurations clearly better.
+    yield from (note.text for note in search.fit.notes if note.kind == "preference" and "--law" in note.text)
     if best.unpruned_source == "predicted" and search.fit.dense is not None:
         miss = search.fit.dense.deviation
         yield (

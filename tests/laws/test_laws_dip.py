@@ -145,3 +145,13 @@ def test_predictions_know_the_size_of_the_network(whole):
     delta = at_rows / whole.error - 1
     assert delta.mean() == pytest.approx(law.deviation.mean, abs=1e-9)
     assert named("dip", tuple(law.parameters), law.axes).name == "dip"
+
+
+def test_auto_is_the_law_that_predicts_better():
+    """A planted dip is followed; a planted Eq. 2 gets Eq. 2, one network alone Eq. 1."""
+    assert fit(read(dipped(configurations=60, seed=3, noise=0.01)), law="auto").law == "dip"
+    straight = read(planted(configurations=60, seed=3, noise=0.01))
+    assert fit(straight, law="auto").parameters == fit(straight).parameters
+    one = read("cifar10-resnet20-24ep", where={"num_examples": 6250, "width": 1})
+    assert fit(one, law="auto").law == "eq1"
+    assert fit(read("cifar10-resnet20-24ep"), law="auto", residual="log").options["residual"] == "log"

@@ -46,7 +46,7 @@ def choose(
     depth: float | None = None,
     width: float | None = None,
     density: float | None = None,
-    law: str = "eq2",
+    law: str = "auto",
 ) -> Choice:
     """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
 

@@ -10,6 +10,7 @@ from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
+from prunecast.laws import Fit
 from prunecast.laws.words import SYMBOLS
 
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
@@ -24,8 +25,7 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
     if search.fit.undetermined:
         symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
         yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
-    # The fit names the option only where the other law predicts left-out configurations clearly better.
-    yield from (note.text for note in search.fit.notes if note.kind == "preference" and "--law" in note.text)
+    yield from _law(search.fit)
     if best.unpruned_source == "predicted" and search.fit.dense is not None:
         miss = search.fit.dense.deviation
         yield (
@@ -101,6 +101,15 @@ def _measured(search: Search, candidates: Sizes, options: Options) -> Iterator[s
         f"By {name} this target is impossible (its least error is {_lowest(search, candidates):.4f}{why}); "
         "but it was measured, so the answer is what was measured."
     )
+
+
+def _law(fit: Fit) -> Iterator[str]:
+    """Which law answers, where it is not Eq. 2 or where another one predicts clearly better."""
+    for note in fit.notes:
+        if note.kind == "preference" and "--law" in note.text:  # named only where it is clearly better
+            yield note.text
+        elif note.kind == "preference" and fit.law == "dip":
+            yield f"Answered by the law that follows the dip. {note.text}"
 
 
 def _where(search: Search, best: Network) -> str:

@@ -13,8 +13,8 @@ from prunecast.table import Table, read
 VALIDATION = "validation_error"
 
 
-def as_fit(source: Fit | Table | str | Path, law: str = "eq2") -> Fit:
-    """The law itself, or the one that a saved file holds, or one fitted to a table."""
+def as_fit(source: Fit | Table | str | Path, law: str = "auto") -> Fit:
+    """The law itself, or the one that a saved file holds, or one fitted to a table: the one that its data prefer."""
     if isinstance(source, Fit):
         return source
     if not isinstance(source, Table):

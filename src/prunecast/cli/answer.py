@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli.options import LAW, LAWS, candidate_options, read_table, table_options
+from prunecast.cli.options import BEST_LAW, LAWS, STUDIED_LAWS, candidate_options, read_table, table_options
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
     from prunecast.choice.source import as_fit
 
     if Path(source).suffix != ".json":
-        return as_fit(read_table(source, metric, chance, where), law or "eq2")
+        return as_fit(read_table(source, metric, chance, where), law or "auto")
     saved = as_fit(source)
-    other = law and law != saved.law and (law, saved.law) != ("eq2", "eq1")
+    other = law and law not in ("auto", saved.law) and (law, saved.law) != ("eq2", "eq1")
     if where or other or chance is not None or metric not in ("error", saved.metric):
         raise PrunecastError(
             f"{source} is a fitted law ({saved.law} of a table of {WORDS[saved.metric]}): give the table itself to fit "
@@ -40,7 +40,11 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
 @click.option("--depth", type=float, help="Only networks of this depth.")
 @click.option("--width", type=float, help="Only networks of this width.")
 @click.option("--density", type=float, help="Only networks pruned to this density.")
-@click.option("--law", type=LAWS, help="Which law to fit to a table.  [default: eq2]")
+@click.option(
+    "--law",
+    type=LAWS,
+    help="Which law to fit to a table; auto is the one that predicts sizes left out better.  [default: auto]",
+)
 @click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
 def choose(
     table: str,
@@ -94,7 +98,7 @@ TAKES_LAW = ("sensitivity", "optimality", "noise")
 @click.command(epilog="\b\n" + "\n".join(f"{name:14} {words}" for name, words in STUDIES.items()))
 @click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
 @table_options
-@click.option("--law", type=LAWS, help="Which law, where the study takes one.  [default: eq2]")
+@click.option("--law", type=STUDIED_LAWS, help="Which law, where the study takes one.  [default: eq2]")
 def study(
     name: str,
     table: str,
@@ -123,7 +127,7 @@ def study(
 
 @click.command("next")
 @table_options
-@LAW
+@BEST_LAW
 @click.option(
     "--target-error", type=float, help="The choice that more data might change; by default all errors."
 )

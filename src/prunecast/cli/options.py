@@ -12,14 +12,29 @@ if TYPE_CHECKING:
     from prunecast.table import Table
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-LAWS = click.Choice(["eq2", "dip"])
+LAWS = click.Choice(["auto", "eq2", "dip"])
+STUDIED_LAWS = click.Choice(["eq2", "dip"])
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 LAW = click.option(
     "--law",
     type=LAWS,
     default="eq2",
     show_default=True,
+    help="The paper's Eq. 2, the law that follows a dip below the unpruned error, or the one that the data prefer.",
+)
+STUDIED_LAW = click.option(
+    "--law",
+    type=STUDIED_LAWS,
+    default="eq2",
+    show_default=True,
     help="The paper's Eq. 2, or the law that follows a dip below the unpruned error.",
+)
+BEST_LAW = click.option(
+    "--law",
+    type=LAWS,
+    default="auto",
+    show_default=True,
+    help="The law that predicts sizes left out of the fit better, or Eq. 2, or the law that follows a dip.",
 )
 TABLE = (
     click.argument("table"),

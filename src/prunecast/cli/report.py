@@ -5,13 +5,21 @@ from typing import Any
 
 import click
 
-from prunecast.cli.options import LAW, candidate_options, command_line, output, read_table, table_source
+from prunecast.cli.options import (
+    BEST_LAW,
+    STUDIED_LAW,
+    candidate_options,
+    command_line,
+    output,
+    read_table,
+    table_source,
+)
 from prunecast.errors import PrunecastError
 
 
 @click.command()
 @table_source
-@LAW
+@BEST_LAW
 @output("report.html", "The page, one file.")
 @click.option("--target-error", type=float, help="Where the slider stands when the page opens.")
 @candidate_options
@@ -38,7 +46,7 @@ def report(
 
 @click.command()
 @table_source
-@LAW
+@STUDIED_LAW
 @output("figures", "Folder for the figures, PDF and PNG.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 def figures(

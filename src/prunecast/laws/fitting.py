@@ -1,7 +1,9 @@
 """Fit the law to a table: the paper's point estimate, intervals, judgement and notes."""
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,11 +16,14 @@ from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_
 from prunecast.laws.measured import Measured, Replicates, measured
 from prunecast.laws.notes import Optimum, notes
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.prefer import held_out_rms, preference
+from prunecast.laws.prefer import held_out_rms, preference, preferred
 from prunecast.laws.result import Configuration, Fit, Origin, Spread
 from prunecast.laws.solver import Mask, Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
 from prunecast.table import Table
+
+AUTO = "auto"
+"""In place of a law's name: the law that the data prefer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +60,35 @@ def fit(
     The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
     level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
     pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number. `law="dip"` lets the
-    low plateau sink, which the paper's law does not.
+    low plateau sink, which the paper's law does not; `law="auto"` does so where that predicts configurations left out
+    of the fit clearly better.
     """
+    options: dict[str, Any] = {
+        "replicates": replicates,
+        "residual": residual,
+        "huber": huber,
+        "high_error": high_error,
+        "seed": seed,
+    }
+    if law != AUTO:
+        return _fit(table, law, **options)
+    plain = _fit(table, "eq2", **options)
+    if any(note.kind == "preference" for note in plain.notes) and preferred(plain.held_out) != "eq2":
+        with contextlib.suppress(PrunecastError):  # too few rows for its parameters
+            return _fit(table, preferred(plain.held_out), **options)
+    return plain
+
+
+def _fit(
+    table: Table,
+    law: str,
+    *,
+    replicates: Replicates,
+    residual: str,
+    huber: float | None,
+    high_error: str | float,
+    seed: int,
+) -> Fit:
     data = measured(table, replicates)
     points = data.points
     form = catalogue.build(law, points, table.metric)

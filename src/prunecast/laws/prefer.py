@@ -25,6 +25,12 @@ def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]
     return {law: rms for law, rms in found.items() if np.isfinite(rms)}
 
 
+def preferred(rms: dict[str, float]) -> str:
+    """The law that predicts left-out configurations clearly better; Eq. 2 where neither does."""
+    best = min(rms, key=lambda name: rms[name], default="eq2")
+    return best if set(rms) == set(LAWS) and rms[best] <= NOTICED * max(rms.values()) else "eq2"
+
+
 def preference(law: str, rms: dict[str, float]) -> list[Note]:
     """A note that says which law predicts left-out configurations better, and by how much."""
     if set(rms) != set(LAWS):

@@ -94,7 +94,7 @@ def order(
     device: str = "cpu",
     replicate: int | None = None,
     num_examples: float | None = None,
-    law: str = "eq2",
+    law: str = "auto",
     **question: Any,
 ) -> Order:
     """What making would do; `question` is asked of `choose`.

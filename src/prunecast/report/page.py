@@ -19,7 +19,7 @@ from prunecast.table import Table
 def page(
     table: Table,
     *,
-    law: str = "eq2",
+    law: str = "auto",
     target_error: float | None = None,
     minimise: str = "stored",
     num_examples: float | None = None,

@@ -45,10 +45,12 @@ class Following:
     notes: tuple[str, ...]
 
 
-def following(table: Table, *, law: str = "eq2", target_error: float | None = None) -> Following:
+def following(table: Table, *, law: str = "auto", target_error: float | None = None) -> Following:
     """Weigh new chains, more levels and further replicates by what they teach per training."""
     check_target(target_error, table.metric)
-    fitted, one = fit(table, law=law), subject(table, law)
+    fitted = fit(table, law=law)
+    law = "dip" if fitted.law == "dip" else "eq2"
+    one = subject(table, law)
     study = Weighing.of(fitted, one)
     found = list(study.suggestions())
     other = _other(table, law)

@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	$(BIN)/prunecast demo -o demo
 
-# One process more than the two cores it is measured on, because many tests wait; modules are compiled once for all
+# Twice as many processes as the two cores it is measured on, because many tests wait; modules are compiled once for all
 # the processes that tests start.
 test: $(VENV)/.dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -rs
+	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadgroup --no-loadscope-reorder -rs
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

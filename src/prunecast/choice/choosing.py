@@ -9,6 +9,7 @@ import numpy as np
 from prunecast.choice.answer import Choice, Matching, Network, Question
 from prunecast.choice.checks import check, check_plateau
 from prunecast.choice.counts import Counter, counter
+from prunecast.choice.density import Curves
 from prunecast.choice.notes import notes
 from prunecast.choice.options import (
     Options,
@@ -101,8 +102,10 @@ def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
     rows = measured_rows(fit, candidates)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
+    curves = Curves.of(fit, candidates) if fit.law == "dip" and len(questions) > 1 else None
     for question in questions:
-        yield _answer(Search(fit=fit, counter=how, question=question), candidates, rows)
+        search = Search(fit=fit, counter=how, question=question, candidates=candidates, curves=curves)
+        yield _answer(search, candidates, rows)
 
 
 def _answer(search: Search, candidates: Sizes, rows: Options) -> Choice:

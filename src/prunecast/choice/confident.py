@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prunecast.choice.density import LEAST, smallest_density
+from prunecast.choice.density import LEAST, Curves, smallest_density
 from prunecast.choice.options import by_law, quantile
 from prunecast.choice.sizes import Sizes
 from prunecast.laws import Fit
@@ -13,13 +13,15 @@ STEPS, CLOSE = 30, 1e-6
 GRID, HALVINGS = 24, 25
 
 
-def confident_density(fit: Fit, sizes: Sizes, log_target: float, confidence: float) -> Floats:
+def confident_density(
+    fit: Fit, sizes: Sizes, log_target: float, confidence: float, curves: Curves | None = None
+) -> Floats:
     """The smallest density of each network at which ε̂ · exp(t·spread) is at most the target; infinite where none is.
 
     Iterating on the spread finds it in a few steps where the spread changes slowly with density. Where that fails, as
     with parameters that the data leave open, the promise is bracketed on a grid and halved.
     """
-    plain = smallest_density(fit, sizes, np.full(len(sizes), log_target))
+    plain = smallest_density(fit, sizes, np.full(len(sizes), log_target), curves)
     score = quantile(fit, confidence)
     if not score:
         return plain

@@ -19,15 +19,15 @@ def log_error(fit: Fit, sizes: Sizes, density: Floats) -> Floats:
     return np.asarray(fit.form().log_error(fit.theta()[None], sizes.points(fit, density))[0])
 
 
-def smallest_density(fit: Fit, sizes: Sizes, log_target: Floats) -> Floats:
+def smallest_density(fit: Fit, sizes: Sizes, log_target: Floats, curves: "Curves | None" = None) -> Floats:
     """The smallest density of each network whose ε̂ is at most the target; infinite where none is.
 
     Eq. 2 is monotone in density and solved in closed form. Other laws may dip first: the smallest root is bracketed
-    on a grid and halved until it is exact to rounding.
+    on a grid and halved until it is exact to rounding. Who asks for many targets gives the networks' `curves`.
     """
     if fit.law != "dip":
         return _closed(fit, sizes, log_target)
-    return _bracketed(fit, sizes, np.broadcast_to(log_target, (len(sizes),)))
+    return _bracketed(fit, sizes, np.broadcast_to(log_target, (len(sizes),)), curves or Curves.of(fit, sizes))
 
 
 def _closed(fit: Fit, sizes: Sizes, log_target: Floats) -> Floats:
@@ -41,8 +41,7 @@ def _closed(fit: Fit, sizes: Sizes, log_target: Floats) -> Floats:
     return np.where(density > 1, np.inf, np.maximum(density, LEAST))
 
 
-def _bracketed(fit: Fit, sizes: Sizes, log_target: Floats) -> Floats:
-    curves = Curves.of(fit, sizes)
+def _bracketed(fit: Fit, sizes: Sizes, log_target: Floats, curves: "Curves") -> Floats:
     met = curves.log_error <= log_target
     found, first = met.any(axis=0), met.argmax(axis=0)
     upper = np.log(curves.density[first])

@@ -7,7 +7,7 @@ import numpy as np
 from prunecast.choice.answer import Question
 from prunecast.choice.confident import confident_density
 from prunecast.choice.counts import Counter
-from prunecast.choice.density import LEAST, log_error
+from prunecast.choice.density import LEAST, Curves, log_error
 from prunecast.choice.options import (
     KEPT_A_LEVEL,
     Options,
@@ -27,11 +27,14 @@ MINIMUM_GRID, ZOOMS = 60, 4
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A law, a way to count, and a question."""
+    """A law, a way to count, a question, and the networks that it is about."""
 
     fit: Fit
     counter: Counter
     question: Question
+    candidates: Sizes
+    curves: Curves | None
+    """of the candidates, where several questions share them"""
 
     def training_cost(self, options: Options) -> Floats:
         """Trainings × multiply-adds × examples, in trainings of the costliest measured network."""
@@ -67,7 +70,8 @@ class Search:
             return options[self.meets(options)]
         assert self.question.target_error is not None
         log_target, confidence = float(np.log(self.question.target_error)), self.question.confidence
-        promised = confident_density(self.fit, sizes, log_target, confidence)
+        curves = self.curves if sizes is self.candidates else None
+        promised = confident_density(self.fit, sizes, log_target, confidence, curves)
         density = np.maximum(promised, self.lowest_trainable(sizes))
         possible = density <= 1
         kept = sizes[possible]

@@ -9,10 +9,10 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	$(BIN)/prunecast demo -o demo
 
-# Twice as many processes as the two cores it is measured on, because many tests wait; modules are compiled once for all
+# One process more than the two cores it is measured on, because many tests wait, each with one thread for arithmetic; modules are compiled once for all
 # the processes that tests start.
 test: $(VENV)/.dev
-	PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 4 --dist loadgroup --no-loadscope-reorder -rs
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -rs
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

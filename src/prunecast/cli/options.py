@@ -15,26 +15,24 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 LAWS = click.Choice(["auto", "eq2", "dip"])
 STUDIED_LAWS = click.Choice(["eq2", "dip"])
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-LAW = click.option(
-    "--law",
-    type=LAWS,
-    default="eq2",
-    show_default=True,
-    help="The paper's Eq. 2, the law that follows a dip below the unpruned error, or the one that the data prefer.",
+
+
+def _law(laws: click.Choice[str], default: str, words: str) -> Callable[[Any], Any]:
+    return click.option("--law", type=laws, default=default, show_default=True, help=words)
+
+
+LAW = _law(
+    LAWS,
+    "eq2",
+    "The paper's Eq. 2, the law that follows a dip below the unpruned error, or the one that the data prefer.",
 )
-STUDIED_LAW = click.option(
-    "--law",
-    type=STUDIED_LAWS,
-    default="eq2",
-    show_default=True,
-    help="The paper's Eq. 2, or the law that follows a dip below the unpruned error.",
+STUDIED_LAW = _law(
+    STUDIED_LAWS, "eq2", "The paper's Eq. 2, or the law that follows a dip below the unpruned error."
 )
-BEST_LAW = click.option(
-    "--law",
-    type=LAWS,
-    default="auto",
-    show_default=True,
-    help="The law that predicts sizes left out of the fit better, or Eq. 2, or the law that follows a dip.",
+BEST_LAW = _law(
+    LAWS,
+    "auto",
+    "The law that predicts sizes left out of the fit better, or Eq. 2, or the law that follows a dip.",
 )
 TABLE = (
     click.argument("table"),

@@ -3,10 +3,8 @@
 `python benchmarks/grown.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
 """
 
-import sys
-
 import pandas as pd
-from parts import DOCS, renew
+from parts import DOCS, command
 
 from prunecast import tables
 from prunecast.laws import Deviation
@@ -14,14 +12,6 @@ from prunecast.studies import extrapolation, invariance, noise
 from prunecast.table import Table
 
 PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
-
-
-def main() -> None:
-    made = sections()
-    if "--renew" in sys.argv[1:]:
-        renew(PAGE, SCRIPT, made)
-    else:
-        print("\n\n".join(f"{name}\n{text}" for name, text in made.items()))
 
 
 def sections() -> dict[str, str]:
@@ -98,4 +88,4 @@ def _percent(value: float | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    command(PAGE, SCRIPT, sections())

@@ -3,10 +3,9 @@
 `python benchmarks/paper.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
 """
 
-import sys
 from collections.abc import Sequence
 
-from parts import DOCS, renew
+from parts import DOCS, command
 
 from prunecast import tables
 from prunecast.studies.lowest import Lowest, lowest_errors
@@ -25,14 +24,6 @@ NAMES = {
     "smallest": "smallest network for an error, largest miss",
     "within": "errors at which it is within 25%",
 }
-
-
-def main() -> None:
-    made = sections()
-    if "--renew" in sys.argv[1:]:
-        renew(PAGE, SCRIPT, made)
-    else:
-        print("\n\n".join(f"{name}\n{text}" for name, text in made.items()))
 
 
 def sections() -> dict[str, str]:
@@ -165,4 +156,4 @@ def curve_lines(table: Table, points: Sequence[CurvePoint]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    command(PAGE, SCRIPT, sections())

@@ -1,6 +1,7 @@
 """Parts of pages that scripts make: between `<!-- made by SCRIPT: NAME -->` and `<!-- end -->`."""
 
 import re
+import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -14,6 +15,14 @@ def renewed(page: str, script: str, made: dict[str, str]) -> str:
             raise SystemExit(f"the page has no part {name!r} made by {script}")
         page = pattern.sub(lambda found, text=text: found[1] + text + "\n" + found[2], page)  # type: ignore[misc]
     return page
+
+
+def command(page: Path, script: str, made: dict[str, str]) -> None:
+    """Write a page's parts anew where `--renew` was given, else print them."""
+    if "--renew" in sys.argv[1:]:
+        renew(page, script, made)
+    else:
+        print("\n\n".join(f"{name}\n{text}" for name, text in made.items()))
 
 
 def renew(path: Path, script: str, made: dict[str, str]) -> None:

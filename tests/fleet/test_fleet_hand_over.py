@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from compiled_programs import compiled
 from fleet_digits import ANY, chain, doubled, fleet, jobs_of, open_double, plain
 from test_fleet_equals_plain import assert_same_store
 
@@ -18,21 +19,6 @@ from prunecast.fleet.runner import MANY_SHAPES, Runner, reset
 from prunecast.pruning import open_chain, open_level
 
 COMPILING = dataclasses.replace(ANY, compile=True)
-
-
-def compiled(counts):
-    """Programs that torch.compile takes apart and puts together again, without a compiler for C++."""
-
-    def counting(name, function):
-        whole = torch.compile(function, backend="aot_eager", dynamic=False)
-
-        def call(*given):
-            counts[name] += 1
-            return whole(*given)
-
-        return call
-
-    return Programs(**{name: counting(name, function) for name, function in vars(EAGER).items()})
 
 
 def test_a_fleet_that_goes_on_compiled_leaves_the_plain_store(tmp_path, monkeypatch, caplog):

@@ -5,11 +5,12 @@ from collections import Counter
 
 import pytest
 import torch
+from compiled_programs import compiled
 from small import BRIEF, parsed
 
 from prunecast.cli.show_plan import plan as show_plan
 from prunecast.fleet import build
-from prunecast.fleet.bench import EAGER, Programs
+from prunecast.fleet.bench import EAGER
 from prunecast.fleet.options import Options
 from prunecast.fleet.yard import Yard
 from prunecast.sweep.estimate import Estimate, Share
@@ -30,17 +31,7 @@ COMPILING = Options(budget=4.0, compile=True)
 def calls(monkeypatch):
     """Calls of programs that torch.compile takes apart and puts together, without a compiler for C++."""
     counts = Counter()
-
-    def counting(name, function):
-        whole = torch.compile(function, backend="aot_eager", dynamic=False)
-
-        def call(*given):
-            counts[name] += 1
-            return whole(*given)
-
-        return call
-
-    programs = Programs(**{name: counting(name, function) for name, function in vars(EAGER).items()})
+    programs = compiled(counts)
     monkeypatch.setattr(build, "compiled_programs", lambda: programs)
     return counts
 

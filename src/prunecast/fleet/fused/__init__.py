@@ -1,0 +1,1 @@
+"""A training step of packed CIFAR ResNets from kernels of our own."""

@@ -1,0 +1,250 @@
+"""From the graph of a packed network to the program of a fused step."""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
+
+from prunecast.fleet.blocks import Blocks
+from prunecast.fleet.fused.convolution import SIZES, fused_convolution
+from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
+from prunecast.fleet.pack import Pack
+
+RECTIFIERS = frozenset({torch.relu, torch.relu_, F.relu, "relu", "relu_"})
+IN_PLACE = frozenset({operator.iadd, "add_"})
+ADDITIONS = frozenset({operator.add, torch.add, "add"}) | IN_PLACE
+MEANS = frozenset({torch.mean, "mean"})
+
+
+def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
+    """Read a pack whose slots take images of this (channels, height, width), the shape it was made with.
+
+    Raises `Unfused` with the first module or operation that the fused step does not know.
+    """
+    channels, height, width = image_shape
+    if set(pack.inputs.counts()) != {channels}:
+        raise Unfused(f"The pack takes images of {pack.inputs.counts()[0]} channels, not {channels}.")
+    if height != width or height not in SIZES:
+        raise Unfused(f"Images of {height}x{width} are not fused: only squares with a side in {SIZES} are.")
+    if pack.inputs.size % TILE:
+        raise Unfused(f"The packed images have {pack.inputs.size} channels, which is no multiple of {TILE}.")
+    reader = _Reader(pack=pack, modules=dict(pack.module.named_modules()), image_size=height)
+    for node in pack.module.graph.nodes:
+        reader.visit(node)
+    return reader.program()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Item:
+    """What a node gives: its kind, its number among those of the kind, and the node in words."""
+
+    kind: str
+    number: int
+    maker: str
+
+
+@dataclass(kw_only=True)
+class _Reader:
+    pack: Pack
+    modules: dict[str, nn.Module]
+    image_size: int
+    items: dict[fx.Node, _Item] = field(default_factory=dict)
+    read: set[_Item] = field(default_factory=set)
+    called: set[str] = field(default_factory=set)
+    bare: list[tuple[str, nn.Conv2d, int]] = field(default_factory=list)
+    """Convolutions as they are met, before their norms: name, module and source."""
+    convolutions: list[Convolution] = field(default_factory=list)
+    sums: list[Value] = field(default_factory=list)
+    values: list[Value] = field(default_factory=list)
+    heads: list[tuple[str, nn.Linear, int]] = field(default_factory=list)
+    """Linear modules, and the value whose mean they read."""
+
+    def visit(self, node: fx.Node) -> None:
+        """Understand one node, given all before it."""
+        if node.op == "placeholder":
+            self.values.append(Value(convolution=None))
+            self._give(node, "value", 0)
+        elif node.op == "call_module":
+            self._module(node, self.modules[str(node.target)])
+        elif node.op in ("call_function", "call_method"):
+            self._operation(node)
+        elif node.op == "output":
+            self._take(node, node.args[0], "scores of slots")
+        else:
+            raise Unfused(f"{self._say(node)} is outside the layers that are fused.")
+
+    def program(self) -> Program:
+        """Give what was read, after looking that nothing hangs loose."""
+        for item in self.items.values():
+            if item not in self.read:
+                raise Unfused(f"{item.maker} is read by nothing, which no fused layer is.")
+        ((name, head, final),) = self.heads
+        return Program(
+            convolutions=tuple(self.convolutions),
+            values=tuple(self.values),
+            final=final,
+            head=name,
+            members=_owned(name, self.pack.blocks[f"{name}.weight"]),
+            classes=head.out_features // self.pack.slots,
+            image_channels=self.pack.inputs.size,
+            image_size=self.image_size,
+        )
+
+    def _module(self, node: fx.Node, module: nn.Module) -> None:
+        if isinstance(module, nn.Identity):
+            self.items[node] = self._find(node, node.args[0])
+        elif isinstance(module, nn.ReLU):
+            self._rectify(node)
+        elif isinstance(module, nn.AdaptiveAvgPool2d):
+            self._pool(node, module.output_size)
+        elif isinstance(module, nn.Conv2d | nn.BatchNorm2d | nn.Linear):
+            self._layer(node, str(node.target), module)
+        else:
+            raise Unfused(f"{self._say(node)} is not among the layers that are fused.")
+
+    def _layer(self, node: fx.Node, name: str, module: nn.Conv2d | nn.BatchNorm2d | nn.Linear) -> None:
+        if name in self.called:
+            raise Unfused(f"{self._say(node)} is used twice, and a fused layer only once.")
+        self.called.add(name)
+        if isinstance(module, nn.Conv2d):
+            self.bare.append((name, module, self._take(node, node.args[0], "value").number))
+            self._give(node, "convolution", len(self.bare) - 1)
+        elif isinstance(module, nn.BatchNorm2d):
+            self._norm(node, name, module)
+        elif module.bias is None:
+            raise Unfused(f"{self._say(node)} has no bias, and the head of a fused network has one.")
+        else:
+            self.heads.append((name, module, self._take(node, node.args[0], "mean").number))
+            self._give(node, "scores", len(self.heads) - 1)
+
+    def _norm(self, node: fx.Node, norm_name: str, norm: nn.BatchNorm2d) -> None:
+        name, module, source = self.bare[self._take(node, node.args[0], "convolution").number]
+        maker = self.values[source].convolution
+        self.convolutions.append(
+            fused_convolution(
+                name=name,
+                module=module,
+                norm_name=norm_name,
+                norm=norm,
+                blocks=self.pack.blocks[f"{name}.weight"],
+                source=source,
+                in_size=self.image_size if maker is None else self.convolutions[maker].out_size,
+            )
+        )
+        self._give(node, "norm", len(self.convolutions) - 1)
+
+    def _operation(self, node: fx.Node) -> None:
+        target: Any = node.target
+        if target in RECTIFIERS:
+            self._rectify(node)
+        elif target in ADDITIONS:
+            self._add(node)
+        elif target in MEANS:
+            self._mean(node)
+        elif target is F.adaptive_avg_pool2d:
+            self._pool(node, _argument(node, 1, "output_size"))
+        elif target is torch.flatten and self._find(node, node.args[0]).kind == "mean":
+            self.items[node] = self._find(node, node.args[0])
+        elif target == "unflatten":
+            self._unflatten(node)
+        else:
+            raise Unfused(f"{self._say(node)} is not among the operations that are fused.")
+
+    def _rectify(self, node: fx.Node) -> None:
+        source = self._take(node, _argument(node, 0, "input"), "norm", "sum")
+        is_sum = source.kind == "sum"
+        self.values.append(self.sums[source.number] if is_sum else Value(convolution=source.number))
+        self._give(node, "value", len(self.values) - 1)
+
+    def _add(self, node: fx.Node) -> None:
+        """A sum of two norms, or of a norm and a value in either order."""
+        if len(node.args) != 2 or node.kwargs:
+            raise Unfused(f"{self._say(node)} is something else than a sum of two activations.")
+        first, second = (self._take(node, source, "norm", "value") for source in node.args)
+        if first.kind == "value" and node.target in IN_PLACE:
+            raise Unfused(f"{self._say(node)} changes in place what {first.maker} gives to others too.")
+        if first.kind == "value":
+            first, second = second, first
+        if first.kind == "value" or (second.kind == "value" and second.number == 0):
+            raise Unfused(
+                f"{self._say(node)} adds something else than a norm to a norm or a rectified value."
+            )
+        role = "other" if second.kind == "value" else "shortcut"
+        self.sums.append(Value(convolution=first.number, **{role: second.number}))
+        self._give(node, "sum", len(self.sums) - 1)
+
+    def _mean(self, node: fx.Node) -> None:
+        axes = _argument(node, 1, "dim")
+        listed = axes if isinstance(axes, tuple | list) else (axes,)
+        if {axis % 4 for axis in listed} != {2, 3} or set(node.kwargs) - {"input", "dim", "keepdim"}:
+            raise Unfused(f"{self._say(node)} is another mean than over height and width.")
+        self._average(node)
+
+    def _pool(self, node: fx.Node, output_size: Any) -> None:
+        if output_size != 1 and tuple(output_size) != (1, 1):
+            raise Unfused(
+                f"{self._say(node)} pools to {output_size}, and fused is the mean of an image alone."
+            )
+        self._average(node)
+
+    def _average(self, node: fx.Node) -> None:
+        source = self._take(node, _argument(node, 0, "input"), "value")
+        if source.number == 0:
+            raise Unfused(f"{self._say(node)} averages the images themselves.")
+        self._give(node, "mean", source.number)
+
+    def _unflatten(self, node: fx.Node) -> None:
+        scores = self._take(node, node.args[0], "scores")
+        classes = self.heads[scores.number][1].out_features // self.pack.slots
+        if node.args[1:] != (1, (self.pack.slots, classes)):
+            raise Unfused(f"{self._say(node)} gives something else than the scores of slot after slot.")
+        self._give(node, "scores of slots", 0)
+
+    def _find(self, node: fx.Node, source: Any) -> _Item:
+        if not isinstance(source, fx.Node):
+            raise Unfused(f"{self._say(node)} reads {source!r}, which is no activation.")
+        return self.items[source]
+
+    def _take(self, node: fx.Node, source: Any, *kinds: str) -> _Item:
+        """What a node reads, which must be of these kinds; only a value may be read by several."""
+        item = self._find(node, source)
+        if item.kind not in kinds:
+            raise Unfused(
+                f"{self._say(node)} reads a {item.kind} ({item.maker}) where fused is a {' or '.join(kinds)}."
+            )
+        if item.kind != "value" and item in self.read:
+            raise Unfused(
+                f"{self._say(node)} reads {item.maker} as a second one; only rectified values may be."
+            )
+        self.read.add(item)
+        return item
+
+    def _give(self, node: fx.Node, kind: str, number: int) -> None:
+        self.items[node] = _Item(kind=kind, number=number, maker=self._say(node))
+
+    def _say(self, node: fx.Node) -> str:
+        if node.op == "call_module":
+            return f"Module {node.target!r} ({type(self.modules[str(node.target)]).__name__})"
+        if node.op in ("call_function", "call_method"):
+            target: Any = node.target
+            return f"Operation {getattr(target, '__name__', str(target))!r} (node {node.name})"
+        return f"The {node.op} {node.target!r}"
+
+
+def _argument(node: fx.Node, place: int, name: str) -> Any:
+    return node.args[place] if len(node.args) > place else node.kwargs.get(name)
+
+
+def _owned(name: str, blocks: Blocks) -> tuple[tuple[int, int], ...]:
+    """Where the channels of every slot lie in the rows that the head reads, and how many they are."""
+    classes, owned = blocks.shape[0] // len(blocks.members), []
+    for slot, (rows, columns) in enumerate(blocks.members):
+        plain = rows == slice(slot * classes, (slot + 1) * classes)
+        if not isinstance(columns, slice) or not plain:
+            raise Unfused(f"Module {name!r} (Linear) has slot {slot} in places that are not side by side.")
+        owned.append((columns.start, columns.stop - columns.start))
+    return tuple(owned)

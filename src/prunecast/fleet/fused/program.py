@@ -1,0 +1,84 @@
+"""What a fused step computes: convolutions with their norms, and the rectified values between them."""
+
+from dataclasses import dataclass
+
+from prunecast.errors import PrunecastError
+
+TILE = 16
+"""Channels are computed in tiles of this many: what the matrix units of the device multiply at once."""
+
+
+class Unfused(PrunecastError):  # noqa: N818 - what the reader of the graph answers, not something that broke
+    """A pack that the fused step does not know; it trains by the step that torch compiles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Convolution:
+    """A convolution without bias (padding kernel // 2) and the batch norm that alone reads it."""
+
+    name: str
+    """The module of the convolution."""
+    norm: str
+    """The module of the batch norm."""
+    source: int
+    """The value it reads."""
+    kernel: int
+    stride: int
+    in_channels: int
+    out_channels: int
+    in_size: int
+    """Height and width of the images it reads."""
+    out_size: int
+    groups: int
+    """Groups of the packed weight, whose shape is (out_channels, in_channels // groups, kernel, kernel)."""
+    tiles: tuple[tuple[int, int], ...]
+    """Every (tile of outputs, tile of inputs) where a slot has a weight: sorted, counted without groups.
+
+    Every tile of outputs and every tile of inputs is in at least one of them.
+    """
+    eps: float
+    momentum: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Value:
+    """An activation: relu(norm of `convolution` + norm of `shortcut` + value `other`), or the images."""
+
+    convolution: int | None
+    """None for the images alone."""
+    shortcut: int | None = None
+    """A convolution; at most one of `shortcut` and `other` is given."""
+    other: int | None = None
+    """An earlier value, never the images."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A packed network: class scores are the linear module `head` of the mean of the value `final`.
+
+    A convolution reads an earlier value than the one it makes, so the values can be computed in their order.
+    Everything but `final` is read by something: a convolution and a norm once, a value by one or several.
+    """
+
+    convolutions: tuple[Convolution, ...]
+    values: tuple[Value, ...]
+    """The first are the images."""
+    final: int
+    head: str
+    members: tuple[tuple[int, int], ...]
+    """For every slot the first of its channels in the final value, and how many they are."""
+    classes: int
+    """Of every slot; slot s has the rows s · classes … of the head."""
+    image_channels: int
+    """Of the packed images, padding included."""
+    image_size: int
+
+    def channels(self, value: int) -> int:
+        """The packed channels of a value."""
+        maker = self.values[value].convolution
+        return self.image_channels if maker is None else self.convolutions[maker].out_channels
+
+    def size(self, value: int) -> int:
+        """The height and width of a value."""
+        maker = self.values[value].convolution
+        return self.image_size if maker is None else self.convolutions[maker].out_size

@@ -37,7 +37,7 @@ constexpr size_t stack_bytes = 64 * page;
 constexpr size_t stack_bytes = 32 * page;
 #endif
 
-// Saving only what a call must preserve is some fifty times faster than swapcontext, which asks the kernel twice.
+// Saves only what a call must preserve; swapcontext, for other processors, makes a system call each time.
 #if defined(__x86_64__) && !defined(CUDA_ON_CPU_UCONTEXT)
 extern "C" __attribute__((visibility("hidden"))) void cuda_on_cpu_switch(void** saved, void* wanted);
 asm(R"(
@@ -152,10 +152,9 @@ static unsigned random_number() {
     return order;
 }
 
-// The next thread that can run; a random order starts at any warp, so that a missing barrier shows sooner.
+// The next thread that can run; a random order starts to look anywhere, so that a missing barrier shows sooner.
 static Fiber& next_fiber() {
-    int from = self + 1;
-    if (order && from % lanes == 0) from = random_number() % (num_threads / lanes) * lanes;
+    const int from = order ? random_number() % num_threads : self + 1;
     for (int step = 0; step < num_threads; step++) {
         chosen = from + step < num_threads ? from + step : from + step - num_threads;
         if (ready[chosen]) return fibers[chosen];

@@ -18,7 +18,7 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
-#define __shared__ static  // one block runs at a time
+#define __shared__ static  // one block runs at a time; unlike dynamic memory it keeps what the block before left
 #define DYNAMIC_SHARED(name) unsigned char* name = ::cuda_on_cpu::dynamic_shared
 
 #define CUDA_ON_CPU_VECTOR(type, name)                                                                    \

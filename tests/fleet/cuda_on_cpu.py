@@ -55,7 +55,7 @@ class HostKernels:
         args: Sequence[Argument] = (),
         order: int = 0,
     ) -> None:
-        """Run every block of `grid`, one after another; `order` seeds a random order of warps, 0 keeps theirs."""
+        """Run every block of `grid`, one after another; `order` seeds a random order of threads, 0 keeps theirs."""
         library = next((each for each in self._libraries if hasattr(each, f"launch_{name}")), None)
         if library is None:
             raise KernelError(f"{name}: no source exports it with EXPORT_KERNEL({name})")

@@ -90,6 +90,12 @@ extern "C" __global__ void race(int* out) {
     out[threadIdx.x] = written[(threadIdx.x + blockDim.x - 32) % blockDim.x];
 }
 EXPORT_KERNEL(race)
+
+extern "C" __global__ void rounded(const float2* in, uint32_t* out) {
+    const float2 both = __ldg(in + threadIdx.x);
+    out[threadIdx.x] = pair(both.x, both.y);
+}
+EXPORT_KERNEL(rounded)
 """
 
 
@@ -118,6 +124,15 @@ def test_matrix_instructions_multiply_matrices(source: Path, kernels: HostKernel
     want = a.float() @ b.float() + 1
     assert torch.equal(_product(kernels, a, b.T.contiguous()), want)
     assert torch.equal(_product(HostKernels([source], {"TRANSPOSED": 1}), a, b), want)
+
+
+def test_pairs_round_to_the_nearest_bfloat16(kernels: HostKernels) -> None:
+    """Ties go to the even one, and what lies beyond the largest number becomes infinite."""
+    special = [1 + 2**-8, 1 + 3 * 2**-8, -1 - 2**-8, 1 + 2**-8 + 2**-20, 3.4e38, -torch.inf, 1e-40, -0.0]
+    values = torch.cat([torch.tensor(special), torch.randn(120)])
+    out = torch.zeros(128, dtype=torch.bfloat16)
+    kernels.launch("rounded", threads=64, args=[values, out])
+    assert torch.equal(out.view(torch.int16), values.bfloat16().view(torch.int16))
 
 
 @pytest.mark.parametrize("order", [0, 1, 2])

@@ -71,8 +71,8 @@ def _refuse_unusual(name: str, module: nn.Conv2d) -> None:
     known: dict[str, tuple[object, list[object]]] = {
         "kernel_size": (module.kernel_size, [(1, 1), (3, 3)]),
         "stride": (module.stride, [(1, 1), (2, 2)]),
-        "padding": (module.padding, [(kernel // 2, kernel // 2)]),
         "dilation": (module.dilation, [(1, 1)]),
+        "padding": (module.padding, [(kernel // 2, kernel // 2)]),
         "padding_mode": (module.padding_mode, ["zeros"]),
         "bias": (module.bias is not None, [False]),
     }

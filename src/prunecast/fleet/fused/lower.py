@@ -185,7 +185,7 @@ class _Reader:
         self._average(node)
 
     def _pool(self, node: fx.Node, output_size: Any) -> None:
-        if output_size != 1 and tuple(output_size) != (1, 1):
+        if output_size not in (1, (1, 1), [1, 1]):
             raise Unfused(
                 f"{self._say(node)} pools to {output_size}, and fused is the mean of an image alone."
             )

@@ -96,7 +96,7 @@ class _Reader:
 
     def _module(self, node: fx.Node, module: nn.Module) -> None:
         if isinstance(module, nn.Identity):
-            self.items[node] = self._find(node, node.args[0])
+            self.items[node] = self._find(node, _argument(node, 0, "input"))
         elif isinstance(module, nn.ReLU):
             self._rectify(node)
         elif isinstance(module, nn.AdaptiveAvgPool2d):
@@ -111,18 +111,18 @@ class _Reader:
             raise Unfused(f"{self._say(node)} is used twice, and a fused layer only once.")
         self.called.add(name)
         if isinstance(module, nn.Conv2d):
-            self.bare.append((name, module, self._take(node, node.args[0], "value").number))
+            self.bare.append((name, module, self._take(node, _argument(node, 0, "input"), "value").number))
             self._give(node, "convolution", len(self.bare) - 1)
         elif isinstance(module, nn.BatchNorm2d):
             self._norm(node, name, module)
         elif module.bias is None:
             raise Unfused(f"{self._say(node)} has no bias, and the head of a fused network has one.")
         else:
-            self.heads.append((name, module, self._take(node, node.args[0], "mean").number))
+            self.heads.append((name, module, self._take(node, _argument(node, 0, "input"), "mean").number))
             self._give(node, "scores", len(self.heads) - 1)
 
     def _norm(self, node: fx.Node, norm_name: str, norm: nn.BatchNorm2d) -> None:
-        name, module, source = self.bare[self._take(node, node.args[0], "convolution").number]
+        name, module, source = self.bare[self._take(node, _argument(node, 0, "input"), "convolution").number]
         maker = self.values[source].convolution
         self.convolutions.append(
             fused_convolution(

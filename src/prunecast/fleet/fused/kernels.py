@@ -17,7 +17,7 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$', re.MULTILINE)
 EXPORTED = re.compile(r"^[ \t]*EXPORT_KERNEL\((\w+)\)", re.MULTILINE)
 
 
-class NoKernels(PrunecastError):
+class NoKernels(PrunecastError):  # noqa: N818 - an answer, not something that broke
     """Kernels cannot be had here (no compiler, no driver, a device that is too old), so there must be another way."""
 
 

@@ -117,7 +117,7 @@ def _numbered(device: torch.device | str) -> torch.device:
     device = torch.device(device)
     if device.type != "cuda" or not torch.cuda.is_available() or torch.version.hip:
         raise NoKernels(f"Kernels need an NVIDIA GPU; {device} is none, or has no driver here.")
-    torch.cuda.init()
+    torch.cuda.init()  # type: ignore[no-untyped-call]
     return device if device.index is not None else torch.device("cuda", torch.cuda.current_device())
 
 

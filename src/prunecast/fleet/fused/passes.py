@@ -1,0 +1,257 @@
+"""The forward and backward pass of a packed network as launches of kernels."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from prunecast.fleet.fused.library import Kernels
+from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
+from prunecast.fleet.fused.work import Work, backward_work, forward_work, slopes_work
+
+Compile = Callable[[str, Mapping[str, int]], Kernels]
+"""Gives the kernels of a source file, compiled with macros."""
+BLOCKS = 528
+"""Blocks of threads that a launch should have at least, four for each multiprocessor of a large device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A convolution on its device: parameters, what they are multiplied with, and where sums go."""
+
+    convolution: Convolution
+    weight: Tensor
+    gamma: Tensor
+    beta: Tensor
+    sums: Tensor
+    """(4, channels): sums of y, y², dz and dz·y."""
+    gradient: Tensor
+    """Of the weight, in the weight's layout in memory: (outputs, kernel, kernel, inputs of a group)."""
+    y: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passes:
+    """All launches of a pass; only the tensors' values change."""
+
+    program: Program
+    batch: int
+    layers: tuple[Layer, ...]
+    images: Tensor
+    joined: Mapping[int, Tensor]
+    """Values that are written down: sums of a norm and a shortcut."""
+    slopes: Mapping[int, Tensor]
+    """dz of every value but the images: the gradient before its rectifier."""
+    coarse: Mapping[int, Tensor]
+    """Gradients that shortcuts of single pixels hand to the value they read, by convolution."""
+    compile: Compile
+    works: dict[tuple[str, int], Work] = field(default_factory=dict)
+
+    def forward(self, *, count: float | None = None, sums: bool = True) -> None:
+        """From the images to the last value; for evaluation `count` is 1 and no sums are added up."""
+        for number, value in enumerate(self.program.values):
+            for made_by in (value.shortcut, value.convolution):
+                if made_by is not None:
+                    self._convolve(made_by, count, sums)
+            if number in self.joined:
+                self._join(number, value, count)
+
+    def backward(self, slope: Tensor) -> None:
+        """From the slope of the final value's mean, (batch, channels), to all gradients and sums."""
+        self._join_slope(slope)
+        for number, value in reversed(list(enumerate(self.program.values))):
+            for made_by in (value.shortcut, value.convolution):
+                if made_by is not None:
+                    self._slopes(made_by, self.slopes[number])
+                    if self.program.convolutions[made_by].source:
+                        self._back(made_by, number)
+
+    def _convolve(self, number: int, count: float | None, sums: bool) -> None:
+        layer = self.layers[number]
+        own = layer.convolution
+        work = self._work("forward", number)
+        x, before = self._read(own.source)
+        norm = self._norm(before, count)
+        self._launch(
+            "convolve.cu",
+            "convolve",
+            work,
+            [work.items, work.table, work.most_reads, layer.weight]
+            + [*_group(own), x, None, own.in_channels // TILE, *norm, own.eps]
+            + [layer.y, layer.sums if sums else None, own.out_channels // TILE]
+            + [None, 0, None, None, None, None, 1.0, None, None],
+        )
+
+    def _back(self, number: int, value: int) -> None:
+        """The gradient of what a convolution reads, up to before its rectifier where nothing else is added."""
+        layer, own = self.layers[number], self.program.convolutions[number]
+        work = self._work("backward", number)
+        args = [work.items, work.table, work.most_reads, layer.weight, *_group(own)]
+        args += [self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps]
+        tiles = own.in_channels // TILE
+        if number in self.coarse:
+            args += [self.coarse[number], None, tiles, None, 0, None, None, None, None, 1.0, None, None]
+        else:
+            args += [self.slopes[own.source], *self._end(own.source, tiles)]
+        self._launch("convolve.cu", "convolve", work, args)
+
+    def _end(self, source: int, tiles: int) -> list[Tensor | int | float | None]:
+        value = self.program.values[source]
+        assert value.convolution is not None
+        maker = self.layers[value.convolution]
+        added, coarse = self._added(source)
+        shortcut = None if value.shortcut is None else self.layers[value.shortcut]
+        return [
+            *(maker.sums, tiles, added, coarse, self.joined.get(source), maker.y),
+            *(maker.gamma, maker.beta, self._count(value.convolution)),
+            *((None, None) if shortcut is None else (shortcut.y, shortcut.sums)),
+        ]
+
+    def _added(self, source: int) -> tuple[Tensor | None, int]:
+        """The gradient that a value gets besides that of its convolution, and whether on every other pixel."""
+        for number, value in enumerate(self.program.values):
+            if value.other == source:
+                return self.slopes[number], 0
+        for number, gradient in self.coarse.items():
+            if self.program.convolutions[number].source == source:
+                return gradient, int(self.program.convolutions[number].stride == 2)
+        return None, 0
+
+    def _slopes(self, number: int, slope: Tensor) -> None:
+        layer, own = self.layers[number], self.program.convolutions[number]
+        work = self._work("slopes", number)
+        x, before = self._read(own.source)
+        args = [work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)]
+        args += [x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)]
+        self._launch("slopes.cu", "slopes", work, args)
+
+    def _join(self, number: int, value: Value, count: float | None) -> None:
+        assert value.convolution is not None
+        layer = self.layers[value.convolution]
+        other, before = (
+            self._read(value.other)
+            if value.other is not None
+            else (self.layers[value.shortcut or 0].y, value.shortcut)
+        )
+        sums, gamma, beta, many = self._norm(value.convolution, count)
+        own = layer.convolution
+        tiles = own.out_channels // TILE
+        args = [self.joined[number], layer.y, sums, gamma, beta, other, *self._norm(before, count)[:3]]
+        args += [int(value.other is not None), many, own.eps, tiles]
+        kernels = self.compile("join.cu", {"SIZE": own.out_size})
+        kernels.launch("join", grid=(tiles, self.batch, 1), threads=256, shared=0, args=args)
+
+    def _join_slope(self, slope: Tensor) -> None:
+        value = self.program.values[self.program.final]
+        assert value.convolution is not None
+        layer = self.layers[value.convolution]
+        shortcut = None if value.shortcut is None else self.layers[value.shortcut]
+        tiles = layer.convolution.out_channels // TILE
+        final = self.program.final
+        args = [self.slopes[final], self.joined[final], slope, layer.y, layer.sums]
+        args += [None, None] if shortcut is None else [shortcut.y, shortcut.sums]
+        kernels = self.compile("join.cu", {"SIZE": layer.convolution.out_size})
+        kernels.launch("join_slope", grid=(tiles, self.batch, 1), threads=256, shared=0, args=[*args, tiles])
+
+    def _read(self, value: int) -> tuple[Tensor, int | None]:
+        """The tensor a value is read from, and the convolution whose norm makes it of that, if any."""
+        made_by = self.program.values[value].convolution
+        if made_by is None:
+            return self.images, None
+        return (self.joined[value], None) if value in self.joined else (self.layers[made_by].y, made_by)
+
+    def _norm(self, number: int | None, count: float | None) -> list[Tensor | float | None]:
+        if number is None:
+            return [None, None, None, 1.0]
+        layer = self.layers[number]
+        return [layer.sums, layer.gamma, layer.beta, self._count(number) if count is None else count]
+
+    def _count(self, number: int) -> float:
+        return float(self.batch * self.program.convolutions[number].out_size ** 2)
+
+    def _work(self, kind: str, number: int) -> Work:
+        if (kind, number) not in self.works:
+            make = {"forward": forward_work, "backward": backward_work, "slopes": slopes_work}[kind]
+            self.works[kind, number] = make(self.program.convolutions[number], self.images.device)
+        return self.works[kind, number]
+
+    def _launch(
+        self, source: str, name: str, work: Work, args: list[Tensor | int | float | None]
+    ) -> None:
+        blocks = len(work.items) * work.parts
+        at_once = max(1, min(self.batch, len(work.items) * work.parts * self.batch // BLOCKS))
+        grid = (len(work.items), -(-self.batch // at_once), work.parts)
+        del blocks
+        kernels = self.compile(source, work.macros)
+        kernels.launch(name, grid=grid, threads=256, shared=work.shared, args=[*args, self.batch, at_once])
+
+
+def passes(
+    program: Program,
+    *,
+    batch: int,
+    parameters: Mapping[str, Tensor],
+    sums: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    compile: Compile,
+) -> Passes:
+    """Lay out all activations; sums and gradients are given by name of norm and of weight."""
+    _refuse_other_readers(program)
+    device = next(iter(parameters.values())).device
+
+    def activation(channels: int, size: int) -> Tensor:
+        shape = (batch, channels // TILE, size, size, TILE)
+        return torch.zeros(shape, dtype=torch.bfloat16, device=device)
+
+    layers = tuple(
+        Layer(
+            convolution=own,
+            weight=parameters[f"{own.name}.weight"],
+            gamma=parameters[f"{own.norm}.weight"],
+            beta=parameters[f"{own.norm}.bias"],
+            sums=sums[own.norm],
+            gradient=gradients[f"{own.name}.weight"],
+            y=activation(own.out_channels, own.out_size),
+        )
+        for own in program.convolutions
+    )
+    sizes = [(program.channels(number), program.size(number)) for number in range(len(program.values))]
+    joined = [n for n, value in enumerate(program.values) if (value.shortcut, value.other) != (None, None)]
+    shortcuts = [value.shortcut for value in program.values if value.shortcut is not None]
+    return Passes(
+        program=program,
+        batch=batch,
+        layers=layers,
+        images=activation(*sizes[0]),
+        joined={number: activation(*sizes[number]) for number in joined},
+        slopes={number: activation(*sizes[number]) for number in range(1, len(sizes))},
+        coarse={
+            number: activation(program.convolutions[number].in_channels, program.convolutions[number].out_size)
+            for number in shortcuts
+        },
+        compile=compile,
+    )
+
+
+def _group(own: Convolution) -> list[int]:
+    return [own.in_channels // own.groups, own.out_channels // own.groups]
+
+
+def _refuse_other_readers(program: Program) -> None:
+    """A value's gradient ends with that of the one 3x3 convolution that reads it."""
+    shortcuts = {value.shortcut for value in program.values}
+    for number in range(1, len(program.values)):
+        readers = [n for n, own in enumerate(program.convolutions) if own.source == number]
+        main = [n for n in readers if n not in shortcuts]
+        beside = [n for n in readers if n in shortcuts]
+        added = [value for value in program.values if value.other == number]
+        if len(main) != (number != program.final) or len(beside) + len(added) > 1:
+            raise Unfused(f"Value {number} is read in another way than those of residual networks.")
+        if any(program.convolutions[n].kernel != 1 for n in beside):
+            raise Unfused("A shortcut with a kernel larger than 1x1 is not fused.")
+        if any(program.convolutions[n].kernel == 1 and program.convolutions[n].stride > 1 for n in main):
+            raise Unfused("A 1x1 convolution with a stride outside a shortcut is not fused.")
+    final = program.values[program.final]
+    if final.shortcut is None and final.other is None:
+        raise Unfused("The last value of the network is no sum with a shortcut, so it is not fused.")

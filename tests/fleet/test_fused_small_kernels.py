@@ -56,17 +56,17 @@ def test_images_are_those_of_the_plain_step(
         shift=torch.randint(-3, 4, (slots, positions, 2), dtype=torch.int8),
     )
     cursor = torch.ones(1, dtype=torch.int64)
-    out = torch.full((batch, size, size, channels), torch.nan, dtype=torch.bfloat16)
+    out = torch.full((batch, channels // 16, size, size, 16), torch.nan, dtype=torch.bfloat16)
     launch = images_launch(
         batch=batch, slots=slots, height=size, width=size, colours=colours, channels=channels
     )
     drawn = [draws.flip, draws.shift] if augmented else [None, None]
     sizes = [positions, batch, slots, size, size, colours, channels, rows]
-    scaling = [source._mean, source._scale]
+    scaling = [source.mean, source.scale]
     _run(kernels, "images", launch, [pixels, *scaling, order, *drawn, cursor, out, *sizes])
     each, own = order.expand(slots, -1), draws if augmented else None
     want, _ = gather(source, each, own, cursor, batch, channels, torch.bfloat16)
-    assert torch.equal(out, want.permute(0, 2, 3, 1))
+    assert torch.equal(out.permute(0, 1, 4, 2, 3).flatten(1, 2), want)
 
 
 ENDS = {
@@ -84,7 +84,7 @@ def _end(ranges: Ranges, channels: int, *, classes: int = 10, batch: int = 6) ->
     for slot, (first, count) in enumerate(ranges):
         weight[slot * classes : (slot + 1) * classes, first : first + count] = torch.randn(classes, count)
     return {
-        "last": torch.randn(batch, 9, channels).bfloat16(),
+        "last": torch.randn(batch, channels // 16, 9, 16).bfloat16(),
         "weight": weight.bfloat16(),
         "bias": torch.randn(slots * classes).bfloat16(),
         "ranges": torch.tensor(ranges, dtype=torch.int32),
@@ -96,7 +96,7 @@ def _end(ranges: Ranges, channels: int, *, classes: int = 10, batch: int = 6) ->
 
 
 def _scores(end: dict[str, Tensor], slots: int) -> Tensor:
-    scores = end["last"].float().mean(1) @ end["weight"].float().T + end["bias"].float()
+    scores = end["last"].float().mean(2).flatten(1) @ end["weight"].float().T + end["bias"].float()
     return scores.unflatten(1, (slots, -1))
 
 
@@ -118,7 +118,7 @@ def test_head_is_cross_entropy_and_its_gradient(kernels: HostKernels, kind: str)
     want = rows.view(batch, slots).mean(0)
     want.sum().backward()
     torch.testing.assert_close(losses, 1 + want.detach())
-    torch.testing.assert_close(slope, leaves["last"].grad[:, 4])
+    torch.testing.assert_close(slope, leaves["last"].grad[:, :, 4].flatten(1))
     torch.testing.assert_close(gradients[0], leaves["weight"].grad * (end["weight"] != 0))
     torch.testing.assert_close(gradients[1], leaves["bias"].grad)
 
@@ -132,7 +132,16 @@ def test_head_counts_errors_of_a_partial_batch(kernels: HostKernels, kind: str, 
     end["order"] = end["order"][: 1 if shared_order else slots, :count].contiguous()
     wrong, total = torch.ones(slots, dtype=torch.int32), torch.ones(slots)
     launch = head_launch(ranges, end["parts"].tolist(), batch=batch, channels=channels, classes=classes)
-    sizes = [count, len(end["order"]), batch, 9, channels, slots, classes, count]
+    sizes = [
+        count,
+        len(end["order"]),
+        batch,
+        9,
+        channels,
+        slots,
+        classes,
+        torch.tensor([count], dtype=torch.int32),
+    ]
     _run(kernels, "head_scores", launch, [*end.values(), wrong, total, *sizes])
 
     scores = _scores(end, slots)[: count - batch]

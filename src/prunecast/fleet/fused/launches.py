@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from prunecast.fleet.fused.kernels import Launch
+from prunecast.fleet.fused.program import TILE
 
 THREADS = 256
-PAIRS_A_BLOCK = 128
-BYTES_A_BLOCK = 8192
-MOST_ROWS = 4
+TILES_A_BLOCK = 16
+"""Rows of one tile that a block of the kernel `images` writes, about: two for each warp."""
+MOST_ROWS = 8
 IMAGES = 4
 """Images a block of the kernel `head` takes, as in its source."""
 CHANNELS_A_PART = 64
@@ -18,12 +19,12 @@ Ranges = Sequence[tuple[int, int]]
 
 
 def images_launch(*, batch: int, slots: int, height: int, width: int, colours: int, channels: int) -> Launch:
-    """Blocks that write some thousand bytes each: a few rows where there are few channels."""
-    pairs = channels // 2
-    parts = -(-pairs // PAIRS_A_BLOCK)
-    share = -(-pairs // parts)
-    rows = min(MOST_ROWS, height, max(1, BYTES_A_BLOCK // (4 * share * width)))
-    members = min(slots, (2 * share - 1) // colours + 2)
+    """Blocks that write up to 16 rows of a tile each: several rows where there are few channels."""
+    tiles = channels // TILE
+    parts = -(-tiles // TILES_A_BLOCK)
+    own = -(-tiles // parts)
+    rows = min(MOST_ROWS, height, TILES_A_BLOCK // own)
+    members = min(slots, (TILE * own - 1) // colours + 2)
     stride = ((width * colours + 3) // 4 | 1) * 4
     shared = members * (16 + rows * stride)
     return Launch(grid=(-(-height // rows), batch, parts), threads=THREADS, shared=shared)

@@ -9,7 +9,7 @@
 #endif
 
 struct Head {
-    const uint32_t* last;      // (batch, area, channels): bfloat16 pairs
+    const uint32_t* last;      // (batch, channels / 16, area, 16): bfloat16 pairs
     const uint16_t* weight;    // (slots * classes, channels)
     const uint16_t* bias;      // (slots * classes), or null
     const int* ranges;         // (slots, 2): first channel and number of channels, ascending
@@ -78,12 +78,12 @@ __device__ __forceinline__ void pool(const Head& head, const Work& work) {
         const int image = item / vectors, vector = item - image * vectors;
         float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
         if (image < work.images) {
-            const uint4* from = reinterpret_cast<const uint4*>(head.last) +
-                                (int64_t(work.image + image) * head.area * head.channels + work.first) / 8 + vector;
-            const int stride = head.channels / 8;
+            const int eighth = work.first / 8 + vector;
+            const uint4* from = reinterpret_cast<const uint4*>(head.last) + eighth % 2 +
+                                (int64_t(work.image + image) * (head.channels / 16) + eighth / 2) * head.area * 2;
 #pragma unroll 8
             for (int p = lane; p < head.area; p += lanes) {
-                const uint4 eight = from[int64_t(p) * stride];
+                const uint4 eight = from[p * 2];
                 sum[0] += low(eight.x), sum[1] += high(eight.x), sum[2] += low(eight.y), sum[3] += high(eight.y);
                 sum[4] += low(eight.z), sum[5] += high(eight.z), sum[6] += low(eight.w), sum[7] += high(eight.w);
             }
@@ -210,20 +210,21 @@ extern "C" __global__ void __launch_bounds__(256)
 EXPORT_KERNEL(head)
 
 // Adds to wrong (slots) the images whose best score is not their label's, and to total (slots) the losses, of images at
-// positions below `count`.
+// positions below *count.
 extern "C" __global__ void __launch_bounds__(256)
     head_scores(const uint32_t* __restrict__ last, const uint16_t* __restrict__ weight,
                 const uint16_t* __restrict__ bias, const int* __restrict__ ranges, const int* __restrict__ parts,
                 const int64_t* __restrict__ labels, const int* __restrict__ order,
                 const int64_t* __restrict__ cursor, int* __restrict__ wrong, float* __restrict__ total, int positions,
-                int order_rows, int batch, int area, int channels, int slots, int classes, int count) {
+                int order_rows, int batch, int area, int channels, int slots, int classes,
+                const int* __restrict__ count) {
     DYNAMIC_SHARED(memory);
     const Head given = {last,  weight,    bias,       ranges, parts, labels,   order, cursor,
                         positions, order_rows, batch,  area,  channels, slots, classes};
     const Work work = prepare(given, memory);
     pool(given, work);
     score(given, work);
-    judge<false>(given, work, min(count, positions));
+    judge<false>(given, work, min(*count, positions));
     for (int s = threadIdx.x; s < work.slots; s += blockDim.x) {
         int bad = 0;
         for (int i = 0; i < IMAGES; i++) bad += work.wrong[i * work.slots + s];

@@ -34,21 +34,26 @@ __device__ __forceinline__ void move_at(const Optimizer& by, const int64_t* row,
     move(by, w[at], v[at], gradient, mask ? mask[at] : 1.0f);
 }
 
+// Where all four are masked nothing can move: weights and momenta are zero there and stay so. Most of a block-diagonal
+// weight is like that, and need not be read.
 __device__ __forceinline__ void move_four(const Optimizer& by, const int64_t* row, int64_t four) {
-    float4* ws = address<float4>(row, 3) + four;
-    float4* vs = address<float4>(row, 4) + four;
-    float4* gradients = address<float4>(row, 7) + four;
     const float4* masks = address<const float4>(row, 5);
-    uint2* copies = address<uint2>(row, 6);
-    float4 w = *ws, v = *vs;
-    const float4 gradient = *gradients, mask = masks ? masks[four] : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
-    move(by, w.x, v.x, gradient.x, mask.x);
-    move(by, w.y, v.y, gradient.y, mask.y);
-    move(by, w.z, v.z, gradient.z, mask.z);
-    move(by, w.w, v.w, gradient.w, mask.w);
-    *ws = w;
-    *vs = v;
-    if (copies) copies[four] = make_uint2(pair(w.x, w.y), pair(w.z, w.w));
+    const float4 mask = masks ? masks[four] : make_float4(1.0f, 1.0f, 1.0f, 1.0f);
+    float4* gradients = address<float4>(row, 7) + four;
+    if (mask.x != 0.0f || mask.y != 0.0f || mask.z != 0.0f || mask.w != 0.0f) {
+        float4* ws = address<float4>(row, 3) + four;
+        float4* vs = address<float4>(row, 4) + four;
+        uint2* copies = address<uint2>(row, 6);
+        float4 w = *ws, v = *vs;
+        const float4 gradient = *gradients;
+        move(by, w.x, v.x, gradient.x, mask.x);
+        move(by, w.y, v.y, gradient.y, mask.y);
+        move(by, w.z, v.z, gradient.z, mask.z);
+        move(by, w.w, v.w, gradient.w, mask.w);
+        *ws = w;
+        *vs = v;
+        if (copies) copies[four] = make_uint2(pair(w.x, w.y), pair(w.z, w.w));
+    }
     if (row[2]) *gradients = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 }
 

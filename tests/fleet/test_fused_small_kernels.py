@@ -11,6 +11,7 @@ from prunecast.data.memory import MemorySource
 from prunecast.fleet.bench import gather
 from prunecast.fleet.fused.kernels import Launch, exported, source_text
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
+from prunecast.fleet.fused.library import Library, NoKernels
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
 from prunecast.training.optimizer import sgd_step
 
@@ -254,3 +255,8 @@ def test_sources_stand_alone() -> None:
         assert '#include "' not in text
         assert text.count("typedef unsigned short uint16_t") == 1
         assert exported(text)
+
+
+def test_no_kernels_without_a_gpu() -> None:
+    with pytest.raises(NoKernels, match="need an NVIDIA GPU; cpu is none"):
+        Library("images.cu", device="cpu")

@@ -23,7 +23,8 @@ def images_launch(*, batch: int, slots: int, height: int, width: int, colours: i
     tiles = channels // TILE
     parts = -(-tiles // TILES_A_BLOCK)
     own = -(-tiles // parts)
-    rows = min(MOST_ROWS, height, TILES_A_BLOCK // own)
+    most = min(MOST_ROWS, height, TILES_A_BLOCK // own)
+    rows = 1 << (most.bit_length() - 1)  # so that they divide the height of common images
     members = min(slots, (TILE * own - 1) // colours + 2)
     stride = ((width * colours + 3) // 4 | 1) * 4
     shared = members * (16 + rows * stride)

@@ -171,6 +171,6 @@ def test_mapped_images_are_never_written_back(place, cache):
     data = load("folder", root=place)
     images = next(cache.glob("folder-*")) / "train_images.npy"
     before = images.read_bytes()
-    data.train._images.zero_()
+    data.train.images.zero_()
     assert images.read_bytes() == before
     assert np.load(images).any()

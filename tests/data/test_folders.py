@@ -19,7 +19,7 @@ from prunecast.errors import PrunecastError
 
 def bytes_of(source):
     images = source.batch(torch.arange(len(source)), None).permute(0, 2, 3, 1)
-    return (images / source._scale + source._mean).round().to(torch.uint8).numpy()
+    return (images / source.scale + source.mean).round().to(torch.uint8).numpy()
 
 
 @pytest.mark.parametrize("test", ["test", "val"])

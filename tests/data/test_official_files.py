@@ -65,7 +65,7 @@ def write_cifar100_binary(place):
 def bytes_of(source):
     """Undo the normalisation."""
     pixels = source.batch(torch.arange(len(source)), None).permute(0, 2, 3, 1)
-    return (pixels / source._scale + source._mean).round().to(torch.uint8).numpy()
+    return (pixels / source.scale + source.mean).round().to(torch.uint8).numpy()
 
 
 CIFAR = [

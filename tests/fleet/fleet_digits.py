@@ -23,7 +23,7 @@ def doubled():
     """The digits with images in float64."""
     digits = data.load("digits")
     for source in (digits.train, digits.test):
-        source._mean, source._scale = source._mean.double(), source._scale.double()
+        source.mean, source.scale = source.mean.double(), source.scale.double()
     return digits
 
 

@@ -15,8 +15,8 @@ class MemorySource:
 
     def __init__(self, images: Tensor, labels: Tensor, *, mean: Tensor, std: Tensor) -> None:
         """Keep the images where they are; batches are made where labels, mean and std (in bytes) are."""
-        self._images, self.labels = images, labels
-        self._mean, self._scale = mean, 1 / std
+        self.images, self.labels = images, labels
+        self.mean, self.scale = mean, 1 / std
         self.streams = images.device != labels.device  # no graph can hold a copy from the host
         _, height, width, channels = images.shape
         self.image_shape = (channels, height, width)
@@ -29,12 +29,12 @@ class MemorySource:
 
         Channels last is how the bytes lie, and convolutions are faster on it on CPU and GPU alike.
         """
-        batch = self._taken(indices, draws).sub(self._mean).mul_(self._scale).permute(0, 3, 1, 2)
+        batch = self._taken(indices, draws).sub(self.mean).mul_(self.scale).permute(0, 3, 1, 2)
         return batch.contiguous(memory_format=torch.channels_last)
 
     def _taken(self, indices: Tensor, draws: Draws | None) -> Tensor:
         device = self.labels.device
         if draws is not None and not self.streams:
-            return augmented(self._images, indices, draws.to(device))
-        images = self._images[indices.to(self._images.device)].to(device)
+            return augmented(self.images, indices, draws.to(device))
+        images = self.images[indices.to(self.images.device)].to(device)
         return images if draws is None else augment(images, draws.to(device))

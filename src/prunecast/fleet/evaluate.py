@@ -41,6 +41,8 @@ def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) ->
     """Every slot's score, on examples that all share (count) or on each one's own (slots, count)."""
     bench, pack = runner.bench, runner.bench.pack
     device = bench.cursor.device
+    if (examination := runner.examinations.get(id(source))) is not None:
+        return examination.scores(to_device(torch.from_numpy(indices), device))
     wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
     loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)
     chosen = to_device(torch.from_numpy(indices), device)

@@ -26,6 +26,8 @@ class Options:
     """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""
     compile: bool | None = None
     """Whether to compile the steps; None does so where it pays."""
+    fuse: bool = True
+    """Whether packs that allow it train by the package's own kernels on a GPU."""
     smallest_group: int | None = 32
     """Channels a group of a convolution has at least; None leaves convolutions dense."""
     most_chains: int = 512

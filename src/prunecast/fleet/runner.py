@@ -2,14 +2,18 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from prunecast.data import Source
+from prunecast.data.memory import MemorySource
 from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
+from prunecast.fleet.fused import Examination, FusedStep, examination
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.streams import own_stream
 
@@ -23,19 +27,25 @@ WAITING = 32
 """Steps between two marks in a stream; the host is never more than two marks ahead of the device."""
 
 
+Way = Literal["written", "compiled", "fused"]
+"""How a step is done: as it is written, as torch compiles that, or by the package's own kernels."""
+
+
 @dataclass(kw_only=True)
 class Runner:
     """A bench that can be advanced by any number of steps without waiting for the device."""
 
     bench: PackBench
-    module: nn.Module
-    """Whose graph is run: the pack's own, or one that all compiled packs of a shape share."""
-    programs: Programs
+    step: Callable[[], None]
+    """One step of the bench, launched kernel by kernel."""
+    way: Way
     stream: torch.cuda.Stream | None
     graphs: dict[int, torch.cuda.CUDAGraph]
     """By number of steps; empty where nothing was captured."""
     captured_on: torch.cuda.Stream | None
     """Kept as long as the graphs, so that nobody else captures there."""
+    examinations: dict[int, Examination] = field(default_factory=dict)
+    """How a fused pack is evaluated, by the identity of the source of examples."""
     faster: "Runner | None" = None
     """One of the same shape with faster steps, ready to take over; another thread puts it here."""
 
@@ -47,7 +57,7 @@ class Runner:
         self.faster = None
         copy_bench(self.bench, faster.bench)
         self.rest()  # what is copied from must not be let go before
-        self.bench, self.module, self.programs = faster.bench, faster.module, faster.programs
+        self.bench, self.step, self.way = faster.bench, faster.step, faster.way
         self.graphs, self.captured_on = faster.graphs, faster.captured_on
 
     def rest(self) -> None:
@@ -64,7 +74,7 @@ class Runner:
                     self.graphs[size].replay()
         for _ in range(steps):
             with MODULES.shared():
-                step(self.bench, self.module, self.programs)
+                self.step()
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
@@ -82,26 +92,45 @@ class Runner:
 
 
 def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runner:
-    """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back."""
-    device = bench.cursor.device
-    on_gpu = device.type == "cuda"
-    stream = own_stream(device) if on_gpu else None
-    runner = Runner(
-        bench=bench, module=module, programs=programs, stream=stream, graphs={}, captured_on=stream
-    )
-    if stream is not None:
-        stream.wait_stream(torch.cuda.current_stream(device))
+    """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back.
+
+    `module` is whose graph is run: the pack's own, or one that all compiled packs of a shape share.
+    """
+    written = partial(step, bench, bench.pack.module, EAGER)
+    runner = _on_stream(bench, written, "written")
     with MODULES.alone(), runner.current():
-        if on_gpu:
-            with trials(device):
-                _warm_up(runner, EAGER, bench.pack.module)
+        if runner.stream is not None:
+            with trials(bench.cursor.device):
+                _warm_up(bench, written)
         if programs is not EAGER:
-            _compile(runner)
-        if on_gpu:
-            _capture(runner)
+            _compile(runner, partial(step, bench, module, programs))
+        _capture(runner)
         reset(bench)
     runner.rest()
     return runner
+
+
+def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
+    """The same for steps by the package's own kernels, which need neither trials nor modules."""
+    runner = _on_stream(fused.bench, fused, "fused")
+    with MODULES.alone(), runner.current():
+        _warm_up(fused.bench, fused)
+        _capture(runner)
+        for source in (fused.bench.source, test):
+            if isinstance(source, MemorySource) and not source.streams:
+                own = examination(fused, source, shared=source is test)
+                runner.examinations[id(source)] = own
+        reset(fused.bench)
+    runner.rest()
+    return runner
+
+
+def _on_stream(bench: PackBench, step: Callable[[], None], way: Way) -> Runner:
+    device = bench.cursor.device
+    stream = own_stream(device) if device.type == "cuda" else None
+    if stream is not None:
+        stream.wait_stream(torch.cuda.current_stream(device))
+    return Runner(bench=bench, step=step, way=way, stream=stream, graphs={}, captured_on=stream)
 
 
 @contextlib.contextmanager
@@ -120,26 +149,29 @@ def trials(device: torch.device) -> Iterator[None]:
             torch.backends.cudnn.benchmark = before
 
 
-def _warm_up(runner: Runner, programs: Programs, module: nn.Module) -> None:
+def _warm_up(bench: PackBench, step: Callable[[], None]) -> None:
     for _ in range(WARM_UPS):
-        reset(runner.bench)
-        step(runner.bench, module, programs)
+        reset(bench)
+        step()
 
 
-def _compile(runner: Runner) -> None:
+def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
     """Let the compiler work outside a graph; fall back to what is written."""
     _allow_many_shapes()
     try:
-        _warm_up(runner, runner.programs, runner.module)
+        _warm_up(runner.bench, compiled)
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
         LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
-        runner.programs, runner.module = EAGER, runner.bench.pack.module
+    else:
+        runner.step, runner.way = compiled, "compiled"
 
 
 def _capture(runner: Runner) -> None:
     bench = runner.bench
+    if runner.stream is None:
+        return
     pool = None
     try:
         for size in sorted({1, min(STEPS_A_GRAPH, len(bench.rates))}):
@@ -147,7 +179,7 @@ def _capture(runner: Runner) -> None:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool, stream=runner.stream, capture_error_mode="thread_local"):
                 for _ in range(size):
-                    step(bench, runner.module, runner.programs)
+                    runner.step()
             pool = graph.pool()
             runner.graphs[size] = graph
     except torch.OutOfMemoryError:

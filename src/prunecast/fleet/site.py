@@ -4,7 +4,6 @@ from dataclasses import dataclass, field
 
 import torch
 
-from prunecast.fleet.bench import EAGER
 from prunecast.fleet.pack import Pack
 from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape
@@ -40,7 +39,7 @@ class Site:
 
     def note_compiled(self, shape: Shape, runner: Runner) -> None:
         """Remember that a shape is compiled, or that it cannot be; a fleet that has given up takes no notice."""
-        if runner.programs is EAGER:  # it was told why
+        if runner.way == "written":  # it was told why
             self.compiling = False
         elif self.compiling:
             self.compiled.add(shape)

@@ -11,7 +11,6 @@ from functools import partial
 
 import torch
 
-from prunecast.fleet.bench import EAGER
 from prunecast.fleet.beside import Beside
 from prunecast.fleet.build import Builder
 from prunecast.fleet.gates import MODULES
@@ -33,6 +32,8 @@ COMPILE_FROM = 10_000
 """Steps from which compiling a shape pays: it is done beside the training, but the device rests for seconds."""
 SPARED_FROM = 400_000
 """Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
+SPARED_FUSED = 20_000
+"""The same for fused packs, which are ready within seconds."""
 
 
 class Yard:
@@ -92,7 +93,10 @@ class Yard:
                     steps > COMPILE_FROM if self._options.compile is None else self._options.compile
                 )
             own = shape_of(members)
-            spare = SPARED_FROM / steps if site.compiling else (WASTE - 1) * sum(own)
+            if self._builder.fuses(kind):
+                spare = SPARED_FUSED / steps
+            else:
+                spare = SPARED_FROM / steps if site.compiling else (WASTE - 1) * sum(own)
             found = fitting(site.shapes, members, sum(own) + spare)
             if found is None:
                 site.shapes.append(own)
@@ -100,6 +104,8 @@ class Yard:
 
     def compiles(self, kind: Kind) -> bool:
         """Whether packs of a kind go on compiled: on a GPU where that pays, elsewhere where it is asked for."""
+        if self._builder.fuses(kind):
+            return False
         on_gpu = kind.dataset.train.labels.device.type == "cuda"
         return bool(self._sites[kind].compiling) and (on_gpu or self._options.compile is True)
 
@@ -116,7 +122,7 @@ class Yard:
 
     def give_up_compiling(self, kind: Kind, runner: Runner | None, failure: Exception) -> bool:
         """Go on as it is written after a failure in a compiled pack; False where it was not compiled."""
-        if runner is None or runner.programs is EAGER:
+        if runner is None or runner.way == "written":
             return False
         with self._returned:
             self._sites[kind].compiling = False

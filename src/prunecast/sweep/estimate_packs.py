@@ -15,7 +15,7 @@ import torch
 
 from prunecast.data import draw
 from prunecast.errors import PrunecastError
-from prunecast.fleet.bench import EAGER, PackBench
+from prunecast.fleet.bench import PackBench
 from prunecast.fleet.build import Builder, network
 from prunecast.fleet.evaluate import IMAGES_AT_ONCE, evaluate_pack
 from prunecast.fleet.members import Kind
@@ -99,7 +99,7 @@ def _timed(crew: Crew, builder: Builder, *, compiled: bool) -> PackTiming:
         steps = max(1, min(STEPS_A_GRAPH, len(runners[0].bench.rates), int(PATIENCE / once)))
         step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
         look = sum(map(_look, runners))
-    whole = all(runner.programs is not EAGER for runner in runners)
+    whole = all(runner.way != "written" for runner in runners)
     return PackTiming(crew=crew, step=step, look=look, start=start, compiled=whole)
 
 

@@ -1,6 +1,6 @@
 """The forward and backward pass of a packed network as launches of kernels."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -176,13 +176,9 @@ class Passes:
             self.works[kind, number] = make(self.program.convolutions[number], self.images.device)
         return self.works[kind, number]
 
-    def _launch(
-        self, source: str, name: str, work: Work, args: list[Tensor | int | float | None]
-    ) -> None:
-        blocks = len(work.items) * work.parts
+    def _launch(self, source: str, name: str, work: Work, args: list[Tensor | int | float | None]) -> None:
         at_once = max(1, min(self.batch, len(work.items) * work.parts * self.batch // BLOCKS))
         grid = (len(work.items), -(-self.batch // at_once), work.parts)
-        del blocks
         kernels = self.compile(source, work.macros)
         kernels.launch(name, grid=grid, threads=256, shared=work.shared, args=[*args, self.batch, at_once])
 
@@ -227,11 +223,23 @@ def passes(
         joined={number: activation(*sizes[number]) for number in joined},
         slopes={number: activation(*sizes[number]) for number in range(1, len(sizes))},
         coarse={
-            number: activation(program.convolutions[number].in_channels, program.convolutions[number].out_size)
+            number: activation(
+                program.convolutions[number].in_channels, program.convolutions[number].out_size
+            )
             for number in shortcuts
         },
         compile=compile,
     )
+
+
+def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict[str, int]]]:
+    """The sources and macros of all kernels that passes launch."""
+    for own in program.convolutions:
+        yield "convolve.cu", forward_work(own, device).macros
+        yield "slopes.cu", slopes_work(own, device).macros
+        if own.source:
+            yield "convolve.cu", backward_work(own, device).macros
+        yield "join.cu", {"SIZE": own.out_size}
 
 
 def _group(own: Convolution) -> list[int]:

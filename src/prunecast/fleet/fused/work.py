@@ -129,10 +129,18 @@ def _fitting(
 
 
 def _macros(
-    convolution: Convolution, out: int, *, hop: int = 1, read: int = 1, spread: int = 1, back: int | None = None
+    convolution: Convolution,
+    out: int,
+    *,
+    hop: int = 1,
+    read: int = 1,
+    spread: int = 1,
+    back: int | None = None,
 ) -> dict[str, int]:
     if out not in ROWS:
-        raise Unfused(f"Module {convolution.name!r} has images of {out}x{out}; fused are sides in {set(ROWS)}.")
+        raise Unfused(
+            f"Module {convolution.name!r} has images of {out}x{out}; fused are sides in {set(ROWS)}."
+        )
     macros = {"KERNEL": convolution.kernel, "HOP": hop, "READ": read, "SPREAD": spread}
     macros |= {"OUT": out, "ROWS": ROWS[out], "TILES": TILES[out]}
     return macros | ({} if back is None else {"BACK": back})

@@ -1,0 +1,226 @@
+"""A whole step of a pack as launches of kernels of our own, and the pack's evaluation by the same kernels."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from prunecast.data.memory import MemorySource
+from prunecast.fleet.bench import PackBench
+from prunecast.fleet.fused.kernels import Argument, Launch
+from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
+from prunecast.fleet.fused.lower import lower
+from prunecast.fleet.fused.passes import Compile, Passes, passes, variants
+from prunecast.fleet.fused.program import Program, Unfused
+from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+
+COMPILERS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What an evaluation reads and counts; only the tensors' values change."""
+
+    source: MemorySource
+    order: Tensor
+    """(1 or slots, positions), int32: examples that all slots or each one sees."""
+    count: Tensor
+    """How many of the positions there are, one number in int32."""
+    cursor: Tensor
+    """The number of the batch, one number in int64."""
+    wrong: Tensor
+    """(slots), int32: wrong answers."""
+    losses: Tensor
+    """(slots): sums of losses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedStep:
+    """Everything that a step launches, with tensors of its own for what lies between the launches."""
+
+    bench: PackBench
+    program: Program
+    passes: Passes
+    table: Table
+    sums: Tensor
+    """Of all norms, in one piece."""
+    slope: Tensor
+    """(batch, channels): the gradient of the final value's mean."""
+    gradients: Mapping[str, Tensor]
+    ranges: Tensor
+    parts: Tensor
+    head_launch: Launch
+    compile: Compile
+
+    def __call__(self) -> None:
+        """One step of all members at the cursor."""
+        bench = self.bench
+        drawn = (None, None) if bench.draws is None else (bench.draws.flip, bench.draws.shift)
+        self._images(bench.source, bench.order, drawn)
+        self.passes.forward()
+        head = self.program.head
+        ends = [bench.losses, self.slope, self.gradients[f"{head}.weight"], self.gradients[f"{head}.bias"]]
+        self._head("head", bench.source, bench.order, ends, [])
+        self.passes.backward(self.slope)
+        recipe, table = bench.recipe, self.table
+        rule = [bench.rates, bench.cursor, recipe.momentum, recipe.weight_decay]
+        self._launch(
+            "update", Launch(grid=(len(table.blocks), 1, 1)), [table.rows, table.blocks, *rule, table.step]
+        )
+        self._launch(
+            "finish", Launch(grid=(1, 1, 1)), [bench.losses, bench.healthy, bench.cursor, bench.pack.slots]
+        )
+
+    def look(self, at: Look) -> None:
+        """Add one batch at the look's cursor to what it counts; `still` comes before the first."""
+        self._images(at.source, at.order, (None, None), at.cursor)
+        self.passes.forward(count=1.0, sums=False)
+        self._head("head_scores", at.source, at.order, [at.wrong, at.losses], [at.count], at.cursor)
+        at.cursor.add_(1)
+
+    def still(self) -> None:
+        """Let norms use their running statistics until `move`."""
+        self._launch("still", Launch(grid=(len(self.table.rows), 1, 1)), [self.table.rows])
+
+    def move(self) -> None:
+        """Let norms add up sums over the batch again."""
+        self.sums.zero_()
+
+    def _images(
+        self,
+        source: MemorySource,
+        order: Tensor,
+        drawn: tuple[Tensor | None, Tensor | None],
+        cursor: Tensor | None = None,
+    ) -> None:
+        colours, height, width = source.image_shape
+        slots, channels, batch = self.bench.pack.slots, self.program.image_channels, self.passes.batch
+        launch = images_launch(
+            batch=batch, slots=slots, height=height, width=width, colours=colours, channels=channels
+        )
+        flip, shift = drawn
+        self._launch(
+            "images",
+            launch,
+            [source.images, source.mean, source.scale, order, flip, shift]
+            + [self.bench.cursor if cursor is None else cursor, self.passes.images, order.shape[1]]
+            + [batch, slots, height, width, colours, channels, len(order)],
+        )
+
+    def _head(
+        self,
+        name: str,
+        source: MemorySource,
+        order: Tensor,
+        ends: list[Tensor],
+        more: list[Tensor],
+        cursor: Tensor | None = None,
+    ) -> None:
+        program, batch = self.program, self.passes.batch
+        trained = dict(zip(self.bench.pack.masks, self.bench.trained, strict=True))
+        channels, area = program.channels(program.final), program.size(program.final) ** 2
+        self._launch(
+            name,
+            self.head_launch,
+            [self.passes.joined[program.final], trained[f"{program.head}.weight"]]
+            + [trained[f"{program.head}.bias"], self.ranges, self.parts, source.labels, order]
+            + [self.bench.cursor if cursor is None else cursor, *ends, order.shape[1], len(order)]
+            + [batch, area, channels, len(program.members), program.classes, *more],
+        )
+
+    def _launch(self, name: str, launch: Launch, args: list[Argument]) -> None:
+        source = {"images": "images.cu", "head": "head.cu", "head_scores": "head.cu"}.get(name, "update.cu")
+        self.compile(source, {}).launch(
+            name, grid=launch.grid, threads=launch.threads, shared=launch.shared, args=args
+        )
+
+
+def fused_step(bench: PackBench, compile: Compile) -> FusedStep:
+    """Lay out a pack's fused step; raises `Unfused` where the network, the data or the recipe are of another kind."""
+    source, recipe = bench.source, bench.recipe
+    if not isinstance(source, MemorySource) or source.streams:
+        raise Unfused("The images are not on the device, so the step is not fused.")
+    if bench.losses.dtype != torch.float32 or source.mean.numel() != source.image_shape[0]:
+        raise Unfused("Only parameters in float32 and one mean for each colour are fused.")
+    if recipe.optimizer != "sgd" or recipe.precision != "bf16":
+        raise Unfused("Only steps of SGD in bf16 are fused.")
+    if bench.draws is not None and bench.draws.crop is not None:
+        raise Unfused("Images that are cropped and scaled are not fused.")
+    program = lower(bench.pack, source.image_shape)
+    device = bench.cursor.device
+    _compile_all(program, compile, device)
+    channels = [own.out_channels for own in program.convolutions]
+    flat = torch.zeros(4 * sum(channels), device=device)
+    pieces = torch.split(flat, [4 * many for many in channels])
+    sums = {own.norm: piece.view(4, -1) for own, piece in zip(program.convolutions, pieces, strict=True)}
+    laid_out = {name: _as_it_lies(own) for name, own in bench.pack.parameters().items()}
+    gradients = {name: torch.zeros_like(own) for name, own in laid_out.items()}
+    trained = {name: _as_it_lies(own) for name, own in zip(bench.pack.masks, bench.trained, strict=True)}
+    final = program.channels(program.final)
+    parts = head_parts(program.members)
+    return FusedStep(
+        bench=bench,
+        program=program,
+        passes=passes(
+            program, batch=bench.batch, parameters=trained, sums=sums, gradients=gradients, compile=compile
+        ),
+        table=_table(bench, program, sums, gradients),
+        sums=flat,
+        slope=torch.zeros(bench.batch, final, device=device),
+        gradients=gradients,
+        ranges=torch.tensor(program.members, dtype=torch.int32, device=device),
+        parts=torch.tensor(parts, dtype=torch.int32, device=device),
+        head_launch=head_launch(
+            program.members, parts, batch=bench.batch, channels=final, classes=program.classes
+        ),
+        compile=compile,
+    )
+
+
+def _compile_all(program: Program, compile: Compile, device: torch.device) -> None:
+    """Compile all kernels side by side; later they are found."""
+    wanted = {(source, tuple(macros.items())) for source, macros in variants(program, device)}
+    wanted |= {(source, ()) for source in ("images.cu", "head.cu", "update.cu")}
+    with ThreadPoolExecutor(COMPILERS) as pool:
+        list(pool.map(lambda one: compile(one[0], dict(one[1])), sorted(wanted)))
+
+
+def _table(
+    bench: PackBench, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
+) -> Table:
+    """Where the optimizer finds all parameters: norms with their sums, everything else with its gradient."""
+    names = list(bench.pack.masks)
+    momenta = dict(zip(names, bench.slots["momentum"], strict=True))
+    copies = dict(zip(names, bench.trained, strict=True))
+    parameters, buffers = bench.pack.parameters(), dict(bench.pack.module.named_buffers())
+
+    def trained(name: str) -> Trained:
+        return Trained(parameter=parameters[name], momentum=momenta[name], mask=bench.pack.masks[name])
+
+    norms = {own.norm for own in program.convolutions}
+    rows: list[TensorRow | NormRow] = [
+        TensorRow(trained=trained(name), gradient=gradients[name], copy=copies[name])
+        for name in names
+        if name.rpartition(".")[0] not in norms
+    ]
+    for own in program.convolutions:
+        rows.append(
+            NormRow(
+                scale=trained(f"{own.norm}.weight"),
+                shift=trained(f"{own.norm}.bias"),
+                running_mean=buffers[f"{own.norm}.running_mean"],
+                running_var=buffers[f"{own.norm}.running_var"],
+                sums=sums[own.norm],
+                values=bench.batch * own.out_size**2,
+                eps=own.eps,
+                momentum=own.momentum,
+            )
+        )
+    return table_of(rows, device=bench.cursor.device)
+
+
+def _as_it_lies(tensor: Tensor) -> Tensor:
+    """A weight in the order in which its numbers lie in memory: (outputs, rows, columns, inputs)."""
+    return tensor.detach().permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor.detach()

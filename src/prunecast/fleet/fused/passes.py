@@ -1,19 +1,19 @@
 """The forward and backward pass of a packed network as launches of kernels."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from prunecast.fleet.fused.library import Kernels
+from prunecast.fleet.fused.kernels import Argument, Kernels
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
 from prunecast.fleet.fused.work import Work, backward_work, forward_work, slopes_work
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
-BLOCKS = 528
-"""Blocks of threads that a launch should have at least, four for each multiprocessor of a large device."""
+MULTIPROCESSORS = 132
+"""Of the device that the shares of blocks are cut for; on another one they are a little less even."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,8 @@ class Passes:
     coarse: Mapping[int, Tensor]
     """Gradients that shortcuts of single pixels hand to the value they read, by convolution."""
     compile: Compile
-    works: dict[tuple[str, int], Work] = field(default_factory=dict)
+    works: Mapping[tuple[str, int], Work]
+    """By kind of launch and number of the convolution."""
 
     def forward(self, *, count: float | None = None, sums: bool = True) -> None:
         """From the images to the last value; for evaluation `count` is 1 and no sums are added up."""
@@ -70,7 +71,7 @@ class Passes:
     def _convolve(self, number: int, count: float | None, sums: bool) -> None:
         layer = self.layers[number]
         own = layer.convolution
-        work = self._work("forward", number)
+        work = self.works["forward", number]
         x, before = self._read(own.source)
         norm = self._norm(before, count)
         self._launch(
@@ -80,47 +81,46 @@ class Passes:
             [work.items, work.table, work.most_reads, layer.weight]
             + [*_group(own), x, None, own.in_channels // TILE, *norm, own.eps]
             + [layer.y, layer.sums if sums else None, own.out_channels // TILE]
-            + [None, 0, None, None, None, None, 1.0, None, None],
+            + [None, None, None, None, None, 1.0, None, None],
         )
 
     def _back(self, number: int, value: int) -> None:
         """The gradient of what a convolution reads, up to before its rectifier where nothing else is added."""
         layer, own = self.layers[number], self.program.convolutions[number]
-        work = self._work("backward", number)
+        work = self.works["backward", number]
         args = [work.items, work.table, work.most_reads, layer.weight, *_group(own)]
         args += [self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps]
         tiles = own.in_channels // TILE
         if number in self.coarse:
-            args += [self.coarse[number], None, tiles, None, 0, None, None, None, None, 1.0, None, None]
+            args += [self.coarse[number], None, tiles, None, None, None, None, None, 1.0, None, None]
         else:
             args += [self.slopes[own.source], *self._end(own.source, tiles)]
         self._launch("convolve.cu", "convolve", work, args)
 
-    def _end(self, source: int, tiles: int) -> list[Tensor | int | float | None]:
+    def _end(self, source: int, tiles: int) -> list[Argument]:
         value = self.program.values[source]
         assert value.convolution is not None
         maker = self.layers[value.convolution]
-        added, coarse = self._added(source)
         shortcut = None if value.shortcut is None else self.layers[value.shortcut]
         return [
-            *(maker.sums, tiles, added, coarse, self.joined.get(source), maker.y),
+            *(maker.sums, tiles, self._added(source), self.joined.get(source), maker.y),
             *(maker.gamma, maker.beta, self._count(value.convolution)),
             *((None, None) if shortcut is None else (shortcut.y, shortcut.sums)),
         ]
 
-    def _added(self, source: int) -> tuple[Tensor | None, int]:
-        """The gradient that a value gets besides that of its convolution, and whether on every other pixel."""
+    def _added(self, source: int) -> Tensor | None:
+        """The gradient that a value gets besides that of its convolution."""
         for number, value in enumerate(self.program.values):
             if value.other == source:
-                return self.slopes[number], 0
+                return self.slopes[number]
         for number, gradient in self.coarse.items():
             if self.program.convolutions[number].source == source:
-                return gradient, int(self.program.convolutions[number].stride == 2)
-        return None, 0
+                return gradient
+        return None
 
     def _slopes(self, number: int, slope: Tensor) -> None:
         layer, own = self.layers[number], self.program.convolutions[number]
-        work = self._work("slopes", number)
+        work = self.works["slopes", number]
         x, before = self._read(own.source)
         args = [work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)]
         args += [x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)]
@@ -170,17 +170,15 @@ class Passes:
     def _count(self, number: int) -> float:
         return float(self.batch * self.program.convolutions[number].out_size ** 2)
 
-    def _work(self, kind: str, number: int) -> Work:
-        if (kind, number) not in self.works:
-            make = {"forward": forward_work, "backward": backward_work, "slopes": slopes_work}[kind]
-            self.works[kind, number] = make(self.program.convolutions[number], self.images.device)
-        return self.works[kind, number]
-
-    def _launch(self, source: str, name: str, work: Work, args: list[Tensor | int | float | None]) -> None:
-        at_once = max(1, min(self.batch, len(work.items) * work.parts * self.batch // BLOCKS))
-        grid = (len(work.items), -(-self.batch // at_once), work.parts)
+    def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
+        """Blocks that all run at the same time, each with its share of the images."""
+        blocks = len(work.items) * work.parts
+        share = -(-blocks * self.batch // (MULTIPROCESSORS * work.macros["BLOCKS"]))
+        grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)
-        kernels.launch(name, grid=grid, threads=256, shared=work.shared, args=[*args, self.batch, at_once])
+        kernels.launch(
+            name, grid=grid, threads=work.threads, shared=work.shared, args=[*args, self.batch, share]
+        )
 
 
 def passes(
@@ -229,16 +227,49 @@ def passes(
             for number in shortcuts
         },
         compile=compile,
+        works=_works(program, device),
     )
+
+
+def _works(program: Program, device: torch.device) -> dict[tuple[str, int], Work]:
+    works = {}
+    for number, own in enumerate(program.convolutions):
+        value = program.values[own.source]
+        normed = value.convolution is not None and value.shortcut is None and value.other is None
+        works["forward", number] = forward_work(own, normed, device)
+        works["slopes", number] = slopes_work(own, normed, device)
+        if own.source:
+            works["backward", number] = backward_work(own, _ends(program, number), device)
+    return works
+
+
+def _ends(program: Program, number: int) -> dict[str, int]:
+    """What becomes of the gradient that a convolution hands back; a shortcut's is taken as it is."""
+    source = program.convolutions[number].source
+    value = program.values[source]
+    if any(other.shortcut == number for other in program.values):
+        return {}
+    beside = [
+        own.stride
+        for other in program.values
+        if other.shortcut is not None
+        for own in (program.convolutions[other.shortcut],)
+        if own.source == source
+    ]
+    same = any(other.other == source for other in program.values)
+    return {
+        "RECTIFIED": 1,
+        "JOINED": int(value.shortcut is not None or value.other is not None),
+        "ADDED": 1 if same else max(beside, default=0),
+        "SHORTCUT": int(value.shortcut is not None),
+    }
 
 
 def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict[str, int]]]:
     """The sources and macros of all kernels that passes launch."""
+    for (kind, _), work in _works(program, device).items():
+        yield "slopes.cu" if kind == "slopes" else "convolve.cu", work.macros
     for own in program.convolutions:
-        yield "convolve.cu", forward_work(own, device).macros
-        yield "slopes.cu", slopes_work(own, device).macros
-        if own.source:
-            yield "convolve.cu", backward_work(own, device).macros
         yield "join.cu", {"SIZE": own.out_size}
 
 

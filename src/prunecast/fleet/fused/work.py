@@ -1,20 +1,29 @@
 """How the work of a convolution is dealt to blocks of threads: variants of kernels, and tables they read."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from prunecast.fleet.fused.program import Convolution, Unfused
 
+WORKERS = 8
+"""Warps of a block that compute."""
+SLOPE_WORKERS = {3: 12, 1: 8}
+"""The same where slopes are added up, by the size of the kernel: four or eight for each row of it."""
+LOADERS = 4
+"""Warps of a block that load the next image meanwhile."""
 ROWS = {32: 16, 16: 16, 8: 8}
 """Rows of an image that a block computes, by the image's size."""
 TILES = {32: 1, 16: 2, 8: 4}
 """Tiles of 16 channels that a block computes at once: together with its rows they keep eight warps busy."""
 MOST_SHARED = 227 * 1024
 """Bytes of shared memory that a block can have."""
-WARPS = 8
+PIXEL = 48
+"""Bytes from one pixel to the next in shared memory."""
+BLOCKS = {"forward": 2, "backward": 2, "slopes": 2}
+"""Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
 
 Range = tuple[int, int]
 """First and number of tiles."""
@@ -31,6 +40,7 @@ class Work:
     """What the items point to: int32."""
     most_reads: int
     shared: int
+    threads: int = 32 * (WORKERS + LOADERS)
 
     @property
     def parts(self) -> int:
@@ -38,7 +48,7 @@ class Work:
         return self.macros["OUT"] // self.macros["ROWS"]
 
 
-def forward_work(convolution: Convolution, device: torch.device) -> Work:
+def forward_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
     """Windows of what the convolution reads; a convolution of single pixels reads every `stride`-th."""
     wide = convolution.kernel > 1
     macros = _macros(
@@ -47,12 +57,16 @@ def forward_work(convolution: Convolution, device: torch.device) -> Work:
         hop=convolution.stride if wide else 1,
         read=1 if wide else convolution.stride,
         back=0,
+        normed=normed,
     )
     return _convolving(convolution, macros, convolution.tiles, device)
 
 
-def backward_work(convolution: Convolution, device: torch.device) -> Work:
-    """Windows of the gradient, spread where the convolution hops; for single pixels it stays as small as it is."""
+def backward_work(convolution: Convolution, ends: Mapping[str, int], device: torch.device) -> Work:
+    """Windows of the gradient, spread where the convolution hops; for single pixels it stays as small as it is.
+
+    `ends` are macros that say what becomes of the result.
+    """
     wide = convolution.kernel > 1
     macros = _macros(
         convolution,
@@ -61,35 +75,36 @@ def backward_work(convolution: Convolution, device: torch.device) -> Work:
         back=1,
     )
     turned = sorted((into, out) for out, into in convolution.tiles)
-    return _convolving(convolution, macros, turned, device)
+    return _convolving(convolution, macros | ends, turned, device)
 
 
-def slopes_work(convolution: Convolution, device: torch.device) -> Work:
-    """Pairs of tiles of outputs and inputs, up to eight in a block."""
+def slopes_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
+    """Pairs of tiles of outputs and inputs, as many in a block as a row of the kernel has warps."""
     wide = convolution.kernel > 1
     macros = _macros(
         convolution,
         convolution.out_size,
         hop=convolution.stride if wide else 1,
         read=1 if wide else convolution.stride,
+        normed=normed,
     )
     del macros["TILES"], macros["SPREAD"]
-    room = TILES[convolution.out_size]
-    items, table = [], []
-    for out, into in _pair_groups(convolution.tiles, room):
+    team = SLOPE_WORKERS[convolution.kernel] // convolution.kernel
+    items: list[tuple[int, ...]] = []
+    table: list[Range] = []
+    for out, into in _pair_groups(convolution.tiles, TILES[convolution.out_size], team):
         pairs = [pair for pair in convolution.tiles if _has(out, pair[0]) and _has(into, pair[1])]
         items.append((*out, *into, len(table), len(pairs)))
         table += pairs
     rows, columns = _window(macros)
     pixels = macros["ROWS"] * macros["OUT"]
-    taps = convolution.kernel**2
-    shared = 0
-    for item in items:
-        shares = WARPS // _wide(item[5])
-        planes = 32 * (item[1] * pixels + item[3] * rows * columns)
-        gathered = 4 * (shares // 2) * _wide(item[5]) * taps * 256
-        shared = max(shared, 4 * 48 * (item[1] + item[3]) + max(planes, gathered))
-    return _fitting(convolution, macros, items, table, 0, shared, device)
+    gathered = 4 * (team // 2) * convolution.kernel**2 * 256
+    shared = max(
+        4 * 48 * (outs + ins) + max(2 * PIXEL * (outs * pixels + ins * rows * columns), gathered)
+        for _, outs, _, ins, _, _ in items
+    )
+    work = _fitting(convolution, macros, items, table, 0, shared, device)
+    return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + LOADERS))
 
 
 def _convolving(
@@ -100,9 +115,9 @@ def _convolving(
     most = max(many for _, many in reads)
     rows, columns = _window(macros)
     shared = max(
-        4 * 48 * (sources + WARPS)
+        4 * 48 * (sources + macros["TILES"] + WORKERS)
         + 512 * convolution.kernel**2 * macros["TILES"] * most
-        + 32 * rows * columns * sources
+        + 2 * PIXEL * rows * columns * sources
         for *_, sources in items
     )
     return _fitting(convolution, macros, items, reads, most, shared, device)
@@ -136,14 +151,18 @@ def _macros(
     read: int = 1,
     spread: int = 1,
     back: int | None = None,
+    normed: bool = False,
 ) -> dict[str, int]:
     if out not in ROWS:
         raise Unfused(
             f"Module {convolution.name!r} has images of {out}x{out}; fused are sides in {set(ROWS)}."
         )
     macros = {"KERNEL": convolution.kernel, "HOP": hop, "READ": read, "SPREAD": spread}
-    macros |= {"OUT": out, "ROWS": ROWS[out], "TILES": TILES[out]}
-    return macros | ({} if back is None else {"BACK": back})
+    macros |= {"OUT": out, "ROWS": ROWS[out], "TILES": TILES[out], "NORMED_INPUT": int(normed)}
+    if back is None:
+        return macros | {"BLOCKS": BLOCKS["slopes"]}
+    ends = {"RECTIFIED": 0, "JOINED": 0, "ADDED": 0, "SHORTCUT": 0}
+    return macros | {"BACK": back, "BLOCKS": BLOCKS["backward" if back else "forward"]} | ends
 
 
 def _window(macros: dict[str, int]) -> tuple[int, int]:
@@ -174,22 +193,20 @@ def _items(reads: Sequence[Range], room: int) -> list[tuple[int, int, int, int]]
     return items
 
 
-def _pair_groups(tiles: Sequence[Range], room: int) -> list[tuple[Range, Range]]:
-    """Ranges of outputs and inputs that hold all pairs, each up to eight pairs and a few tiles."""
+def _pair_groups(tiles: Sequence[Range], room: int, team: int) -> list[tuple[Range, Range]]:
+    """Ranges of outputs and inputs that hold all pairs, each a few tiles and at most a pair for each warp of a team."""
+    reads = _reads(tiles)
+    several = max(many for _, many in reads) > 1
     groups = []
-    for start, tiles_here, source, sources in _items(_reads(tiles), room):
-        step = max(1, min(sources, max(WARPS // tiles_here, 1)))
-        diagonal = sum(_has((start, tiles_here), out) for out, _ in tiles) <= WARPS
-        step = sources if diagonal else step
+    for start, many, source, sources in _items(reads, min(room, 2 if several else team)):
+        pairs = sum(_has((start, many), out) for out, _ in tiles)
+        step = sources if pairs <= team else max(1, team // many)
         for first in range(source, source + sources, step):
-            groups.append(((start, tiles_here), (first, min(step, source + sources - first))))
+            group = (start, many), (first, min(step, source + sources - first))
+            if any(_has(group[0], out) and _has(group[1], into) for out, into in tiles):
+                groups.append(group)
     return groups
 
 
 def _has(span: Range, tile: int) -> bool:
     return span[0] <= tile < span[0] + span[1]
-
-
-def _wide(pairs: int) -> int:
-    """Pairs rounded up to a power of two."""
-    return 1 << (pairs - 1).bit_length()

@@ -52,6 +52,21 @@ __device__ __forceinline__ uint32_t pair(float low, float high) {
 }
 
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
+
+// Adds to two neighbouring numbers, at once where the device can do that.
+__device__ __forceinline__ void add_two(float* to, float first, float second) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(__cvta_generic_to_global(to)), "f"(first), "f"(second) : "memory");
+#else
+    atomicAdd(to, first);
+    atomicAdd(to + 1, second);
+#endif
+}
+#else
+__device__ __forceinline__ void add_two(float* to, float first, float second) {
+    atomicAdd(to, first);
+    atomicAdd(to + 1, second);
+}
 #endif
 
 __device__ __forceinline__ float low(uint32_t both) { return as_float(both << 16); }

@@ -5,13 +5,17 @@
 // with dz of the activation it belongs to: rectified, the gradient of a shortcut added, sums for that norm added up.
 //
 // A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of the
-// pixels. Macros: KERNEL 3 or 1, HOP between windows, READ and SPREAD (see load_window), OUT size, ROWS, TILES, BACK.
+// pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ and SPREAD (STEP and GAP of load_window), OUT size, ROWS, TILES,
+// BACK, NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit a multiprocessor; and for the end of a backward pass RECTIFIED (else the gradient is written
+// as it is), JOINED where the activation was written down (else it is made from y again), ADDED a gradient of the same size
+// (1) or on every other pixel (2), SHORTCUT where a second norm ends there, too.
 #include "planes.cuh"
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
 constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
 constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ / SPREAD) * (EXTENT * READ / SPREAD);
-constexpr int SHARES = WARPS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
+constexpr Source INPUT = BACK ? GRADIENT : NORMED_INPUT ? NORMED : PLAIN;
+constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
 
 // Where a tile of results reads from, and the weights of its block.
 struct Item {
@@ -51,71 +55,64 @@ __device__ __forceinline__ void load_weights(uint32_t (&b)[4], const unsigned ch
     }
 }
 
-// What is written, and backward what makes dz of it: a gradient that is added, the activation where it was written down
-// (else it is made from y again), y of its norm and of the norm of its shortcut.
+// What is written, and backward what makes dz of it.
 struct End {
     uint2* out;
     const uint2* added;
-    bool coarse;  // what is added lies on every other pixel
     const uint2* joined;
     const uint2* y;
     const uint2* shortcut_y;
+    const float* lines;  // a[4], and b[4] sixteen numbers further: the norm of the lane's channels
 };
-
-__device__ __forceinline__ void add_up(float (&sums)[3][4], int which, const float (&v)[4]) {
-    for (int i = 0; i < 4; ++i) sums[which][i] += v[i];
-}
 
 __device__ __forceinline__ void spread(uint2 both, float (&v)[4]) {
     v[0] = low(both.x), v[1] = high(both.x), v[2] = low(both.y), v[3] = high(both.y);
 }
 
-// The end of four results of one pixel: written, and added up.
-__device__ __forceinline__ void finish_pixel(
-    const End& end, float (&v)[4], int64_t plane, int pixel, int quarter, const float (&a)[4], const float (&b)[4],
-    float (&sums)[3][4]) {
+__device__ __forceinline__ void add_products(float (&sums)[4], const float (&v)[4], const float (&w)[4]) {
+    for (int i = 0; i < 4; ++i) sums[i] += v[i] * w[i];
+}
+
+// Adds what another path brought, and leaves nothing where the activation was rectified; gives y.
+__device__ __forceinline__ void rectify(const End& end, float (&v)[4], float (&y)[4], int64_t plane, int pixel, int quarter) {
     int64_t at = (plane * PLANE + pixel) * 4 + quarter;
-    if (BACK) {
-        float other[4];
-        if (end.added && !(end.coarse && ((pixel / OUT | pixel) & 1))) {
-            int64_t where = end.coarse ? (plane * (PLANE / 4) + pixel / OUT / 2 * (OUT / 2) + pixel % OUT / 2) * 4 + quarter : at;
-            spread(end.added[where], other);
-            for (int i = 0; i < 4; ++i) v[i] += other[i];
-        }
-        if (end.y) {
-            float y[4];
-            spread(end.y[at], y);
-            if (end.joined) spread(end.joined[at], other);
-            for (int i = 0; i < 4; ++i) {
-                bool on = end.joined ? other[i] > 0.0f : a[i] * y[i] + b[i] > 0.0f;
-                v[i] = on ? v[i] : 0.0f;
-            }
-            uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
-            end.out[at] = rounded;
-            spread(rounded, v);
-            add_up(sums, 0, v);
-            for (int i = 0; i < 4; ++i) sums[1][i] += v[i] * y[i];
-            if (end.shortcut_y) {
-                spread(end.shortcut_y[at], y);
-                for (int i = 0; i < 4; ++i) sums[2][i] += v[i] * y[i];
-            }
-            return;
-        }
+    float other[4];
+    if (ADDED == 1 || (ADDED == 2 && !((pixel / OUT | pixel) & 1))) {
+        int64_t coarse = (plane * (PLANE / 4) + pixel / OUT / 2 * (OUT / 2) + pixel % OUT / 2) * 4 + quarter;
+        spread(end.added[ADDED == 1 ? at : coarse], other);
+        for (int i = 0; i < 4; ++i) v[i] += other[i];
     }
-    uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
-    end.out[at] = rounded;
-    if (!BACK) {
-        spread(rounded, v);
-        add_up(sums, 0, v);
-        for (int i = 0; i < 4; ++i) sums[1][i] += v[i] * v[i];
+    spread(end.y[at], y);
+    if (JOINED) spread(end.joined[at], other);
+    for (int i = 0; i < 4; ++i) {
+        bool on = JOINED ? other[i] > 0.0f : end.lines[i] * y[i] + end.lines[16 + i] > 0.0f;
+        v[i] = on ? v[i] : 0.0f;
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2) convolve(
+// The end of four results of one pixel: written, and added up.
+__device__ __forceinline__ void finish_pixel(
+    const End& end, float (&v)[4], int64_t plane, int pixel, int quarter, float (&sums)[2 + SHORTCUT][4]) {
+    int64_t at = (plane * PLANE + pixel) * 4 + quarter;
+    float y[4];
+    if (BACK && RECTIFIED) rectify(end, v, y, plane, pixel, quarter);
+    uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
+    end.out[at] = rounded;
+    if (BACK && !RECTIFIED) return;
+    spread(rounded, v);
+    for (int i = 0; i < 4; ++i) sums[0][i] += v[i];
+    add_products(sums[1], v, BACK ? y : v);
+    if (SHORTCUT) {
+        spread(end.shortcut_y[at], y);
+        add_products(sums[1 + SHORTCUT], v, y);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     const Item* items, const Reads* reads, int most_reads, const uint4* weight, int in_group, int out_group,
     const uint4* x, const uint4* y, int source_tiles, const float* norm_sums, const float* norm_gamma,
     const float* norm_beta, float norm_count, float eps, uint2* out, float* out_sums, int result_tiles,
-    const uint2* added, int coarse, const uint2* joined, const uint2* own_y, const float* own_gamma,
+    const uint2* added, const uint2* joined, const uint2* own_y, const float* own_gamma,
     const float* own_beta, float own_count, const uint2* shortcut_y, float* shortcut_sums, int images,
     int images_a_block) {
     DYNAMIC_SHARED(shared);
@@ -123,52 +120,50 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) convolve(
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, mine = warp % TILES, share = warp / TILES;
     const int part = blockIdx.z, top = part * ROWS * HOP - KERNEL / 2;
     float* lines = reinterpret_cast<float*>(shared);
-    float* totals = lines + item.sources * 48;  // (warps, 3, 16)
-    unsigned char* weights = reinterpret_cast<unsigned char*>(totals + WARPS * 48);
+    float* own_lines = lines + item.sources * 48;
+    float* totals = own_lines + TILES * 48;  // (warps, 3, 16)
+    unsigned char* weights = reinterpret_cast<unsigned char*>(totals + WORKERS * 48);
     unsigned char* windows = weights + TILES * most_reads * TAPS * 512;
     const Norm norm = {norm_sums, norm_gamma, norm_beta, source_tiles * 16, norm_count, eps};
     const Norm own = {out_sums, own_gamma, own_beta, result_tiles * 16, own_count, eps};
 
-    if (BACK) make_lines<GRADIENT>(lines, norm, item.source, item.sources);
-    else if (norm_sums) make_lines<NORMED>(lines, norm, item.source, item.sources);
+    make_lines<INPUT>(lines, norm, item.source, item.sources);
     for (int t = 0; t < item.tiles; ++t) {
         Reads range = reads[item.tile + t];
         for (int k = 0; k < range.many; ++k)
             stage_weights(weights + (t * most_reads + k) * TAPS * 512, weight, item.tile + t, range.first + k, in_group,
                           out_group);
     }
-    const bool working = mine < item.tiles;
-    const int tile = item.tile + mine, quarter = lane % 4, channel = tile * 16 + 4 * quarter;
+    clear(windows, 2 * item.sources * WINDOW * PIXEL);
+    const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;
+    const int tile = item.tile + mine, quarter = lane % 4;
     const Reads range = working ? reads[tile] : Reads{0, 0};
-    float a[4] = {0, 0, 0, 0}, b[4] = {0, 0, 0, 0}, sums[3][4] = {};
-    if (BACK && working && own_y && !joined)
-        for (int i = 0; i < 4; ++i) forward_line(own, channel + i, a[i], b[i]);
-    const End end = {out, added, coarse != 0, joined, own_y, shortcut_y};
+    float sums[2 + SHORTCUT][4] = {};
+    if (BACK && RECTIFIED && !JOINED) make_lines<NORMED>(own_lines, own, item.tile, item.tiles);
+    const End end = {out, added, joined, own_y, shortcut_y, own_lines + mine * 48 + 4 * quarter};
     __syncthreads();
 
-    const int first = blockIdx.y * images_a_block;
-    for (int image = first; image < images && image < first + images_a_block; ++image) {
-        for (int k = 0; k < item.sources; ++k) {
+    const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
+    for (int image = first; loads && image <= last; ++image) {  // the other warps meet these as often
+        for (int k = 0; image < last && k < item.sources; ++k) {
             int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
-            unsigned char* to = windows + k * WINDOW * 32;
-            const float* line = lines + k * 48;
-            if (BACK)
-                load_window<GRADIENT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD>(to, x + plane, y + plane, line, top, -(KERNEL / 2));
-            else if (norm_sums)
-                load_window<NORMED, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD>(to, x + plane, x, line, top, -(KERNEL / 2));
-            else
-                load_window<PLAIN, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD>(to, x + plane, x, line, top, -(KERNEL / 2));
+            load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD, KERNEL / 2>(
+                windows + (image % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top);
         }
         __syncthreads();
+    }
+    if (!loads) __syncthreads();
+    for (int image = first; !loads && image < last; ++image) {
+        const unsigned char* loaded = windows + image % 2 * item.sources * WINDOW * PIXEL;
         if (working) {
             float d[MATRICES][2][4] = {};
             int corner[MATRICES];
             for (int m = 0; m < MATRICES; ++m) {
                 int pixel = (share * MATRICES + m) * 16 + lane % 16;
-                corner[m] = (pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP;
+                corner[m] = place((pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP, lane / 16);
             }
             for (int k = 0; k < range.many; ++k) {
-                const unsigned char* window = windows + (range.first + k - item.source) * WINDOW * 32;
+                const unsigned char* window = loaded + (range.first + k - item.source) * WINDOW * PIXEL;
                 const unsigned char* block = weights + (mine * most_reads + k) * TAPS * 512;
 #pragma unroll
                 for (int tap = 0; tap < TAPS; ++tap) {
@@ -177,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) convolve(
 #pragma unroll
                     for (int m = 0; m < MATRICES; ++m) {
                         uint32_t pixels[4];
-                        load_matrices(pixels, window + place(corner[m] + tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL, lane / 16));
+                        load_matrices(pixels, window + corner[m] + (tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL) * PIXEL);
                         multiply(d[m][0], pixels, w[0], w[1]);
                         multiply(d[m][1], pixels, w[2], w[3]);
                     }
@@ -189,26 +184,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) convolve(
                 for (int lower = 0; lower < 2; ++lower) {
                     float v[4] = {d[m][0][2 * lower], d[m][0][2 * lower + 1], d[m][1][2 * lower], d[m][1][2 * lower + 1]};
                     int pixel = part * ROWS * OUT + (share * MATRICES + m) * 16 + lane / 4 + 8 * lower;
-                    finish_pixel(end, v, plane, pixel, quarter, a, b, sums);
+                    finish_pixel(end, v, plane, pixel, quarter, sums);
                 }
         }
         __syncthreads();
     }
 
-    if (!out_sums) return;
-    for (int which = 0; which < 3; ++which)
+    if (BACK ? !RECTIFIED : !out_sums) return;
+#pragma unroll
+    for (int which = 0; which < 2 + SHORTCUT; ++which)
         for (int i = 0; i < 4; ++i) {
             float sum = sum_lanes(sums[which][i], 28);
-            if (lane < 4) totals[warp * 48 + which * 16 + 4 * lane + i] = sum;
+            if (lane < 4 && !loads) totals[warp * 48 + which * 16 + 4 * lane + i] = sum;
         }
     __syncthreads();
     for (int i = threadIdx.x; i < item.tiles * 48; i += THREADS) {
         int t = i / 48, which = i / 16 % 3, c = (item.tile + t) * 16 + i % 16, channels = result_tiles * 16;
+        if (which == 2 && !SHORTCUT) continue;
         float sum = 0.0f;
         for (int s = 0; s < SHARES; ++s) sum += totals[(s * TILES + t) * 48 + i % 48];
-        if (!BACK && which < 2) atomicAdd(out_sums + which * channels + c, sum);
-        if (BACK && which < 2) atomicAdd(out_sums + (2 + which) * channels + c, sum);
-        if (BACK && shortcut_sums && which != 1) atomicAdd(shortcut_sums + (which ? 3 : 2) * channels + c, sum);
+        if (which < 2) atomicAdd(out_sums + (BACK * 2 + which) * channels + c, sum);
+        if (SHORTCUT && which != 1) atomicAdd(shortcut_sums + (which ? 3 : 2) * channels + c, sum);
     }
 }
 EXPORT_KERNEL(convolve)

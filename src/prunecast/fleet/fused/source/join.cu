@@ -1,5 +1,6 @@
 // The sum of a norm and a shortcut, rectified; and its gradient where a mean over all pixels follows.
 // Macro: SIZE of the images. A block does one plane: blockIdx.x is its tile of 16 channels, blockIdx.y its image.
+#define LOADERS 0
 #include "planes.cuh"
 
 constexpr int PLANE = SIZE * SIZE;
@@ -64,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_slope(
         eight(shortcut_y[plane + i], w);
         for (int c = 0; c < 8; ++c) total[2][c] += v[c] * w[c];
     }
-    __shared__ float totals[WARPS][48];
+    __shared__ float totals[WORKERS][48];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     for (int which = 0; which < 3; ++which)
         for (int c = 0; c < 8; ++c) {
@@ -74,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_slope(
     __syncthreads();
     if (threadIdx.x >= 48) return;
     float sum = 0.0f;
-    for (int w = 0; w < WARPS; ++w) sum += totals[w][threadIdx.x];
+    for (int w = 0; w < WORKERS; ++w) sum += totals[w][threadIdx.x];
     int which = threadIdx.x / 16, c = blockIdx.x * 16 + threadIdx.x % 16;
     if (which < 2) atomicAdd(sums + (2 + which) * channels + c, sum);
     if (shortcut_sums && which != 1) atomicAdd(shortcut_sums + (which ? 3 : 2) * channels + c, sum);

@@ -1,15 +1,29 @@
 // How activations lie in memory, and how they come into shared memory.
 //
 // An activation is (images, channels / 16, size, size, 16) in bfloat16: the plane of one image and one tile of 16
-// channels lies in one piece. In shared memory a plane is a list of pixels of 32 bytes; the two halves of every other
-// group of four pixels are exchanged, so that eight neighbouring pixels never meet in a bank.
+// channels lies in one piece. In shared memory a window of a plane is a list of pixels of 32 bytes, 48 bytes apart, so that
+// eight neighbouring pixels never meet in a bank.
 #pragma once
 #include "common.cuh"
 
-#define THREADS 256
-#define WARPS 8
+// A block has WORKERS warps that compute, and LOADERS that load the next image meanwhile.
+#ifndef WORKERS
+#define WORKERS 8
+#endif
+#ifndef LOADERS
+#define LOADERS 4
+#endif
+// How many pixels a thread of these has under way, and how many threads share a pixel of a gradient, which takes many registers.
+#ifndef PIXELS_AT_ONCE
+#define PIXELS_AT_ONCE 4
+#define GRADIENTS_AT_ONCE 2
+#define GRADIENT_SHARE 2
+#endif
+#define THREADS ((WORKERS + LOADERS) * 32)
 
-__device__ __forceinline__ int place(int pixel, int half) { return pixel * 32 + ((half << 4) ^ ((pixel & 4) << 2)); }
+#define PIXEL 48
+
+__device__ __forceinline__ int place(int pixel, int half) { return pixel * PIXEL + half * 16; }
 
 // A batch norm: sums over the batch of y, y², of the gradient dz of its output and of dz·y, channel by channel.
 struct Norm {
@@ -53,6 +67,7 @@ enum Source { PLAIN, NORMED, GRADIENT };  // x; max(0, a x + b); a x + b y + c
 // Lines of the norm of `tiles` tiles from `first` on, as a[16], b[16], c[16] for every tile; all threads meet afterwards.
 template <int SOURCE>
 __device__ __forceinline__ void make_lines(float* lines, const Norm& norm, int first, int tiles) {
+    if (SOURCE == PLAIN) return;
     for (int i = threadIdx.x; i < 16 * tiles; i += THREADS) {
         float* line = lines + i / 16 * 48 + i % 16;
         if (SOURCE == NORMED) forward_line(norm, first * 16 + i, line[0], line[16]);
@@ -68,46 +83,74 @@ __device__ __forceinline__ uint32_t transformed(uint32_t x, uint32_t y, const fl
     return pair(a[0] * low(x) + (b[0] * low(y) + c[0]), a[1] * high(x) + (b[1] * high(y) + c[1]));
 }
 
-// A window of HEIGHT x WIDTH pixels of a plane, whose upper left corner is (top, left), zero outside of WHOLE x WHOLE.
-// STEP: only every STEP-th pixel of the plane counts. GAP: the plane's pixels lie GAP apart with zeros between them.
-template <int SOURCE, int HEIGHT, int WIDTH, int WHOLE, int STEP, int GAP>
+// Zeros, which stay wherever a window leaves the plane or lies between its pixels.
+__device__ __forceinline__ void clear(unsigned char* to, int bytes) {
+    for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16) *reinterpret_cast<uint4*>(to + i) = make_uint4(0, 0, 0, 0);
+}
+
+// Two or four words of 32 bits at once.
+template <int WORDS>
+__device__ __forceinline__ void read_words(uint32_t (&to)[WORDS], const uint32_t* from) {
+    if constexpr (WORDS == 4) {
+        uint4 read = *reinterpret_cast<const uint4*>(from);
+        to[0] = read.x, to[1] = read.y, to[2] = read.z, to[3] = read.w;
+    } else {
+        uint2 read = *reinterpret_cast<const uint2*>(from);
+        to[0] = read.x, to[1] = read.y;
+    }
+}
+
+template <int WORDS>
+__device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WORDS]) {
+    if constexpr (WORDS == 4)
+        *reinterpret_cast<uint4*>(to) = make_uint4(from[0], from[1], from[2], from[3]);
+    else
+        *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
+}
+
+// The pixels of a plane that lie in a window of HEIGHT x WIDTH pixels, whose upper left corner is (top, -EDGE) of a square
+// of side WHOLE. STEP: only every STEP-th pixel of the plane counts. GAP: its pixels lie GAP apart in the square.
+// It is the work of the loaders.
+template <int SOURCE, int HEIGHT, int WIDTH, int WHOLE, int STEP, int GAP, int EDGE>
 __device__ __forceinline__ void load_window(
-    unsigned char* to, const uint4* x, const uint4* y, const float* lines, int top, int left) {
-    constexpr int TOTAL = HEIGHT * WIDTH * 2, AT_ONCE = 4, ACROSS = WHOLE * STEP / GAP;
-    const int half = threadIdx.x & 1;
-    float a[8], b[8], c[8];
+    unsigned char* to, const uint4* x_plane, const uint4* y_plane, const float* lines, int top) {
+    constexpr int INNER = WHOLE / GAP, SHARE = SOURCE == GRADIENT ? GRADIENT_SHARE : 2;
+    constexpr int WORDS = 8 / SHARE, AT_ONCE = SOURCE == GRADIENT ? GRADIENTS_AT_ONCE : PIXELS_AT_ONCE;
+    const int thread = threadIdx.x - WORKERS * 32, own = thread % SHARE;
+    const int first = top > 0 ? (top + GAP - 1) / GAP : 0, last = min(top + HEIGHT, WHOLE);
+    const int total = ((last + GAP - 1) / GAP - first) * INNER * SHARE;
+    const int begin = first * INNER * STEP * STEP * 8 + own * WORDS;
+    const uint32_t* x = reinterpret_cast<const uint32_t*>(x_plane) + begin;
+    const uint32_t* y = reinterpret_cast<const uint32_t*>(y_plane) + begin;
+    float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
     if (SOURCE != PLAIN)
-        for (int i = 0; i < 8; ++i) {
-            a[i] = lines[8 * half + i];
-            b[i] = lines[16 + 8 * half + i];
-            c[i] = SOURCE == GRADIENT ? lines[32 + 8 * half + i] : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 2 * WORDS; ++i) {
+            a[i] = lines[own * 2 * WORDS + i];
+            b[i] = lines[16 + own * 2 * WORDS + i];
+            c[i] = SOURCE == GRADIENT ? lines[32 + own * 2 * WORDS + i] : 0.0f;
         }
-    for (int start = threadIdx.x; start < TOTAL; start += THREADS * AT_ONCE) {
-        uint4 u[AT_ONCE], v[AT_ONCE];
-        bool inside[AT_ONCE];
+    to += ((first * GAP - top) * WIDTH + EDGE) * PIXEL + own * WORDS * 4;
+    for (int start = thread; start < total; start += LOADERS * 32 * AT_ONCE) {
+        uint32_t u[AT_ONCE][WORDS], v[AT_ONCE][WORDS];
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j) {
-            int pixel = (start + j * THREADS) >> 1;
-            int row = top + pixel / WIDTH, column = left + pixel % WIDTH;
-            inside[j] = start + j * THREADS < TOTAL && row >= 0 && column >= 0 && row < WHOLE && column < WHOLE;
-            if (GAP == 2) inside[j] = inside[j] && !((row | column) & 1);
-            int at = ((row * STEP / GAP) * ACROSS + column * STEP / GAP) * 2 + half;
-            if (inside[j]) {
-                u[j] = x[at];
-                if (SOURCE == GRADIENT) v[j] = y[at];
+            int pixel = (start + j * LOADERS * 32) / SHARE;
+            int at = STEP == 1 ? pixel * 8 : (pixel / INNER * STEP * INNER + pixel % INNER) * STEP * 8;
+            if (start + j * LOADERS * 32 < total) {
+                read_words(u[j], x + at);
+                if (SOURCE == GRADIENT) read_words(v[j], y + at);
             }
         }
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j) {
-            uint4 r = {0, 0, 0, 0};
-            if (inside[j]) {
-                r.x = transformed<SOURCE>(u[j].x, v[j].x, a, b, c);
-                r.y = transformed<SOURCE>(u[j].y, v[j].y, a + 2, b + 2, c + 2);
-                r.z = transformed<SOURCE>(u[j].z, v[j].z, a + 4, b + 4, c + 4);
-                r.w = transformed<SOURCE>(u[j].w, v[j].w, a + 6, b + 6, c + 6);
+            int pixel = (start + j * LOADERS * 32) / SHARE;
+            if (start + j * LOADERS * 32 < total) {
+#pragma unroll
+                for (int i = 0; i < WORDS; ++i)
+                    u[j][i] = transformed<SOURCE>(u[j][i], v[j][i], a + 2 * i, b + 2 * i, c + 2 * i);
+                write_words(to + (pixel / INNER * GAP * WIDTH + pixel % INNER * GAP) * PIXEL, u[j]);
             }
-            if (start + j * THREADS < TOTAL)
-                *reinterpret_cast<uint4*>(to + place((start + j * THREADS) >> 1, half)) = r;
         }
     }
 }

@@ -20,7 +20,7 @@ WITHIN = 1.05
 class Options:
     """How a fleet uses its device."""
 
-    workers: int = 4
+    workers: int = 6
     """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
     budget: float | None = None
     """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""

@@ -1,6 +1,7 @@
 """Where packs are built and kept: shapes, prototypes, runners to be used again, and the budget of widths."""
 
 import contextlib
+import gc
 import logging
 import threading
 import time
@@ -155,8 +156,9 @@ class Yard:
         self.beside.close()
         with self._returned:
             self._sites.clear()
-            if torch.cuda.is_available():
-                torch.cuda.empty_cache()
+        gc.collect()  # modules refer to themselves, and graphs must be gone before the device's driver is
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
 
     def _borrow(self, site: Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
         while True:

@@ -12,6 +12,11 @@ from prunecast.fleet.fused.work import Work, backward_work, forward_work, slopes
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
+LEAST_SHARE = 4
+"""Images that a block takes at least: what it does once, before the first and after the last, costs as much as a few.
+
+Narrow packs leave room on the device by that, which packs on other streams use.
+"""
 MULTIPROCESSORS = 132
 """Of the device that the shares of blocks are cut for; on another one they are a little less even."""
 
@@ -173,7 +178,8 @@ class Passes:
     def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
         """Blocks that all run at the same time, each with its share of the images."""
         blocks = len(work.items) * work.parts
-        share = -(-blocks * self.batch // (MULTIPROCESSORS * work.macros["BLOCKS"]))
+        at_once = MULTIPROCESSORS * work.macros["BLOCKS"]
+        share = min(self.batch, max(LEAST_SHARE, -(-blocks * self.batch // at_once)))
         grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)
         kernels.launch(

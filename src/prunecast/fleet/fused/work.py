@@ -14,15 +14,19 @@ SLOPE_WORKERS = {3: 12, 1: 8}
 """The same where slopes are added up, by the size of the kernel: four or eight for each row of it."""
 LOADERS = 4
 """Warps of a block that load the next image meanwhile."""
+SLOPE_LOADERS = 12
+"""The same where slopes are added up."""
 ROWS = {32: 16, 16: 16, 8: 8}
 """Rows of an image that a block computes, by the image's size."""
 TILES = {32: 1, 16: 2, 8: 4}
 """Tiles of 16 channels that a block computes at once: together with its rows they keep eight warps busy."""
+BUNDLES = {32: (1,), 16: (1,), 8: (4, 2, 1)}
+"""Images that are loaded at once where slopes are added up: several small ones if the memory holds them."""
 MOST_SHARED = 227 * 1024
 """Bytes of shared memory that a block can have."""
 PIXEL = 48
 """Bytes from one pixel to the next in shared memory."""
-BLOCKS = {"forward": 2, "backward": 2, "slopes": 2}
+BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 """Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
 
 Range = tuple[int, int]
@@ -99,12 +103,18 @@ def slopes_work(convolution: Convolution, normed: bool, device: torch.device) ->
     rows, columns = _window(macros)
     pixels = macros["ROWS"] * macros["OUT"]
     gathered = 4 * (team // 2) * convolution.kernel**2 * 256
-    shared = max(
-        4 * 48 * (outs + ins) + max(2 * PIXEL * (outs * pixels + ins * rows * columns), gathered)
-        for _, outs, _, ins, _, _ in items
-    )
+
+    def needed(bundle: int) -> int:
+        return max(
+            4 * 48 * (outs + ins)
+            + max(2 * PIXEL * bundle * (outs * pixels + ins * rows * columns), gathered)
+            for _, outs, _, ins, _, _ in items
+        )
+
+    bundle = next((many for many in BUNDLES[macros["OUT"]] if needed(many) <= MOST_SHARED), 1)
+    macros["BUNDLE"], shared = bundle, needed(bundle)
     work = _fitting(convolution, macros, items, table, 0, shared, device)
-    return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + LOADERS))
+    return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
 
 
 def _convolving(

@@ -25,34 +25,37 @@ struct Reads {
     int first, many;  // tiles that a tile of results reads
 };
 
-// 16 x 16 weights of one tap. Forward rows are results; backward they are what is read, and the pairs of columns are
-// dealt so that a lane ends with four neighbouring results.
+// 16 x 16 weights of one tap in rows of 32 bytes, whose halves are exchanged in every other group of four rows so that
+// eight rows never meet in a bank. Forward rows are results, backward what is read. Results are dealt so that a lane ends
+// with four neighbouring ones: first those 0, 1, 4, 5, 8, ..., then 2, 3, 6, 7, 10, ...
+constexpr int MATRIX = 512;
+
+__device__ __forceinline__ int weight_place(int row, int half) { return row * 32 + ((half << 4) ^ ((row & 4) << 2)); }
+
 __device__ __forceinline__ void stage_weights(
-    unsigned char* to, const uint4* weight, int result, int source, int in_group, int out_group) {
-    for (int i = threadIdx.x; i < TAPS * 32; i += THREADS) {
-        int half = i & 1, row = i / 2 % 16, tap = i / 32;
+    unsigned char* to, const uint4* weight, int result, Reads range, int in_group, int out_group) {
+#pragma unroll 4
+    for (int i = threadIdx.x; i < range.many * TAPS * 32; i += THREADS) {
+        int half = i % 2, row = i / 2 % 16, tap = i / 32 % TAPS, source = range.first + i / (32 * TAPS);
         int output = (BACK ? source : result) * 16 + row, input = (BACK ? result : source) * 16;
         int start = output / out_group * in_group;
         uint4 w = weight[((output * TAPS + tap) * in_group + input - start) / 8 + half];
-        int at = tap * 512 + row * 32, turn = (row & 4) << 2;
+        unsigned char* matrix = to + i / 32 * MATRIX;
         if (!BACK) {
-            *reinterpret_cast<uint4*>(to + at + ((half << 4) ^ turn)) = w;
+            *reinterpret_cast<uint4*>(matrix + weight_place((row & 2) * 4 + (row >> 2) * 2 + (row & 1), half)) = w;
         } else {
-            *reinterpret_cast<uint2*>(to + at + (0 ^ turn) + half * 8) = make_uint2(w.x, w.z);
-            *reinterpret_cast<uint2*>(to + at + (16 ^ turn) + half * 8) = make_uint2(w.y, w.w);
+            *reinterpret_cast<uint2*>(matrix + weight_place(row, 0) + half * 8) = make_uint2(w.x, w.z);
+            *reinterpret_cast<uint2*>(matrix + weight_place(row, 1) + half * 8) = make_uint2(w.y, w.w);
         }
     }
 }
 
-__device__ __forceinline__ void load_weights(uint32_t (&b)[4], const unsigned char* weights, int lane) {
-    int matrix = lane / 8, row = lane % 8;
-    if (!BACK) {
-        int result = 4 * (row >> 1) + 2 * (matrix >> 1) + (row & 1);
-        load_matrices(b, weights + result * 32 + (((matrix & 1) << 4) ^ ((result & 4) << 2)));
-    } else {
-        int source = (matrix & 1) * 8 + row;
-        load_matrices_transposed(b, weights + source * 32 + (((matrix >> 1) << 4) ^ ((source & 4) << 2)));
-    }
+__device__ __forceinline__ void load_weights(uint32_t (&b)[4], const unsigned char* matrix, int lane) {
+    int quarter = lane / 8, row = lane % 8;
+    if (!BACK)
+        load_matrices(b, matrix + weight_place((quarter >> 1) * 8 + row, quarter & 1));
+    else
+        load_matrices_transposed(b, matrix + weight_place((quarter & 1) * 8 + row, quarter >> 1));
 }
 
 // What is written, and backward what makes dz of it.
@@ -73,39 +76,60 @@ __device__ __forceinline__ void add_products(float (&sums)[4], const float (&v)[
     for (int i = 0; i < 4; ++i) sums[i] += v[i] * w[i];
 }
 
-// Adds what another path brought, and leaves nothing where the activation was rectified; gives y.
-__device__ __forceinline__ void rectify(const End& end, float (&v)[4], float (&y)[4], int64_t plane, int pixel, int quarter) {
+// What a backward pass needs for the end of four results of one pixel.
+struct Ending {
+    uint2 y, added, joined, shortcut_y;
+};
+
+__device__ __forceinline__ bool gets_more(int pixel) {
+    return ADDED == 1 || (ADDED == 2 && !((pixel / OUT | pixel) & 1));
+}
+
+__device__ __forceinline__ void read_ending(const End& end, Ending& read, int64_t plane, int pixel, int quarter) {
     int64_t at = (plane * PLANE + pixel) * 4 + quarter;
-    float other[4];
-    if (ADDED == 1 || (ADDED == 2 && !((pixel / OUT | pixel) & 1))) {
-        int64_t coarse = (plane * (PLANE / 4) + pixel / OUT / 2 * (OUT / 2) + pixel % OUT / 2) * 4 + quarter;
-        spread(end.added[ADDED == 1 ? at : coarse], other);
+    read.y = end.y[at];
+    if (ADDED == 1) read.added = end.added[at];
+    if (ADDED == 2 && gets_more(pixel))
+        read.added = end.added[(plane * (PLANE / 4) + pixel / OUT / 2 * (OUT / 2) + pixel % OUT / 2) * 4 + quarter];
+    if (JOINED) read.joined = end.joined[at];
+    if (SHORTCUT) read.shortcut_y = end.shortcut_y[at];
+}
+
+// Adds what another path brought, leaves nothing where the activation was rectified, writes, and adds up.
+__device__ __forceinline__ void finish_gradient(
+    const End& end, const Ending& read, float (&v)[4], int64_t plane, int pixel, int quarter,
+    float (&sums)[2 + SHORTCUT][4]) {
+    float y[4], other[4];
+    if (gets_more(pixel)) {
+        spread(read.added, other);
         for (int i = 0; i < 4; ++i) v[i] += other[i];
     }
-    spread(end.y[at], y);
-    if (JOINED) spread(end.joined[at], other);
+    spread(read.y, y);
+    if (JOINED) spread(read.joined, other);
     for (int i = 0; i < 4; ++i) {
         bool on = JOINED ? other[i] > 0.0f : end.lines[i] * y[i] + end.lines[16 + i] > 0.0f;
         v[i] = on ? v[i] : 0.0f;
     }
-}
-
-// The end of four results of one pixel: written, and added up.
-__device__ __forceinline__ void finish_pixel(
-    const End& end, float (&v)[4], int64_t plane, int pixel, int quarter, float (&sums)[2 + SHORTCUT][4]) {
-    int64_t at = (plane * PLANE + pixel) * 4 + quarter;
-    float y[4];
-    if (BACK && RECTIFIED) rectify(end, v, y, plane, pixel, quarter);
     uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
-    end.out[at] = rounded;
-    if (BACK && !RECTIFIED) return;
+    end.out[(plane * PLANE + pixel) * 4 + quarter] = rounded;
     spread(rounded, v);
     for (int i = 0; i < 4; ++i) sums[0][i] += v[i];
-    add_products(sums[1], v, BACK ? y : v);
+    add_products(sums[1], v, y);
     if (SHORTCUT) {
-        spread(end.shortcut_y[at], y);
+        spread(read.shortcut_y, y);
         add_products(sums[1 + SHORTCUT], v, y);
     }
+}
+
+// The end of four results of one pixel that are written as they are; forward they are added up, too.
+__device__ __forceinline__ void finish_pixel(
+    const End& end, float (&v)[4], int64_t plane, int pixel, int quarter, float (&sums)[2 + SHORTCUT][4]) {
+    uint2 rounded = make_uint2(pair(v[0], v[1]), pair(v[2], v[3]));
+    end.out[(plane * PLANE + pixel) * 4 + quarter] = rounded;
+    if (BACK) return;
+    spread(rounded, v);
+    for (int i = 0; i < 4; ++i) sums[0][i] += v[i];
+    add_products(sums[1], v, v);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
@@ -123,17 +147,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     float* own_lines = lines + item.sources * 48;
     float* totals = own_lines + TILES * 48;  // (warps, 3, 16)
     unsigned char* weights = reinterpret_cast<unsigned char*>(totals + WORKERS * 48);
-    unsigned char* windows = weights + TILES * most_reads * TAPS * 512;
+    unsigned char* windows = weights + TILES * most_reads * TAPS * MATRIX;
     const Norm norm = {norm_sums, norm_gamma, norm_beta, source_tiles * 16, norm_count, eps};
     const Norm own = {out_sums, own_gamma, own_beta, result_tiles * 16, own_count, eps};
 
     make_lines<INPUT>(lines, norm, item.source, item.sources);
-    for (int t = 0; t < item.tiles; ++t) {
-        Reads range = reads[item.tile + t];
-        for (int k = 0; k < range.many; ++k)
-            stage_weights(weights + (t * most_reads + k) * TAPS * 512, weight, item.tile + t, range.first + k, in_group,
-                          out_group);
-    }
+    for (int t = 0; t < item.tiles; ++t)
+        stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
     clear(windows, 2 * item.sources * WINDOW * PIXEL);
     const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;
     const int tile = item.tile + mine, quarter = lane % 4;
@@ -144,11 +164,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     __syncthreads();
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
+    const int team = item.sources > 2 ? LOADERS / 4 : LOADERS / item.sources;  // loaders that share a tile
     for (int image = first; loads && image <= last; ++image) {  // the other warps meet these as often
-        for (int k = 0; image < last && k < item.sources; ++k) {
+        for (int k = (warp - WORKERS) / team; image < last && k < item.sources; k += LOADERS / team) {
             int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
             load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD, KERNEL / 2>(
-                windows + (image % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top);
+                windows + (image % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top,
+                (warp - WORKERS) % team, team);
         }
         __syncthreads();
     }
@@ -164,13 +186,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
             }
             for (int k = 0; k < range.many; ++k) {
                 const unsigned char* window = loaded + (range.first + k - item.source) * WINDOW * PIXEL;
-                const unsigned char* block = weights + (mine * most_reads + k) * TAPS * 512;
+                const unsigned char* block = weights + (mine * most_reads + k) * TAPS * MATRIX;
 #pragma unroll
                 for (int tap = 0; tap < TAPS; ++tap) {
                     uint32_t w[4];
-                    load_weights(w, block + (BACK ? TAPS - 1 - tap : tap) * 512, lane);
+                    load_weights(w, block + (BACK ? TAPS - 1 - tap : tap) * MATRIX, lane);
 #pragma unroll
                     for (int m = 0; m < MATRICES; ++m) {
+                        // Between the rows of a gradient that was spread there is nothing.
+                        if (SPREAD == 2 && ((share * MATRICES + m) * 16 / OUT + tap / KERNEL) % 2 == 0) continue;
                         uint32_t pixels[4];
                         load_matrices(pixels, window + corner[m] + (tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL) * PIXEL);
                         multiply(d[m][0], pixels, w[0], w[1]);
@@ -179,13 +203,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
                 }
             }
             int64_t plane = (int64_t)image * result_tiles + tile;
+            const int corner_pixel = part * ROWS * OUT + share * MATRICES * 16 + lane / 4;
 #pragma unroll
-            for (int m = 0; m < MATRICES; ++m)
-                for (int lower = 0; lower < 2; ++lower) {
-                    float v[4] = {d[m][0][2 * lower], d[m][0][2 * lower + 1], d[m][1][2 * lower], d[m][1][2 * lower + 1]};
-                    int pixel = part * ROWS * OUT + (share * MATRICES + m) * 16 + lane / 4 + 8 * lower;
-                    finish_pixel(end, v, plane, pixel, quarter, sums);
+            for (int m = 0; m < MATRICES; m += 2) {  // several reads under way at once
+                Ending read[4];
+                if (BACK && RECTIFIED)
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) read_ending(end, read[i], plane, corner_pixel + m * 16 + i * 8, quarter);
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float(&own)[2][4] = d[m + i / 2];
+                    float v[4] = {own[0][i % 2 * 2], own[0][i % 2 * 2 + 1], own[1][i % 2 * 2], own[1][i % 2 * 2 + 1]};
+                    if (BACK && RECTIFIED)
+                        finish_gradient(end, read[i], v, plane, corner_pixel + m * 16 + i * 8, quarter, sums);
+                    else
+                        finish_pixel(end, v, plane, corner_pixel + m * 16 + i * 8, quarter, sums);
                 }
+            }
         }
         __syncthreads();
     }

@@ -5,12 +5,14 @@
 // kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps of a team with the
 // same pair are added up at the end.
 // Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of load_window), OUT size, ROWS, NORMED_INPUT (else it
-// reads an activation), BLOCKS that should fit a multiprocessor.
+// reads an activation), BUNDLE of images at
+// once, BLOCKS that should fit a multiprocessor.
 #if KERNEL == 3
 #define WORKERS 12
 #endif
-#define PIXELS_AT_ONCE 3
-#define GRADIENTS_AT_ONCE 3
+#define LOADERS 12
+#define PIXELS_AT_ONCE 4
+#define GRADIENTS_AT_ONCE 4
 #define GRADIENT_SHARE 4
 #include "planes.cuh"
 
@@ -74,29 +76,40 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     float* lines = reinterpret_cast<float*>(shared);
     float* before_lines = lines + item.outputs * 48;
     unsigned char* gradients = reinterpret_cast<unsigned char*>(before_lines + item.inputs * 48);
-    unsigned char* windows = gradients + 2 * item.outputs * ROWS * OUT * PIXEL;
+    unsigned char* windows = gradients + 2 * BUNDLE * item.outputs * ROWS * OUT * PIXEL;
     const Norm norm = {norm_sums, norm_gamma, norm_beta, output_tiles * 16, norm_count, eps};
     const Norm before = {before_sums, before_gamma, before_beta, input_tiles * 16, before_count, eps};
     make_lines<GRADIENT>(lines, norm, item.output, item.outputs);
     if (NORMED_INPUT) make_lines<NORMED>(before_lines, before, item.input, item.inputs);
-    clear(windows, 2 * item.inputs * WINDOW * PIXEL);
+    clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
     const Pair own = working ? pairs[item.pair + place_in_team % wide] : Pair{item.output, item.input};
     __syncthreads();
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
+    const int planes = item.outputs + item.inputs, tasks = BUNDLE * planes;
+    // Where there are two planes, two thirds of the loaders take the gradient's: that reads two tensors.
+    const int heavy = tasks == 2 ? LOADERS * 2 / 3 : 0;
+    const int groups = tasks >= LOADERS ? LOADERS : tasks;
     if (loads) {  // and meet the other warps as often as these meet
-        for (int image = first; image <= last; ++image) {
-            for (int t = 0; image < last && t < item.outputs; ++t) {
-                int64_t plane = (int64_t)(image * output_tiles + item.output + t) * PLANE * 2;
-                load_window<GRADIENT, ROWS, OUT, OUT, 1, 1, 0>(
-                    gradients + (image % 2 * item.outputs + t) * ROWS * OUT * PIXEL, dz + plane, y + plane, lines + t * 48,
-                    part * ROWS);
-            }
-            for (int t = 0; image < last && t < item.inputs; ++t) {
-                int64_t plane = (int64_t)(image * input_tiles + item.input + t) * INPUT_PLANE * 2;
-                load_window<NORMED_INPUT ? NORMED : PLAIN, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, 1, KERNEL / 2>(
-                    windows + (image % 2 * item.inputs + t) * WINDOW * PIXEL, x + plane, x, before_lines + t * 48,
-                    part * ROWS * HOP - KERNEL / 2);
+        const int loader = warp - WORKERS, own_group = heavy ? loader >= heavy : loader / (LOADERS / groups);
+        const int loaders = !heavy ? LOADERS / groups : own_group ? LOADERS - heavy : heavy;
+        const int place = !heavy ? loader % loaders : loader - own_group * heavy;
+        for (int image = first; image < last + BUNDLE; image += BUNDLE) {
+            const int buffer = (image - first) / BUNDLE % 2;
+            for (int task = own_group; task < tasks; task += groups) {
+                const int own_image = image + task / planes, t = task % planes, in = t - item.outputs;
+                if (own_image >= last || own_group >= groups) continue;
+                if (t < item.outputs) {
+                    int64_t plane = (int64_t)(own_image * output_tiles + item.output + t) * PLANE * 2;
+                    load_window<GRADIENT, ROWS, OUT, OUT, 1, 1, 0>(
+                        gradients + ((buffer * BUNDLE + task / planes) * item.outputs + t) * ROWS * OUT * PIXEL, dz + plane,
+                        y + plane, lines + t * 48, part * ROWS, place, loaders);
+                } else {
+                    int64_t plane = (int64_t)(own_image * input_tiles + item.input + in) * INPUT_PLANE * 2;
+                    load_window<NORMED_INPUT ? NORMED : PLAIN, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, 1, KERNEL / 2>(
+                        windows + ((buffer * BUNDLE + task / planes) * item.inputs + in) * WINDOW * PIXEL, x + plane, x,
+                        before_lines + in * 48, part * ROWS * HOP - KERNEL / 2, place, loaders);
+                }
             }
             __syncthreads();
         }
@@ -108,13 +121,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     }
     __syncthreads();
     float d[KERNEL][2][4] = {};
-    for (int image = first; image < last; ++image) {
-        const unsigned char* own_gradients =
-            gradients + (image % 2 * item.outputs + own.output - item.output) * ROWS * OUT * PIXEL;
-        const unsigned char* window =
-            windows + ((image % 2 * item.inputs + own.input - item.input) * WINDOW + team * WINDOW_COLUMNS) * PIXEL;
-        for (int chunk = share; working && chunk < CHUNKS; chunk += sharing)
-            add_products(d, own_gradients, window, chunk, lane);
+    for (int image = first; image < last; image += BUNDLE) {
+        const int buffer = (image - first) / BUNDLE % 2, chunks = min(BUNDLE, last - image) * CHUNKS;
+        for (int chunk = share; working && chunk < chunks; chunk += sharing) {
+            const int at = buffer * BUNDLE + chunk / CHUNKS;
+            add_products(d, gradients + (at * item.outputs + own.output - item.output) * ROWS * OUT * PIXEL,
+                         windows + ((at * item.inputs + own.input - item.input) * WINDOW + team * WINDOW_COLUMNS) * PIXEL,
+                         chunk % CHUNKS, lane);
+        }
         __syncthreads();
     }
 

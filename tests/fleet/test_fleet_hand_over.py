@@ -61,7 +61,7 @@ def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
     builder, one = build.Builder([chain()], ANY), open_double(chain(width=0.5), tmp_path, doubled())
     kind, level = kind_of(one), open_level(one, [])
     prototype = builder.prototype(kind, (0.5, 0.5), torch.float64)
-    runner, other, whole = (builder.runner(kind, prototype, compiled=False) for _ in range(3))
+    runner, other, whole = (builder.runner(kind, (0.5, 0.5), prototype, compiled=False) for _ in range(3))
     for own in (runner, whole):
         own.bench.pack.load(1, level.network, level.masks)
         reset(own.bench)
@@ -106,8 +106,9 @@ def test_everything_that_a_bench_holds_is_handed_over(tmp_path, augmentation, op
     recipe = {"augmentation": augmentation, "optimizer": optimizer, "precision": precision}
     one = open_chain(chain(width=0.5, recipe=recipe), tmp_path, data.load("digits"))
     builder = build.Builder([one.spec], ANY)
-    prototype = builder.prototype(kind_of(one), (0.5, 0.5), torch.float32)
-    old, new = (builder.runner(kind_of(one), prototype, compiled=False).bench for _ in range(2))
+    kind, shape = kind_of(one), (0.5, 0.5)
+    prototype = builder.prototype(kind, shape, torch.float32)
+    old, new = (builder.runner(kind, shape, prototype, compiled=False).bench for _ in range(2))
     with torch.no_grad():
         for number, tensor in enumerate(tensors_in(old), 2):
             tensor.fill_(number % 100)
@@ -131,7 +132,7 @@ class Watched(Runner):
 def test_faster_steps_that_come_while_a_runner_looks_for_them_are_not_lost(tmp_path):
     builder, one = build.Builder([chain()], ANY), open_double(chain(width=0.5), tmp_path, doubled())
     prototype = builder.prototype(kind_of(one), (0.5,), torch.float64)
-    slow, fast = (builder.runner(kind_of(one), prototype, compiled=False) for _ in range(2))
+    slow, fast = (builder.runner(kind_of(one), (0.5,), prototype, compiled=False) for _ in range(2))
     runner = Watched(**{name: value for name, value in vars(slow).items() if name != "faster"})
     runner.coming = fast
     runner.upgrade()
@@ -153,5 +154,5 @@ def test_every_thread_may_compile_many_shapes(tmp_path, monkeypatch):
     prototype = builder.prototype(kind_of(one), (0.5,), torch.float64)
     for _ in range(2):
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(builder.runner, kind_of(one), prototype, compiled=True).result()
+            thread.submit(builder.runner, kind_of(one), (0.5,), prototype, compiled=True).result()
     assert set(limits) == {MANY_SHAPES}

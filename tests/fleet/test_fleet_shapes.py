@@ -89,7 +89,7 @@ class Trainee(Sized):
     ],
 )
 def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, levels, wanted, given):
-    yard, kind = Yard([], Options(compile=compiled)), "kind"
+    yard, kind = Yard([], Options(compile=compiled, fuse=False)), "kind"
     yard._sites[kind] = Site()
     full = [Trainee(1.0, levels=levels) for _ in range(16)]
     assert yard.shape(kind, full) == (1.0,) * 16

@@ -10,6 +10,8 @@ from prunecast import families
 from prunecast.fleet.bench import EAGER, Programs, bench_of
 from prunecast.fleet.fused import NoKernels, Unfused, compiler, fused_step
 from prunecast.fleet.fused.lower import lower
+from prunecast.fleet.fused.passes import variants
+from prunecast.fleet.fused.step import refuse_recipe
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Kind
@@ -21,6 +23,8 @@ from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
+FUSED_ON = ("cuda",)
+"""Kinds of devices with kernels of our own."""
 
 
 class Builder:
@@ -31,8 +35,8 @@ class Builder:
         self._options = options
         self._programs: Programs | None = None
         self._longest: dict[int, int] = {}
-        self._fusable: set[Kind] = set()
-        self._unfused: dict[Kind, str] = {}
+        self._fusable: dict[tuple[Kind, float], bool] = {}
+        """By the widest network of a pack: wide ones need more memory than a block of threads has."""
         for times in (timeline(spec.recipe, spec.num_examples) for spec in specs):
             self._longest[times.batch] = max(self._longest.get(times.batch, 0), times.epoch)
 
@@ -49,35 +53,53 @@ class Builder:
                 memory_format=torch.channels_last,
             )
 
-    def runner(self, kind: Kind, prototype: Pack, *, compiled: bool) -> Runner:
-        """An empty pack of its own with its steps, compiled or as they are written."""
+    def runner(self, kind: Kind, shape: Shape, prototype: Pack, *, compiled: bool) -> Runner:
+        """An empty pack of its own with its steps: fused where that can be, else compiled or as they are written."""
         epoch = self._longest.get(kind.batch, 1)
         bench = bench_of(prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch)
-        if self.fuses(kind):
+        if self.fuses(kind, shape):
             try:
-                step = fused_step(bench, compiler(bench.cursor.device))
-                return make_fused_runner(step, kind.dataset.test)
-            except (Unfused, NoKernels) as reason:
-                self._unfused[kind] = str(reason)
-                LOG.info("Packs train without fused steps: %s", reason)
+                return make_fused_runner(fused_step(bench, compiler(bench.cursor.device)), kind.dataset.test)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as reason:
+                self.give_up_fusing(kind, shape, reason)
         if compiled:
             return make_runner(bench, prototype.module, self._compiled())
         return make_runner(bench, bench.pack.module, EAGER)
 
-    def fuses(self, kind: Kind) -> bool:
-        """Whether packs of a kind train by the package's own kernels, which start at once and need no compiling."""
-        on_gpu = kind.dataset.train.labels.device.type == "cuda"
-        asked = self._options.fuse and on_gpu and kind.recipe.precision == "bf16"
-        if asked and kind not in self._unfused and kind not in self._fusable:
+    def fuses(self, kind: Kind, shape: Shape) -> bool:
+        """Whether packs train by the package's own kernels, which start at once and need no compiling.
+
+        What a kind is told once holds until it fails. Modules are traced, so nobody may hold a lock of the yard.
+        """
+        key = kind, max(shape)
+        if not self._options.fuse or kind.dataset.train.labels.device.type not in FUSED_ON:
+            return False
+        if key not in self._fusable:
             try:
-                with MODULES.alone():
-                    one = pack([network(kind, 1.0)], image_shape=kind.dataset.train.image_shape)
-                lower(one, kind.dataset.train.image_shape)
-            except (Unfused, Unpackable) as reason:
-                self._unfused[kind] = str(reason)
+                self._try_to_fuse(*key)
+            except (Unfused, Unpackable, NoKernels) as reason:
+                self.give_up_fusing(kind, shape, reason)
             else:
-                self._fusable.add(kind)
-        return asked and kind in self._fusable and kind not in self._unfused
+                self._fusable.setdefault(key, True)
+        return self._fusable[key]
+
+    def give_up_fusing(self, kind: Kind, shape: Shape, reason: Exception) -> None:
+        """Let packs with networks as wide as the widest of these train in another way from now on."""
+        self._fusable[kind, max(shape)] = False
+        level = logging.INFO if isinstance(reason, Unfused | Unpackable) else logging.WARNING
+        names = (kind.family, kind.depth, max(shape))
+        LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)
+
+    def _try_to_fuse(self, kind: Kind, width: float) -> None:
+        """Raise what is in the way, as far as one network shows it."""
+        refuse_recipe(kind.recipe)
+        with MODULES.alone():
+            one = pack([network(kind, width)], image_shape=kind.dataset.train.image_shape)
+            program = lower(one, kind.dataset.train.image_shape)
+        list(variants(program, torch.device("cpu")))
+        compiler(kind.dataset.train.labels.device)("update.cu", {})
 
     def _compiled(self) -> Programs:
         if self._programs is None:

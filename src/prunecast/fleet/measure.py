@@ -45,7 +45,7 @@ def _time(builder: Builder, kind: Kind, shape: Shape, dtype: torch.dtype) -> flo
     """Seconds of a step over the widths of a pack."""
     device = kind.dataset.train.labels.device
     with MODULES.alone(), DEVICE.alone():
-        runner = builder.runner(kind, builder.prototype(kind, shape, dtype), compiled=False)
+        runner = builder.runner(kind, shape, builder.prototype(kind, shape, dtype), compiled=False)
         steps = min(len(runner.bench.rates), STEPS)
         torch.cuda.synchronize(device)
         seconds = [_advance(runner, steps) / steps / sum(shape) for _ in range(2)]

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
-from prunecast.data.memory import MemorySource
 from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
-from prunecast.fleet.fused import Examination, FusedStep, examination
+from prunecast.fleet.fused import Examination, FusedStep, examination, on_device
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.streams import own_stream
 
@@ -59,6 +58,7 @@ class Runner:
         self.rest()  # what is copied from must not be let go before
         self.bench, self.step, self.way = faster.bench, faster.step, faster.way
         self.graphs, self.captured_on = faster.graphs, faster.captured_on
+        self.examinations = faster.examinations  # those at hand launch what belongs to the old bench
 
     def rest(self) -> None:
         """Wait until the device has done everything: memory is given to others as soon as it is let go."""
@@ -116,9 +116,9 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
     with MODULES.alone(), runner.current():
         _warm_up(fused.bench, fused)
         _capture(runner)
-        for source in (fused.bench.source, test):
-            if isinstance(source, MemorySource) and not source.streams:
-                own = examination(fused, source, shared=source is test)
+        for source in {id(own): own for own in (fused.source, test)}.values():
+            if on_device(source) and source.image_shape == fused.source.image_shape:
+                own = examination(fused, source, shared=source is not fused.source)
                 runner.examinations[id(source)] = own
         reset(fused.bench)
     runner.rest()

@@ -198,7 +198,7 @@ class Scheduler:
             self._yard.shrink(group.kind, shape)
             return apart(members, failure)
         except Exception as failure:
-            if self._yard.give_up_compiling(group.kind, runner, failure):
+            if self._yard.give_up(group.kind, shape, runner, failure):
                 return Outcome(apart=[members])
             return apart(members, failure)
         if isinstance(end, Spoilt):

@@ -87,25 +87,24 @@ class Yard:
         """The narrowest known shape that holds them, or a new one that just does where that pays."""
         first = members[0].level
         steps = max(1, first.last - first.first) * max(map(levels_left, members))
+        own = shape_of(members)
+        fused = self._builder.fuses(kind, own)  # it may wait for who builds, who waits for the lock
         with self._returned:
             site = self._sites[kind]
             if site.compiling is None:
                 site.compiling = (
                     steps > COMPILE_FROM if self._options.compile is None else self._options.compile
                 )
-            own = shape_of(members)
-            if self._builder.fuses(kind):
-                spare = SPARED_FUSED / steps
-            else:
-                spare = SPARED_FROM / steps if site.compiling else (WASTE - 1) * sum(own)
+            pays = SPARED_FUSED if fused else SPARED_FROM
+            spare = pays / steps if fused or site.compiling else (WASTE - 1) * sum(own)
             found = fitting(site.shapes, members, sum(own) + spare)
             if found is None:
                 site.shapes.append(own)
             return found or own
 
-    def compiles(self, kind: Kind) -> bool:
-        """Whether packs of a kind go on compiled: on a GPU where that pays, elsewhere where it is asked for."""
-        if self._builder.fuses(kind):
+    def compiles(self, kind: Kind, shape: Shape) -> bool:
+        """Whether packs go on compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
+        if self._builder.fuses(kind, shape):
             return False
         on_gpu = kind.dataset.train.labels.device.type == "cuda"
         return bool(self._sites[kind].compiling) and (on_gpu or self._options.compile is True)
@@ -121,14 +120,18 @@ class Yard:
                 "A pack of width %g does not fit into the memory; trying %g.", sum(shape), site.budget
             )
 
-    def give_up_compiling(self, kind: Kind, runner: Runner | None, failure: Exception) -> bool:
-        """Go on as it is written after a failure in a compiled pack; False where it was not compiled."""
+    def give_up(self, kind: Kind, shape: Shape, runner: Runner | None, failure: Exception) -> bool:
+        """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
         if runner is None or runner.way == "written":
             return False
+        if runner.way == "fused":
+            self._builder.give_up_fusing(kind, shape, failure)
+        else:
+            LOG.warning("A compiled pack failed, so the fleet goes on uncompiled: %r", failure)
         with self._returned:
-            self._sites[kind].compiling = False
+            if runner.way == "compiled":
+                self._sites[kind].compiling = False
             self._drop_idle()
-        LOG.warning("A compiled pack failed, so the fleet goes on uncompiled: %r", failure)
         return True
 
     @contextlib.contextmanager
@@ -214,9 +217,9 @@ class Yard:
         if shape not in site.prototypes:
             dtype = next(chain.untrained.parameters()).dtype
             site.prototypes[shape] = self._builder.prototype(kind, shape, dtype)
-        compiled = self.compiles(kind)
-        later = compiled and shape not in site.compiled
-        runner = self._builder.runner(kind, site.prototypes[shape], compiled=compiled and not later)
+        compiled = shape in site.compiled and self.compiles(kind, shape)
+        runner = self._builder.runner(kind, shape, site.prototypes[shape], compiled=compiled)
+        later = not compiled and self.compiles(kind, shape)  # also where fusing has just failed
         site.bytes[shape] = max(before - free_bytes(device), site.bytes.get(shape, 0))
         if later and self._room(site, kind, shape):
             self.beside.submit(partial(self._improve, site, kind, shape, weakref.ref(runner)))
@@ -252,7 +255,7 @@ class Yard:
     def _compiled(self, site: Site, kind: Kind, shape: Shape) -> Runner:
         """A runner that starts compiled, or as it is written where that fails: then nobody tries again."""
         with MODULES.alone():
-            runner = self._builder.runner(kind, site.prototypes[shape], compiled=True)
+            runner = self._builder.runner(kind, shape, site.prototypes[shape], compiled=True)
         with self._returned:
             site.note_compiled(shape, runner)
         return runner

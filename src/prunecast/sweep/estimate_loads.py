@@ -49,7 +49,7 @@ def loads_of(crowds: Sequence[Sequence[Crowd]], yard: Yard, options: Options) ->
             steps=crowd.levels * crowd.members[0].level.last,
             images=crowd.levels * evaluated(crowd.members[0].chain.spec),
             crew=Crew(kind=crowd.kind, shapes=crew(shapes, yard.budget(crowd.kind, crowd.members), beside)),
-            compiled=yard.compiles(crowd.kind),
+            compiled=any(yard.compiles(crowd.kind, shape) for shape in shapes),
         )
         for team in dealt
         for crowd, shapes in team

@@ -99,7 +99,7 @@ def _timed(crew: Crew, builder: Builder, *, compiled: bool) -> PackTiming:
         steps = max(1, min(STEPS_A_GRAPH, len(runners[0].bench.rates), int(PATIENCE / once)))
         step = seconds_of(partial(_advance, runners, steps)) / steps if steps > 1 else once
         look = sum(map(_look, runners))
-    whole = all(runner.way != "written" for runner in runners)
+    whole = all(runner.way == "compiled" for runner in runners)
     return PackTiming(crew=crew, step=step, look=look, start=start, compiled=whole)
 
 
@@ -107,7 +107,7 @@ def _runners(crew: Crew, builder: Builder, *, compiled: bool) -> list[Runner]:
     kind = crew.kind
     states = {width: network(kind, width).state_dict() for width in set(chain(*crew.shapes))}
     prototypes = {shape: builder.prototype(kind, shape, torch.float32) for shape in set(crew.shapes)}
-    runners = [builder.runner(kind, prototypes[shape], compiled=compiled) for shape in crew.shapes]
+    runners = [builder.runner(kind, shape, prototypes[shape], compiled=compiled) for shape in crew.shapes]
     for runner, shape in zip(runners, crew.shapes, strict=True):
         with runner.current():
             for slot, width in enumerate(shape):

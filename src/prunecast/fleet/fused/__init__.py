@@ -4,6 +4,15 @@ from prunecast.fleet.fused.compilers import compiler
 from prunecast.fleet.fused.examine import Examination, examination
 from prunecast.fleet.fused.kernels import NoKernels
 from prunecast.fleet.fused.program import Unfused
-from prunecast.fleet.fused.step import FusedStep, fused_step
+from prunecast.fleet.fused.step import FusedStep, fused_step, on_device
 
-__all__ = ["Examination", "FusedStep", "NoKernels", "Unfused", "compiler", "examination", "fused_step"]
+__all__ = [
+    "Examination",
+    "FusedStep",
+    "NoKernels",
+    "Unfused",
+    "compiler",
+    "examination",
+    "fused_step",
+    "on_device",
+]

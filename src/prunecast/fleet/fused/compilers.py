@@ -17,7 +17,7 @@ def compiler(device: torch.device) -> Compile:
     found: dict[tuple[str, tuple[tuple[str, int], ...]], Library] = {}
     lock = threading.Lock()
 
-    def compile(source: str, macros: Mapping[str, int]) -> Kernels:
+    def kernels_of(source: str, macros: Mapping[str, int]) -> Kernels:
         key = source, tuple(sorted(macros.items()))
         library = found.get(key)
         if library is None:
@@ -26,4 +26,4 @@ def compiler(device: torch.device) -> Compile:
                 library = found.setdefault(key, library)
         return library
 
-    return compile
+    return kernels_of

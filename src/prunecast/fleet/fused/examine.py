@@ -33,9 +33,7 @@ class Examination:
             for _ in range(batches):
                 self.fused.look(look)
         else:
-            for _ in range(
-                -(-batches // BATCHES_A_GRAPH)
-            ):  # what lies behind the last example counts nothing
+            for _ in range(-(-batches // BATCHES_A_GRAPH)):  # what lies behind the last counts nothing
                 self.graph.replay()
         self.fused.move()
         return [

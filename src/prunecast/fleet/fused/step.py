@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 
+from prunecast.data import Source
 from prunecast.data.memory import MemorySource
 from prunecast.fleet.bench import PackBench
 from prunecast.fleet.fused.kernels import Argument, Launch
@@ -15,6 +17,7 @@ from prunecast.fleet.fused.lower import lower
 from prunecast.fleet.fused.passes import Compile, Passes, passes, variants
 from prunecast.fleet.fused.program import Program, Unfused
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.spec import Recipe
 
 COMPILERS = 8
 
@@ -41,6 +44,8 @@ class FusedStep:
     """Everything that a step launches, with tensors of its own for what lies between the launches."""
 
     bench: PackBench
+    source: MemorySource
+    """The bench's training examples."""
     program: Program
     passes: Passes
     table: Table
@@ -58,17 +63,16 @@ class FusedStep:
         """One step of all members at the cursor."""
         bench = self.bench
         drawn = (None, None) if bench.draws is None else (bench.draws.flip, bench.draws.shift)
-        self._images(bench.source, bench.order, drawn)
+        self._images(self.source, bench.order, drawn)
         self.passes.forward()
         head = self.program.head
         ends = [bench.losses, self.slope, self.gradients[f"{head}.weight"], self.gradients[f"{head}.bias"]]
-        self._head("head", bench.source, bench.order, ends, [])
+        self._head("head", self.source, bench.order, ends, [])
         self.passes.backward(self.slope)
         recipe, table = bench.recipe, self.table
-        rule = [bench.rates, bench.cursor, recipe.momentum, recipe.weight_decay]
-        self._launch(
-            "update", Launch(grid=(len(table.blocks), 1, 1)), [table.rows, table.blocks, *rule, table.step]
-        )
+        rule: list[Argument] = [table.rows, table.blocks, bench.rates, bench.cursor]
+        rule += [recipe.momentum, recipe.weight_decay, table.step]
+        self._launch("update", Launch(grid=(len(table.blocks), 1, 1)), rule)
         self._launch(
             "finish", Launch(grid=(1, 1, 1)), [bench.losses, bench.healthy, bench.cursor, bench.pack.slots]
         )
@@ -100,14 +104,10 @@ class FusedStep:
         launch = images_launch(
             batch=batch, slots=slots, height=height, width=width, colours=colours, channels=channels
         )
-        flip, shift = drawn
-        self._launch(
-            "images",
-            launch,
-            [source.images, source.mean, source.scale, order, flip, shift]
-            + [self.bench.cursor if cursor is None else cursor, self.passes.images, order.shape[1]]
-            + [batch, slots, height, width, colours, channels, len(order)],
-        )
+        args: list[Argument] = [source.images, source.mean, source.scale, order, *drawn]
+        args += [self.bench.cursor if cursor is None else cursor, self.passes.images, order.shape[1]]
+        args += [batch, slots, height, width, colours, channels, len(order)]
+        self._launch("images", launch, args)
 
     def _head(
         self,
@@ -121,14 +121,11 @@ class FusedStep:
         program, batch = self.program, self.passes.batch
         trained = dict(zip(self.bench.pack.masks, self.bench.trained, strict=True))
         channels, area = program.channels(program.final), program.size(program.final) ** 2
-        self._launch(
-            name,
-            self.head_launch,
-            [self.passes.joined[program.final], trained[f"{program.head}.weight"]]
-            + [trained[f"{program.head}.bias"], self.ranges, self.parts, source.labels, order]
-            + [self.bench.cursor if cursor is None else cursor, *ends, order.shape[1], len(order)]
-            + [batch, area, channels, len(program.members), program.classes, *more],
-        )
+        args: list[Argument] = [self.passes.joined[program.final], trained[f"{program.head}.weight"]]
+        args += [trained[f"{program.head}.bias"], self.ranges, self.parts, source.labels, order]
+        args += [self.bench.cursor if cursor is None else cursor, *ends, order.shape[1], len(order)]
+        args += [batch, area, channels, len(program.members), program.classes, *more]
+        self._launch(name, self.head_launch, args)
 
     def _launch(self, name: str, launch: Launch, args: list[Argument]) -> None:
         source = {"images": "images.cu", "head": "head.cu", "head_scores": "head.cu"}.get(name, "update.cu")
@@ -137,20 +134,42 @@ class FusedStep:
         )
 
 
-def fused_step(bench: PackBench, compile: Compile) -> FusedStep:
-    """Lay out a pack's fused step; raises `Unfused` where the network, the data or the recipe are of another kind."""
-    source, recipe = bench.source, bench.recipe
+def on_device(source: Source) -> TypeGuard[MemorySource]:
+    """Whether the kernels can read a source: bytes and labels on the device, as they lie in files."""
     if not isinstance(source, MemorySource) or source.streams:
-        raise Unfused("The images are not on the device, so the step is not fused.")
-    if bench.losses.dtype != torch.float32 or source.mean.numel() != source.image_shape[0]:
-        raise Unfused("Only parameters in float32 and one mean for each colour are fused.")
+        return False
+    read = (source.images, source.labels, source.mean, source.scale)
+    formats = (torch.uint8, torch.int64, torch.float32, torch.float32)
+    return (
+        all(own.dtype == kind and own.is_contiguous() for own, kind in zip(read, formats, strict=True))
+        and source.mean.numel() == source.scale.numel() == source.image_shape[0]
+    )
+
+
+def refuse_recipe(recipe: Recipe) -> None:
+    """Raise `Unfused` for a recipe that the kernels do not know."""
     if recipe.optimizer != "sgd" or recipe.precision != "bf16":
-        raise Unfused("Only steps of SGD in bf16 are fused.")
+        raise Unfused(
+            f"Only steps of sgd in bf16 are fused, not of {recipe.optimizer} in {recipe.precision}."
+        )
+
+
+def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
+    """Lay out a pack's fused step; raises `Unfused` where the network, the data or the recipe are of another kind."""
+    source = bench.source
+    refuse_recipe(bench.recipe)
+    if not on_device(source):
+        raise Unfused(
+            "The images are not bytes on the device with one mean for each colour, so no step is fused."
+        )
+    if bench.losses.dtype != torch.float32:
+        raise Unfused(f"Only parameters in float32 are fused, not in {bench.losses.dtype}.")
     if bench.draws is not None and bench.draws.crop is not None:
         raise Unfused("Images that are cropped and scaled are not fused.")
+    _refuse_layout(bench)
     program = lower(bench.pack, source.image_shape)
     device = bench.cursor.device
-    _compile_all(program, compile, device)
+    _compile_all(program, kernels_of, device)
     channels = [own.out_channels for own in program.convolutions]
     flat = torch.zeros(4 * sum(channels), device=device)
     pieces = torch.split(flat, [4 * many for many in channels])
@@ -162,9 +181,10 @@ def fused_step(bench: PackBench, compile: Compile) -> FusedStep:
     parts = head_parts(program.members)
     return FusedStep(
         bench=bench,
+        source=source,
         program=program,
         passes=passes(
-            program, batch=bench.batch, parameters=trained, sums=sums, gradients=gradients, compile=compile
+            program, batch=bench.batch, parameters=trained, sums=sums, gradients=gradients, compile=kernels_of
         ),
         table=_table(bench, program, sums, gradients),
         sums=flat,
@@ -175,16 +195,31 @@ def fused_step(bench: PackBench, compile: Compile) -> FusedStep:
         head_launch=head_launch(
             program.members, parts, batch=bench.batch, channels=final, classes=program.classes
         ),
-        compile=compile,
+        compile=kernels_of,
     )
 
 
-def _compile_all(program: Program, compile: Compile, device: torch.device) -> None:
+def _refuse_layout(bench: PackBench) -> None:
+    """The kernels know where tensors begin, not their strides: channels last, and all of a parameter alike."""
+    groups = zip(
+        bench.pack.masks,
+        bench.parameters,
+        bench.trained,
+        bench.slots["momentum"],
+        bench.pack.masks.values(),
+        strict=True,
+    )
+    for name, *tensors in groups:
+        if not all(_as_it_lies(own).is_contiguous() for own in tensors):
+            raise Unfused(f"The parameter {name!r} does not lie with its channels last, so it is not fused.")
+
+
+def _compile_all(program: Program, kernels_of: Compile, device: torch.device) -> None:
     """Compile all kernels side by side; later they are found."""
     wanted = {(source, tuple(macros.items())) for source, macros in variants(program, device)}
     wanted |= {(source, ()) for source in ("images.cu", "head.cu", "update.cu")}
     with ThreadPoolExecutor(COMPILERS) as pool:
-        list(pool.map(lambda one: compile(one[0], dict(one[1])), sorted(wanted)))
+        list(pool.map(lambda one: kernels_of(one[0], dict(one[1])), sorted(wanted)))
 
 
 def _table(
@@ -205,19 +240,19 @@ def _table(
         for name in names
         if name.rpartition(".")[0] not in norms
     ]
-    for own in program.convolutions:
-        rows.append(
-            NormRow(
-                scale=trained(f"{own.norm}.weight"),
-                shift=trained(f"{own.norm}.bias"),
-                running_mean=buffers[f"{own.norm}.running_mean"],
-                running_var=buffers[f"{own.norm}.running_var"],
-                sums=sums[own.norm],
-                values=bench.batch * own.out_size**2,
-                eps=own.eps,
-                momentum=own.momentum,
-            )
+    rows += [
+        NormRow(
+            scale=trained(f"{own.norm}.weight"),
+            shift=trained(f"{own.norm}.bias"),
+            running_mean=buffers[f"{own.norm}.running_mean"],
+            running_var=buffers[f"{own.norm}.running_var"],
+            sums=sums[own.norm],
+            values=bench.batch * own.out_size**2,
+            eps=own.eps,
+            momentum=own.momentum,
         )
+        for own in program.convolutions
+    ]
     return table_of(rows, device=bench.cursor.device)
 
 

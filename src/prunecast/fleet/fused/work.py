@@ -94,43 +94,70 @@ def slopes_work(convolution: Convolution, normed: bool, device: torch.device) ->
     )
     del macros["TILES"], macros["SPREAD"]
     team = SLOPE_WORKERS[convolution.kernel] // convolution.kernel
+    choices = [
+        (room, pairs, bundle)
+        for room in _halves(TILES[convolution.out_size])
+        for pairs in _halves(team)
+        for bundle in BUNDLES[convolution.out_size]
+    ]
+    for room, pairs, bundle in choices:
+        items, table = _pairs(convolution, room, pairs)
+        own = macros | {"BUNDLE": bundle}
+        shared = _slopes_bytes(own, items, team)
+        if shared <= MOST_SHARED:
+            break
+    work = _fitting(convolution, own, items, table, 0, shared, device)
+    return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
+
+
+def _pairs(convolution: Convolution, room: int, most: int) -> tuple[list[tuple[int, ...]], list[Range]]:
     items: list[tuple[int, ...]] = []
     table: list[Range] = []
-    for out, into in _pair_groups(convolution.tiles, TILES[convolution.out_size], team):
+    for out, into in _pair_groups(convolution.tiles, room, most):
         pairs = [pair for pair in convolution.tiles if _has(out, pair[0]) and _has(into, pair[1])]
         items.append((*out, *into, len(table), len(pairs)))
         table += pairs
+    return items, table
+
+
+def _slopes_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], team: int) -> int:
+    """Shared memory for windows twice, and in their place at the end for the sums of half of the warps."""
     rows, columns = _window(macros)
-    pixels = macros["ROWS"] * macros["OUT"]
-    gathered = 4 * (team // 2) * convolution.kernel**2 * 256
+    pixels, bundle = macros["ROWS"] * macros["OUT"], macros["BUNDLE"]
+    gathered = 4 * (team // 2) * macros["KERNEL"] ** 2 * 256
+    return max(
+        4 * 48 * (outs + ins) + max(2 * PIXEL * bundle * (outs * pixels + ins * rows * columns), gathered)
+        for _, outs, _, ins, _, _ in items
+    )
 
-    def needed(bundle: int) -> int:
-        return max(
-            4 * 48 * (outs + ins)
-            + max(2 * PIXEL * bundle * (outs * pixels + ins * rows * columns), gathered)
-            for _, outs, _, ins, _, _ in items
-        )
 
-    bundle = next((many for many in BUNDLES[macros["OUT"]] if needed(many) <= MOST_SHARED), 1)
-    macros["BUNDLE"], shared = bundle, needed(bundle)
-    work = _fitting(convolution, macros, items, table, 0, shared, device)
-    return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
+def _halves(number: int) -> list[int]:
+    """A power of two and all smaller ones."""
+    return [number >> shift for shift in range(number.bit_length())]
 
 
 def _convolving(
     convolution: Convolution, macros: dict[str, int], tiles: Sequence[Range], device: torch.device
 ) -> Work:
     reads = _reads(tiles)
-    items = _items(reads, macros["TILES"])
     most = max(many for _, many in reads)
+    for room in _halves(macros["TILES"]):
+        items = _items(reads, room)
+        shared = _convolving_bytes(macros, items, most)
+        if shared <= MOST_SHARED:
+            break
+    return _fitting(convolution, macros, items, reads, most, shared, device)
+
+
+def _convolving_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], most_reads: int) -> int:
+    """Shared memory for lines, sums and weights, and for windows twice."""
     rows, columns = _window(macros)
-    shared = max(
+    return max(
         4 * 48 * (sources + macros["TILES"] + WORKERS)
-        + 512 * convolution.kernel**2 * macros["TILES"] * most
+        + 512 * macros["KERNEL"] ** 2 * macros["TILES"] * most_reads
         + 2 * PIXEL * rows * columns * sources
         for *_, sources in items
     )
-    return _fitting(convolution, macros, items, reads, most, shared, device)
 
 
 def _fitting(
@@ -175,7 +202,7 @@ def _macros(
     return macros | {"BACK": back, "BLOCKS": BLOCKS["backward" if back else "forward"]} | ends
 
 
-def _window(macros: dict[str, int]) -> tuple[int, int]:
+def _window(macros: Mapping[str, int]) -> tuple[int, int]:
     """Rows and columns that a block loads."""
     hop, kernel = macros["HOP"], macros["KERNEL"]
     return (macros["ROWS"] - 1) * hop + kernel, (macros["OUT"] - 1) * hop + kernel
@@ -203,14 +230,14 @@ def _items(reads: Sequence[Range], room: int) -> list[tuple[int, int, int, int]]
     return items
 
 
-def _pair_groups(tiles: Sequence[Range], room: int, team: int) -> list[tuple[Range, Range]]:
-    """Ranges of outputs and inputs that hold all pairs, each a few tiles and at most a pair for each warp of a team."""
+def _pair_groups(tiles: Sequence[Range], room: int, most: int) -> list[tuple[Range, Range]]:
+    """Ranges of outputs and inputs that hold all pairs, each a few tiles and not too many pairs."""
     reads = _reads(tiles)
     several = max(many for _, many in reads) > 1
     groups = []
-    for start, many, source, sources in _items(reads, min(room, 2 if several else team)):
+    for start, many, source, sources in _items(reads, min(room, 2 if several else most)):
         pairs = sum(_has((start, many), out) for out, _ in tiles)
-        step = sources if pairs <= team else max(1, team // many)
+        step = sources if pairs <= most else max(1, most // many)
         for first in range(source, source + sources, step):
             group = (start, many), (first, min(step, source + sources - first))
             if any(_has(group[0], out) and _has(group[1], into) for out, into in tiles):

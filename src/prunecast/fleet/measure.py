@@ -9,7 +9,7 @@ import torch
 from prunecast.fleet.build import Builder
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.members import Kind
-from prunecast.fleet.options import best_budget
+from prunecast.fleet.options import BUDGET, best_budget
 from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape
 
@@ -42,23 +42,29 @@ def _sample(widths: Sequence[float], size: float) -> Shape:
 
 
 def _time(builder: Builder, kind: Kind, shape: Shape, dtype: torch.dtype) -> float:
-    """Seconds of a step over the widths of a pack."""
+    """Seconds of a step over the widths of a pack, or of several small ones side by side on their streams."""
     device = kind.dataset.train.labels.device
     with MODULES.alone(), DEVICE.alone():
-        runner = builder.runner(kind, shape, builder.prototype(kind, shape, dtype), compiled=False)
-        steps = min(len(runner.bench.rates), STEPS)
+        prototype = builder.prototype(kind, shape, dtype)
+        packs = max(1, round(BUDGET / sum(shape)))
+        runners = [builder.runner(kind, shape, prototype, compiled=False) for _ in range(packs)]
+        steps = min(len(runners[0].bench.rates), STEPS)
         torch.cuda.synchronize(device)
-        seconds = [_advance(runner, steps) / steps / sum(shape) for _ in range(2)]
-    del runner
+        seconds = [_advance(runners, steps) / steps / sum(shape) / packs for _ in range(2)]
+    del runners
     torch.cuda.empty_cache()
     return min(seconds)
 
 
-def _advance(runner: Runner, steps: int) -> float:
-    with runner.current():
-        runner.bench.cursor.zero_()
+def _advance(runners: Sequence[Runner], steps: int) -> float:
+    for runner in runners:
+        with runner.current():
+            runner.bench.cursor.zero_()
         runner.rest()
-        began = time.perf_counter()
-        runner.advance(steps)
+    began = time.perf_counter()
+    for runner in runners:
+        with runner.current():
+            runner.advance(steps)
+    for runner in runners:
         runner.rest()
     return time.perf_counter() - began

@@ -18,7 +18,7 @@ from prunecast.fleet.door import Door
 from prunecast.fleet.events import Failed, Finished
 from prunecast.fleet.members import Group, Job, Member, group_of, levels_left
 from prunecast.fleet.open_close import Opener, close
-from prunecast.fleet.options import FULL_PACKS, Options
+from prunecast.fleet.options import BUDGET, FULL_PACKS, Options
 from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
@@ -132,7 +132,7 @@ class Scheduler:
                 group = group_of(members[0])
                 shape = self._yard.shape(group.kind, members)
                 future = self._streams.submit(self._level, members, shape)
-                share = sum(shape) / self._yard.budget(group.kind, members)
+                share = sum(shape) / max(BUDGET, self._yard.budget(group.kind, members))
                 self._work.training[future] = Training(team=team(group), share=share)
             elif self._alone:
                 member = self._alone.popleft()

@@ -2,8 +2,12 @@
 
 import pytest
 
-TOGETHER = {"test_page_in_browser.py": "test_page.py"}
-"""Files that share what is expensive: the pages of several tables."""
+TOGETHER = {
+    "test_page_in_browser.py": "test_page.py",
+    "test_fused_layers.py": "test_fused_step.py",
+    "test_fused_runner.py": "test_fused_step.py",
+}
+"""Files that share what is expensive: the pages of several tables, the kernels compiled for the CPU."""
 
 
 @pytest.hookimpl(tryfirst=True)

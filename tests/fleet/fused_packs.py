@@ -1,7 +1,9 @@
 """Packs on noise with fused steps whose kernels run on the CPU."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import torch
 from cuda_on_cpu import HostKernels
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from prunecast.data.memory import MemorySource
 from prunecast.families import build
 from prunecast.fleet.bench import PackBench, bench_of
+from prunecast.fleet.fused import FusedStep, fused_step
 from prunecast.fleet.pack import Pack, pack
 from prunecast.fleet.runner import reset
 from prunecast.spec import Recipe
@@ -17,6 +20,9 @@ from prunecast.spec import Recipe
 RECIPE = Recipe(
     name="noise", epochs=1, learning_rate=0.1, batch_size=3, augmentation="flip-shift", precision="bf16"
 )
+MIXED, NARROW = (1.0, 0.5, 0.25), (0.25,) * 8
+ROUNDING = 0.003
+"""How far a tensor in bfloat16 may be off, over its norm: a rounding makes 0.0017."""
 
 
 def compile_for_cpu(source: str, macros: Mapping[str, int]) -> HostKernels:
@@ -96,6 +102,15 @@ def bench(pack: Pack, source: MemorySource, *, recipe: Recipe = RECIPE, steps: i
     own.rates.fill_(0.05)
     reset(own)
     return own
+
+
+def ready(widths: Sequence[float] = MIXED, *, batch: int = 3, **changes: Any) -> PackBench:
+    recipe = replace(RECIPE, batch_size=batch, **changes)
+    return bench(packed(uneven(resnets(widths)), size=32), noise(20, size=32), recipe=recipe)
+
+
+def fused(own: PackBench) -> FusedStep:
+    return fused_step(own, compile_for_cpu)
 
 
 def relative(ours: Tensor, theirs: Tensor) -> float:

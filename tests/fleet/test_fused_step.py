@@ -1,164 +1,31 @@
 """A fused step, run kernel by kernel on the CPU, trains and evaluates a pack as the written step does."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from cuda_on_cpu import HAS_COMPILER
-from fused_nets import own
-from fused_packs import RECIPE, bench, compile_for_cpu, noise, packed, relative, resnets, uneven
+from fused_nets import own as changed
+from fused_packs import MIXED, NARROW, ROUNDING, bench, fused, noise, packed, ready, relative, resnets
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.grad import conv2d_input, conv2d_weight
 
 from prunecast.fleet import pack
 from prunecast.fleet.bench import EAGER, PackBench, copy_bench, step
 from prunecast.fleet.evaluate import evaluate_pack
-from prunecast.fleet.fused import FusedStep, Unfused, examination, fused_step
-from prunecast.fleet.fused.passes import Layer
+from prunecast.fleet.fused import Unfused, examination
 from prunecast.fleet.runner import Runner, make_fused_runner, reset
 
 pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
     pytest.mark.slow,
 ]
-MIXED, NARROW = (1.0, 0.5, 0.25), (0.25,) * 8
-ROUNDING = 0.003
-"""Of a tensor in bfloat16, over its norm: a rounding makes 0.0017."""
-SUMMED = 1e-5
-"""The same for sums in float32."""
-
-
-def ready(widths: Sequence[float] = MIXED, *, batch: int = 3, **changes: Any) -> PackBench:
-    recipe = replace(RECIPE, batch_size=batch, **changes)
-    return bench(packed(uneven(resnets(widths)), size=32), noise(20, size=32), recipe=recipe)
-
-
-def fused(own: PackBench) -> FusedStep:
-    return fused_step(own, compile_for_cpu)
 
 
 def written(own: PackBench) -> None:
     step(own, own.pack.module, EAGER)
-
-
-class Layers:
-    """What every layer of a pass should have made of what the layers before it really made, in float64."""
-
-    def __init__(self, own: FusedStep) -> None:
-        self.passes, self.program, self.masks = own.passes, own.program, own.bench.pack.masks
-
-    def norm(self, layer: Layer) -> tuple[Tensor, Tensor, Tensor]:
-        """The convolution's result, normed; and mean and scale of the norm, for every channel."""
-        count = self.passes.batch * layer.convolution.out_size**2
-        first, second = layer.sums.double()[:2] / count
-        scale = torch.rsqrt(second - first**2 + layer.convolution.eps)
-        mean, scale = first[:, None, None], scale[:, None, None]
-        return (unfolded(layer.y) - mean) * scale, mean, scale
-
-    def affine(self, layer: Layer) -> Tensor:
-        return self.norm(layer)[0] * layer.gamma[:, None, None] + layer.beta[:, None, None]
-
-    def value(self, number: int) -> Tensor:
-        made_by = self.program.values[number].convolution
-        if made_by is None:
-            return unfolded(self.passes.images)
-        if number in self.passes.joined:
-            return unfolded(self.passes.joined[number])
-        return low(self.affine(self.passes.layers[made_by]).relu())
-
-    def joined(self, number: int) -> Tensor:
-        value = self.program.values[number]
-        other = (
-            self.value(value.other)
-            if value.other is not None
-            else self.affine(self.passes.layers[value.shortcut])
-        )
-        return (self.affine(self.passes.layers[value.convolution]) + other).relu()
-
-    def convolved(self, layer: Layer) -> Tensor:
-        own = layer.convolution
-        return functional.conv2d(
-            self.value(own.source), weight(layer), None, own.stride, own.kernel // 2, 1, own.groups
-        )
-
-    def slope(self, number: int, layer: Layer) -> Tensor:
-        """The gradient of what a convolution gave, from that behind its norm."""
-        dz, (normed, _, scale) = unfolded(self.passes.slopes[number]), self.norm(layer)
-        centred = dz - dz.mean((0, 2, 3), keepdim=True) - normed * (dz * normed).mean((0, 2, 3), keepdim=True)
-        return low(centred * scale * layer.gamma.double()[:, None, None])
-
-    def handed_back(self, layer: Layer, slope: Tensor) -> Tensor:
-        """The gradient of the value that a convolution reads, with what others hand back to it, before its rectifier."""
-        own = layer.convolution
-        read = self.value(own.source)
-        sizes = (own.stride, own.kernel // 2, 1, own.groups)
-        back = conv2d_input(read.shape, weight(layer), slope, *sizes)
-        for number, value in enumerate(self.program.values):
-            if value.other == own.source:
-                back += unfolded(self.passes.slopes[number])
-        for number, coarse in self.passes.coarse.items():
-            if (beside := self.program.convolutions[number]).source == own.source:
-                back[:, :, :: beside.stride, :: beside.stride] += unfolded(coarse)
-        return back * (read > 0)
-
-
-def unfolded(tensor: Tensor) -> Tensor:
-    """An activation (N, tiles, height, width, 16) as (N, channels, height, width)."""
-    return tensor.permute(0, 1, 4, 2, 3).flatten(1, 2).double()
-
-
-def low(tensor: Tensor) -> Tensor:
-    """Rounded as what the matrix units multiply."""
-    return tensor.bfloat16().double()
-
-
-def weight(layer: Layer) -> Tensor:
-    return layer.weight.permute(0, 3, 1, 2).double()
-
-
-@pytest.mark.parametrize(("widths", "batch"), [(MIXED, 3), (NARROW, 5)])
-def test_every_layer_makes_of_its_input_what_float64_makes_of_it(widths, batch):
-    one = fused(ready(widths, batch=batch))
-    one._images(one.source, one.bench.order, (None, None))
-    one.passes.forward()
-    layers = Layers(one)
-    for layer in one.passes.layers:
-        name, own = layer.convolution.name, unfolded(layer.y)
-        assert relative(own, layers.convolved(layer)) < ROUNDING, name
-        assert relative(layer.sums[0], own.sum((0, 2, 3))) < SUMMED, name
-        assert relative(layer.sums[1], (own**2).sum((0, 2, 3))) < SUMMED, name
-    for number, made in one.passes.joined.items():
-        assert relative(unfolded(made), layers.joined(number)) < ROUNDING, number
-    torch.manual_seed(0)
-    one.passes.backward(torch.randn_like(one.slope))
-    for number, value in enumerate(one.program.values):
-        for made_by in (value.shortcut, value.convolution):
-            if made_by is not None:
-                check_slopes(layers, number, made_by)
-
-
-def check_slopes(layers: Layers, number: int, made_by: int) -> None:
-    passes, layer = layers.passes, layers.passes.layers[made_by]
-    own, name = layer.convolution, layer.convolution.name
-    dz, y = unfolded(passes.slopes[number]), unfolded(layer.y)
-    assert relative(layer.sums[2], dz.sum((0, 2, 3))) < SUMMED, name
-    assert relative(layer.sums[3], (dz * y).sum((0, 2, 3))) < SUMMED, name
-    slope, mask = layers.slope(number, layer), layers.masks[f"{name}.weight"]
-    sizes = (own.stride, own.kernel // 2, 1, own.groups)
-    wanted = conv2d_weight(layers.value(own.source), mask.shape, slope, *sizes)
-    assert relative(layer.gradient.permute(0, 3, 1, 2) * mask, wanted * mask) < ROUNDING / 3, name
-    if made_by in passes.coarse:
-        back = conv2d_input(layers.value(own.source).shape, weight(layer), slope, *sizes)
-        own_pixels = back[:, :, :: own.stride, :: own.stride]
-        assert relative(unfolded(passes.coarse[made_by]), own_pixels) < ROUNDING, name
-    elif own.source:
-        back = layers.handed_back(layer, slope)
-        assert relative(unfolded(passes.slopes[own.source]), back) < ROUNDING, name
 
 
 def moved(own: PackBench) -> dict[str, Tensor]:
@@ -297,7 +164,7 @@ def with_pooling() -> PackBench:
     def end(self: nn.Module, x: Tensor) -> Tensor:
         return self.head(torch.flatten(self.pool(functional.max_pool2d(x, 2)), 1))
 
-    return bench(packed([own(methods={"end": end})], size=16), noise(9, size=16))
+    return bench(packed([changed(methods={"end": end})], size=16), noise(9, size=16))
 
 
 def double() -> PackBench:
@@ -317,7 +184,7 @@ REFUSED = {
     "crop": (lambda: ready([0.25], augmentation="resized-crop"), "cropped and scaled"),
     "size": (
         lambda: bench(packed(resnets([0.25], size=24), size=24), noise(9, size=24)),
-        "'stem' has images of 24x24",
+        "Images of 24x24 are not fused",
     ),
     "wide": (lambda: bench(packed(resnets([8.0]), size=32), noise(9, size=32)), "is too wide for the memory"),
     "double": (double, "not in torch.float64"),

@@ -1,0 +1,161 @@
+"""A fleet whose packs run fused, their kernels on the CPU, leaves what the plain loop leaves but for rounding."""
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cuda_on_cpu import HAS_COMPILER
+from fleet_digits import CPU, chain, folders
+from fused_packs import compile_for_cpu
+
+from prunecast.data import from_arrays
+from prunecast.fleet import Job, Options, build, run_fleet
+from prunecast.fleet.fused import NoKernels
+from prunecast.fleet.members import Member, kind_of
+from prunecast.fleet.yard import Yard
+from prunecast.pruning import StopRules, open_chain, open_level, run_chain
+
+pytestmark = [
+    pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
+    pytest.mark.slow,
+]
+ONE_BY_ONE = Options(workers=1, budget=2.0, threads=1, smallest_group=16)
+"""The kernels on the CPU are for one thread at a time."""
+TESTS = 25
+PACKS = "Packs of cifar_resnet of depth 8"
+RECIPE = {"epochs": 2, "rewind": 0.5, "batch_size": 6, "learning_rate": 0.02, "precision": "bf16"}
+
+
+def coloured(seed=0):
+    """Four classes of small images that differ in their colour."""
+    drawn = np.random.default_rng(seed)
+    halves = {}
+    for half, count in (("train", 30), ("test", TESTS)):
+        labels = drawn.integers(0, 4, count)
+        images = (
+            drawn.integers(0, 120, (count, 32, 32, 3)) + 40 * (labels[:, None] == np.arange(3))[:, None, None]
+        )
+        halves |= {f"{half}_images": images.astype(np.uint8), f"{half}_labels": labels}
+    return from_arrays(halves)
+
+
+def jobs_of(widths, *, cap):
+    dataset = coloured()
+    own = {"family": "cifar_resnet", "dataset": "arrays", "depth": 8, "num_examples": 22}
+    specs = [chain(**own, width=width, recipe=RECIPE) for width in widths]
+    rules = StopRules(level_cap=cap, at_chance=0)
+    return [Job(spec=spec, rules=rules, dataset=lambda: dataset, keep_weights=True) for spec in specs]
+
+
+def plain(jobs, store):
+    return [list(run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=True)) for job in jobs]
+
+
+@pytest.fixture
+def on_cpu(monkeypatch, caplog):
+    """Lets packs be fused on the CPU; gives the ways in which packs were made."""
+    ways, make = [], build.make_fused_runner
+    monkeypatch.setattr(build, "FUSED_ON", ("cpu",))
+    monkeypatch.setattr(build, "compiler", lambda device: compile_for_cpu)
+    monkeypatch.setattr(build, "make_fused_runner", lambda *given: ways.append("fused") or make(*given))
+    caplog.set_level(logging.INFO, "prunecast")
+    return ways
+
+
+def told(caplog):
+    return [record.message for record in caplog.records if "without fused steps" in record.message]
+
+
+def test_a_fused_fleet_and_the_plain_loop_agree_and_go_on_from_each_other(tmp_path, on_cpu, caplog):
+    jobs = jobs_of((0.5, 0.25), cap=1)
+    wanted = plain(jobs, tmp_path / "plain")
+    list(run_fleet(jobs, tmp_path / "fleet", device=CPU, options=ONE_BY_ONE))
+    assert (on_cpu, told(caplog)) == (["fused"], [])
+    got = [folder.records() for folder in folders(jobs, tmp_path / "fleet")]
+    for ours, theirs in zip(got, wanted, strict=True):
+        for record, expected in zip(ours, theirs, strict=True):
+            same = ("level", "steps", "status", "density")
+            assert [getattr(record, name) for name in same] == [getattr(expected, name) for name in same]
+            assert record.loss == pytest.approx(expected.loss, rel=0.02)
+            assert record.error == pytest.approx(expected.error, abs=1.5 / TESTS)
+    more = jobs_of((0.5, 0.25), cap=2)
+    for ours, theirs in zip(got, plain(more, tmp_path / "fleet"), strict=True):
+        assert theirs[:2] == ours
+        assert (theirs[2].status, theirs[2].density < ours[1].density) == (ours[1].status, True)
+
+
+class Breaking:
+    """Kernels that work for some steps, and then no more."""
+
+    def __init__(self, steps):
+        self.left = steps
+
+    def __call__(self, source, macros):
+        kernels = compile_for_cpu(source, macros)
+        return SimpleNamespace(launch=lambda name, **given: self._launch(kernels, name, given))
+
+    def _launch(self, kernels, name, given):
+        self.left -= name == "finish"
+        if self.left < 0:
+            raise ValueError("the kernel was wrong")
+        kernels.launch(name, **given)
+
+
+@pytest.mark.parametrize("steps", [1, 5])  # while the pack is built, and in the middle of a level
+def test_a_fused_pack_that_fails_goes_on_in_another_way(tmp_path, on_cpu, caplog, monkeypatch, steps):
+    monkeypatch.setattr(build, "compiler", lambda device: breaking)
+    breaking, jobs = Breaking(steps), jobs_of((0.5, 0.25), cap=0)
+    ended = [done.ended for done in run_fleet(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
+    assert (ended, on_cpu) == (["level cap"] * 2, ["fused"])
+    assert told(caplog) == [f"{PACKS} up to width 0.5 train without fused steps: the kernel was wrong"]
+
+
+def nothing(device):
+    raise NoKernels("There is no compiler here.")
+
+
+@pytest.mark.parametrize(
+    ("compiler", "widths", "words"),
+    [
+        (nothing, (0.5, 0.25), "up to width 0.5 train without fused steps: There is no compiler here."),
+        (lambda device: compile_for_cpu, (8.0,), "up to width 8 train without fused steps: Module "),
+    ],
+)
+def test_what_cannot_be_fused_is_told_once(on_cpu, caplog, monkeypatch, tmp_path, compiler, widths, words):
+    monkeypatch.setattr(build, "compiler", compiler)
+    (job, *_) = jobs_of(widths, cap=0)
+    kind = kind_of(open_chain(job.spec, tmp_path, job.dataset()))
+    builder = build.Builder([job.spec], ONE_BY_ONE)
+    assert [builder.fuses(kind, widths) for _ in range(3)] == [False] * 3
+    (message,) = told(caplog)
+    assert message.startswith(f"{PACKS} {words}")
+
+
+def test_a_width_that_is_too_wide_leaves_others_fused(on_cpu, tmp_path):
+    (job, *_) = jobs_of((0.5,), cap=0)
+    kind = kind_of(open_chain(job.spec, tmp_path, job.dataset()))
+    builder = build.Builder([job.spec], ONE_BY_ONE)
+    assert [builder.fuses(kind, shape) for shape in ((8.0, 0.5), (1.0, 0.5), (0.5,))] == [False, True, True]
+    unasked = build.Builder([job.spec], replace(ONE_BY_ONE, fuse=False))
+    assert not unasked.fuses(kind, (0.5,))
+
+
+def test_nobody_waits_for_the_yard_while_a_network_is_traced(on_cpu, monkeypatch, tmp_path):
+    (job, *_) = jobs_of((0.5,), cap=0)
+    one = open_chain(job.spec, tmp_path, job.dataset())
+    member = Member(number=0, job=job, chain=one, records=(), level=open_level(one, []))
+    yard, free, network = Yard([job.spec], ONE_BY_ONE), [], build.network
+    yard.check(kind_of(one), one)
+
+    def noting(kind, width):
+        with ThreadPoolExecutor(1) as other:  # the lock may be had more than once by the same thread
+            free.append(other.submit(lambda: yard._returned.acquire(timeout=1) and yard._returned.release()))
+        return network(kind, width)
+
+    monkeypatch.setattr(build, "network", noting)
+    assert yard.shape(kind_of(one), [member]) == (0.5,)
+    assert [asked.result() for asked in free] == [None]
+    yard.clear()

@@ -71,7 +71,7 @@ class FusedStep:
         self.passes.backward(self.slope)
         recipe, table = bench.recipe, self.table
         rule: list[Argument] = [table.rows, table.blocks, bench.rates, bench.cursor]
-        rule += [recipe.momentum, recipe.weight_decay, table.step]
+        rule += [float(recipe.momentum), float(recipe.weight_decay), table.step]
         self._launch("update", Launch(grid=(len(table.blocks), 1, 1)), rule)
         self._launch(
             "finish", Launch(grid=(1, 1, 1)), [bench.losses, bench.healthy, bench.cursor, bench.pack.slots]
@@ -152,6 +152,8 @@ def refuse_recipe(recipe: Recipe) -> None:
         raise Unfused(
             f"Only steps of sgd in bf16 are fused, not of {recipe.optimizer} in {recipe.precision}."
         )
+    if recipe.augmentation == "resized-crop":
+        raise Unfused("Images that are cropped and scaled (resized-crop) are not fused.")
 
 
 def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
@@ -164,8 +166,6 @@ def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
         )
     if bench.losses.dtype != torch.float32:
         raise Unfused(f"Only parameters in float32 are fused, not in {bench.losses.dtype}.")
-    if bench.draws is not None and bench.draws.crop is not None:
-        raise Unfused("Images that are cropped and scaled are not fused.")
     _refuse_layout(bench)
     program = lower(bench.pack, source.image_shape)
     device = bench.cursor.device

@@ -225,17 +225,25 @@ static void enter() {
     abort();  // nobody comes back to a thread that ended
 }
 
-static void make_stacks() {
+// Each stack is two mappings, of which a process has 65,530: so all libraries use those of the first.
+static char* make_stacks() {
     const size_t each = stack_bytes + page;
     void* all = mmap(nullptr, each * most_threads, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (all == MAP_FAILED) abort();
-    stacks = static_cast<char*>(all);
+    char* made = static_cast<char*>(all);
+    for (int thread = 0; thread < most_threads; thread++)
+        if (mprotect(made + thread * each, page, PROT_NONE)) abort();  // a stack that overflows faults
+    return made;
+}
+
+static char* use_stacks(char* given) {
+    stacks = given ? given : make_stacks();
     for (int thread = 0; thread < most_threads; thread++) {
-        mprotect(stacks + thread * each, page, PROT_NONE);  // a stack that overflows faults
-        fibers[thread].stack = stacks + thread * each + page;
+        fibers[thread].stack = stacks + thread * (stack_bytes + page) + page;
         fibers[thread].bytes = stack_bytes - thread % 32 * 128;  // tops that share no cache line of the first level
     }
+    return stacks;
 }
 
 static void run_block() {
@@ -265,7 +273,6 @@ static void run_grid(dim3 grid, int threads, int shared_bytes, void (*what)(void
     failed = refused != nullptr;
     if (failed) snprintf(failure, sizeof failure, "%s", refused);
     if (failed) return;
-    if (!stacks) make_stacks();
     void* memory = nullptr;  // a block of its own, so that AddressSanitizer sees where it ends
     if (posix_memalign(&memory, 16, shared_bytes)) abort();
     dynamic_shared = static_cast<unsigned char*>(memory);

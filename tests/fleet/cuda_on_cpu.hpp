@@ -145,6 +145,7 @@ static void launch(void (*kernel)(Parameters...), dim3 grid, int threads, int sh
 
 #define CUDA_ON_CPU_PUBLIC extern "C" __attribute__((visibility("default")))
 CUDA_ON_CPU_PUBLIC const char* launch_failure() { return cuda_on_cpu::failed ? cuda_on_cpu::failure : nullptr; }
+CUDA_ON_CPU_PUBLIC void* use_stacks(void* given) { return cuda_on_cpu::use_stacks(static_cast<char*>(given)); }
 CUDA_ON_CPU_PUBLIC void set_order(unsigned seed) { cuda_on_cpu::order = seed; }
 
 #define EXPORT_KERNEL(name) CUDA_ON_CPU_EXPORT(name)

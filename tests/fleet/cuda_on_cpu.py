@@ -16,6 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,10 @@ HAS_COMPILER = shutil.which("g++") is not None
 
 Argument = torch.Tensor | int | float | ctypes.Structure | None
 Held = ctypes.c_void_p | ctypes.c_int64 | ctypes.c_float | ctypes.c_double | ctypes.Structure
+ONE_LAUNCH = threading.Lock()
+"""All libraries run their threads on the same stacks, so there is one launch at a time."""
+STACKS: list[int] = []
+"""Their address, once the first library has made them."""
 
 
 class KernelError(Exception):
@@ -61,12 +66,20 @@ class HostKernels:
             raise KernelError(f"{name}: no source exports it with EXPORT_KERNEL({name})")
         held = _arguments(name, library, args)
         pointers = (ctypes.c_void_p * len(held))(*[ctypes.addressof(each) for each in held])
-        library.set_order(ctypes.c_uint(order))
-        getattr(library, f"launch_{name}")(*grid, threads, shared, pointers)
         library.launch_failure.restype = ctypes.c_char_p
-        failure = library.launch_failure()
+        with ONE_LAUNCH:
+            _lend_stacks(library)
+            library.set_order(ctypes.c_uint(order))
+            getattr(library, f"launch_{name}")(*grid, threads, shared, pointers)
+            failure = library.launch_failure()
         if failure is not None:
             raise KernelError(f"{name}: {failure.decode()}")
+
+
+def _lend_stacks(library: ctypes.CDLL) -> None:
+    library.use_stacks.restype = ctypes.c_void_p
+    stacks = library.use_stacks(ctypes.c_void_p(STACKS[0] if STACKS else None))
+    STACKS[:] = [stacks]
 
 
 def _arguments(name: str, library: ctypes.CDLL, args: Sequence[Argument]) -> list[Held]:

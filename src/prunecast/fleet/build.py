@@ -23,6 +23,8 @@ from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
+LOADED_STEPS = 256
+"""Steps whose examples a pack has room for at least: short epochs are loaded several at once."""
 FUSED_ON = ("cuda",)
 """Kinds of devices with kernels of our own."""
 
@@ -55,7 +57,7 @@ class Builder:
 
     def runner(self, kind: Kind, shape: Shape, prototype: Pack, *, compiled: bool) -> Runner:
         """An empty pack of its own with its steps: fused where that can be, else compiled or as they are written."""
-        epoch = self._longest.get(kind.batch, 1)
+        epoch = max(self._longest.get(kind.batch, 1), LOADED_STEPS)
         bench = bench_of(prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch)
         if self.fuses(kind, shape):
             try:

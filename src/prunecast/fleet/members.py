@@ -127,10 +127,32 @@ def levels_left(member: Member) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochData:
-    """What the members of a pack read in one epoch, on the host: (slots, positions, ...)."""
+    """What the members of a pack read in one or several epochs, on the host: (slots, positions, ...)."""
 
     order: Tensor
     draws: Draws | None
+
+
+def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochData:
+    """Every member's order and augmentation of some epochs, one after the other."""
+    drawn = [draw_members(chains, epoch) for epoch in epochs]
+    if len(drawn) == 1:
+        return drawn[0]
+    draws = [own.draws for own in drawn if own.draws is not None]
+    return EpochData(
+        order=torch.cat([own.order for own in drawn], dim=1),
+        draws=_one_after_another(draws) if draws else None,
+    )
+
+
+def _one_after_another(draws: Sequence[Draws]) -> Draws:
+    def field(name: str) -> Tensor | None:
+        parts = [getattr(own, name) for own in draws]
+        return None if parts[0] is None else torch.cat(parts, dim=1)
+
+    flip = field("flip")
+    assert flip is not None
+    return Draws(flip=flip, shift=field("shift"), crop=field("crop"))
 
 
 def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:

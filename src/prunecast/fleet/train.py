@@ -13,11 +13,12 @@ from torch import Tensor
 
 from prunecast.fleet.checkpoints import Networks, networks_of, remember, save
 from prunecast.fleet.evaluate import examine
-from prunecast.fleet.members import EpochData, Member, draw_members
-from prunecast.fleet.runner import WAITING, Runner, reset, to_device
+from prunecast.fleet.loads import Load, loads, put
+from prunecast.fleet.members import EpochData, Member, draw_epochs
+from prunecast.fleet.runner import WAITING, Runner, reset
 from prunecast.pruning import Chain, Trained
 from prunecast.pruning.chain import device_name
-from prunecast.training import learning_rate, stretches
+from prunecast.training import stretches
 
 
 class Stopped(Exception):  # noqa: N818 - nothing broke
@@ -110,7 +111,7 @@ def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
 
 
 class _Course:
-    """All steps of a level; the next epoch is drawn while the present one is trained."""
+    """All steps of a level; the next epochs are drawn while the present ones are trained."""
 
     def __init__(
         self,
@@ -130,36 +131,41 @@ class _Course:
     def run(self) -> Networks | None:
         """Train; return the networks at the rewind point, where some member passes it at level 0."""
         saving = any(member.level.level == 0 for member in self._members)
-        parts = list(stretches(self._times, self._members[0].first, self._members[0].level.last))
-        for (begin, end), epoch in zip(parts, self._drawn(parts), strict=True):
-            if begin == self._times.rewind and saving:
+        rows = loads(
+            self._times,
+            self._members[0].first,
+            self._members[0].level.last,
+            room=len(self._runner.bench.rates),
+            cut=self._times.rewind if saving else None,
+        )
+        for load, epochs in zip(rows, self._drawn(rows), strict=True):
+            if load.begin == self._times.rewind and saving:
                 tensors = self._runner.bench.pack.tensors()
                 self._snapshot = {name: tensor.detach().clone() for name, tensor in tensors.items()}
-            _load_epoch(self._runner, epoch, self._members[0].chain, begin)
-            if not self._advance(begin, end):
+            put(self._runner, epochs, self._members[0].chain, load)
+            if not self._advance(load):
                 break
         self._pace.finish()
         return self._rewinds()
 
-    def _drawn(self, parts: Sequence[tuple[int, int]]) -> Iterator[EpochData]:
+    def _drawn(self, rows: Sequence[Load]) -> Iterator[EpochData]:
         of_slots: list[Chain | None] = [None] * self._runner.bench.pack.slots
         for member, slot in zip(self._members, self._places, strict=True):
             of_slots[slot] = member.chain
         drawn: deque[Future[EpochData]] = deque()
-        for number in range(len(parts)):
-            while len(drawn) < 2 and number + len(drawn) < len(parts):
-                epoch = parts[number + len(drawn)][0] // self._times.epoch
-                drawn.append(self._ahead.submit(draw_members, of_slots, epoch))
+        for number in range(len(rows)):
+            while len(drawn) < 2 and number + len(drawn) < len(rows):
+                drawn.append(self._ahead.submit(draw_epochs, of_slots, rows[number + len(drawn)].epochs))
             yield drawn.popleft().result()
 
-    def _advance(self, begin: int, end: int) -> bool:
+    def _advance(self, load: Load) -> bool:
         try:
-            healthy = self._pace.advance(end - begin)
+            healthy = self._pace.advance(load.end - load.begin)
         except Stopped:
-            self._save(begin - begin % self._times.epoch + int(self._runner.bench.cursor))
+            self._save(load.start + int(self._runner.bench.cursor))
             raise
-        if healthy and end < self._members[0].level.last and self._due():
-            self._save(end)
+        if healthy and load.end < self._members[0].level.last and self._due():
+            self._save(load.end)
         return healthy
 
     def _due(self) -> bool:
@@ -213,21 +219,6 @@ class _Pace:
                 raise Stopped
             healthy = healthy and bool(torch.isfinite(seen).all())
         return healthy
-
-
-@torch.no_grad()
-def _load_epoch(runner: Runner, epoch: EpochData, chain: Chain, begin: int) -> None:
-    bench, device, times = runner.bench, runner.bench.cursor.device, chain.times
-    count = epoch.order.shape[1]
-    bench.order[:, :count].copy_(to_device(epoch.order, device))
-    if bench.draws is not None and epoch.draws is not None:
-        for name in ("flip", "shift", "crop"):
-            if (values := getattr(epoch.draws, name)) is not None:
-                getattr(bench.draws, name)[:, :count].copy_(to_device(values, device))
-    start = begin // times.epoch * times.epoch
-    rates = [learning_rate(chain.spec.recipe, times, step) for step in range(start, start + times.epoch)]
-    bench.rates[: times.epoch].copy_(to_device(torch.tensor(rates, dtype=bench.rates.dtype), device))
-    bench.cursor.fill_(begin % times.epoch)
 
 
 def _noticed(member: Member, healthy: int) -> int | None:

@@ -10,7 +10,7 @@ from prunecast import families
 from prunecast.fleet.bench import EAGER, Programs, bench_of
 from prunecast.fleet.fused import NoKernels, Unfused, compiler, fused_step
 from prunecast.fleet.fused.lower import lower
-from prunecast.fleet.fused.passes import variants
+from prunecast.fleet.fused.prepare import variants
 from prunecast.fleet.fused.step import refuse_recipe
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.layout import Unpackable

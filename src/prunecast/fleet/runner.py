@@ -1,10 +1,12 @@
 """A pack on its own stream, its steps compiled and captured where the device can do that."""
 
+import atexit
 import contextlib
+import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal
 
 import torch
@@ -130,7 +132,14 @@ def _on_stream(bench: PackBench, step: Callable[[], None], way: Way) -> Runner:
     stream = own_stream(device) if device.type == "cuda" else None
     if stream is not None:
         stream.wait_stream(torch.cuda.current_stream(device))
+        _leave_the_rest_to_the_system()
     return Runner(bench=bench, step=step, way=way, stream=stream, graphs={}, captured_on=stream)
+
+
+@cache
+def _leave_the_rest_to_the_system() -> None:
+    """Let Python's last collection leave what is still there: taking graphs and modules apart then ended in a crash."""
+    atexit.register(gc.freeze)
 
 
 @contextlib.contextmanager

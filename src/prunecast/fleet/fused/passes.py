@@ -1,17 +1,18 @@
 """The forward and backward pass of a packed network as launches of kernels."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from prunecast.fleet.fused.kernels import Argument, Kernels
-from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
-from prunecast.fleet.fused.work import Work, backward_work, forward_work, slopes_work
+from prunecast.fleet.fused.program import TILE, Convolution, Program, Value
+from prunecast.fleet.fused.work import Work
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
+NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
+"""What a convolution is given whose results are written as they are."""
 LEAST_SHARE = 4
 """Images that a block takes at least: what it does once, before the first and after the last, costs as much as a few.
 
@@ -78,26 +79,27 @@ class Passes:
         own = layer.convolution
         work = self.works["forward", number]
         x, before = self._read(own.source)
-        norm = self._norm(before, count)
-        self._launch(
-            "convolve.cu",
-            "convolve",
-            work,
-            [work.items, work.table, work.most_reads, layer.weight]
-            + [*_group(own), x, None, own.in_channels // TILE, *norm, own.eps]
-            + [layer.y, layer.sums if sums else None, own.out_channels // TILE]
-            + [None, None, None, None, None, 1.0, None, None],
-        )
+        args: list[Argument] = [
+            *(work.items, work.table, work.most_reads, layer.weight),
+            *_group(own),
+            *(x, None, own.in_channels // TILE, *self._norm(before, count), own.eps),
+            *(layer.y, layer.sums if sums else None, own.out_channels // TILE),
+            *NO_END,
+        ]
+        self._launch("convolve.cu", "convolve", work, args)
 
     def _back(self, number: int, value: int) -> None:
         """The gradient of what a convolution reads, up to before its rectifier where nothing else is added."""
         layer, own = self.layers[number], self.program.convolutions[number]
         work = self.works["backward", number]
-        args = [work.items, work.table, work.most_reads, layer.weight, *_group(own)]
-        args += [self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps]
         tiles = own.in_channels // TILE
+        args: list[Argument] = [
+            *(work.items, work.table, work.most_reads, layer.weight),
+            *_group(own),
+            *(self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps),
+        ]
         if number in self.coarse:
-            args += [self.coarse[number], None, tiles, None, None, None, None, None, 1.0, None, None]
+            args += [self.coarse[number], None, tiles, *NO_END]
         else:
             args += [self.slopes[own.source], *self._end(own.source, tiles)]
         self._launch("convolve.cu", "convolve", work, args)
@@ -127,8 +129,10 @@ class Passes:
         layer, own = self.layers[number], self.program.convolutions[number]
         work = self.works["slopes", number]
         x, before = self._read(own.source)
-        args = [work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)]
-        args += [x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)]
+        args: list[Argument] = [
+            *(work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)),
+            *(x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)),
+        ]
         self._launch("slopes.cu", "slopes", work, args)
 
     def _join(self, number: int, value: Value, count: float | None) -> None:
@@ -142,8 +146,10 @@ class Passes:
         sums, gamma, beta, many = self._norm(value.convolution, count)
         own = layer.convolution
         tiles = own.out_channels // TILE
-        args = [self.joined[number], layer.y, sums, gamma, beta, other, *self._norm(before, count)[:3]]
-        args += [int(value.other is not None), many, own.eps, tiles]
+        args: list[Argument] = [
+            *(self.joined[number], layer.y, sums, gamma, beta, other, *self._norm(before, count)[:3]),
+            *(int(value.other is not None), many, own.eps, tiles),
+        ]
         kernels = self.compile("join.cu", {"SIZE": own.out_size})
         kernels.launch("join", grid=(tiles, self.batch, 1), threads=256, shared=0, args=args)
 
@@ -154,7 +160,7 @@ class Passes:
         shortcut = None if value.shortcut is None else self.layers[value.shortcut]
         tiles = layer.convolution.out_channels // TILE
         final = self.program.final
-        args = [self.slopes[final], self.joined[final], slope, layer.y, layer.sums]
+        args: list[Argument] = [self.slopes[final], self.joined[final], slope, layer.y, layer.sums]
         args += [None, None] if shortcut is None else [shortcut.y, shortcut.sums]
         kernels = self.compile("join.cu", {"SIZE": layer.convolution.out_size})
         kernels.launch("join_slope", grid=(tiles, self.batch, 1), threads=256, shared=0, args=[*args, tiles])
@@ -187,116 +193,5 @@ class Passes:
         )
 
 
-def passes(
-    program: Program,
-    *,
-    batch: int,
-    parameters: Mapping[str, Tensor],
-    sums: Mapping[str, Tensor],
-    gradients: Mapping[str, Tensor],
-    compile: Compile,
-) -> Passes:
-    """Lay out all activations; sums and gradients are given by name of norm and of weight."""
-    _refuse_other_readers(program)
-    device = next(iter(parameters.values())).device
-
-    def activation(channels: int, size: int) -> Tensor:
-        shape = (batch, channels // TILE, size, size, TILE)
-        return torch.zeros(shape, dtype=torch.bfloat16, device=device)
-
-    layers = tuple(
-        Layer(
-            convolution=own,
-            weight=parameters[f"{own.name}.weight"],
-            gamma=parameters[f"{own.norm}.weight"],
-            beta=parameters[f"{own.norm}.bias"],
-            sums=sums[own.norm],
-            gradient=gradients[f"{own.name}.weight"],
-            y=activation(own.out_channels, own.out_size),
-        )
-        for own in program.convolutions
-    )
-    sizes = [(program.channels(number), program.size(number)) for number in range(len(program.values))]
-    joined = [n for n, value in enumerate(program.values) if (value.shortcut, value.other) != (None, None)]
-    shortcuts = [value.shortcut for value in program.values if value.shortcut is not None]
-    return Passes(
-        program=program,
-        batch=batch,
-        layers=layers,
-        images=activation(*sizes[0]),
-        joined={number: activation(*sizes[number]) for number in joined},
-        slopes={number: activation(*sizes[number]) for number in range(1, len(sizes))},
-        coarse={
-            number: activation(
-                program.convolutions[number].in_channels, program.convolutions[number].out_size
-            )
-            for number in shortcuts
-        },
-        compile=compile,
-        works=_works(program, device),
-    )
-
-
-def _works(program: Program, device: torch.device) -> dict[tuple[str, int], Work]:
-    works = {}
-    for number, own in enumerate(program.convolutions):
-        value = program.values[own.source]
-        normed = value.convolution is not None and value.shortcut is None and value.other is None
-        works["forward", number] = forward_work(own, normed, device)
-        works["slopes", number] = slopes_work(own, normed, device)
-        if own.source:
-            works["backward", number] = backward_work(own, _ends(program, number), device)
-    return works
-
-
-def _ends(program: Program, number: int) -> dict[str, int]:
-    """What becomes of the gradient that a convolution hands back; a shortcut's is taken as it is."""
-    source = program.convolutions[number].source
-    value = program.values[source]
-    if any(other.shortcut == number for other in program.values):
-        return {}
-    beside = [
-        own.stride
-        for other in program.values
-        if other.shortcut is not None
-        for own in (program.convolutions[other.shortcut],)
-        if own.source == source
-    ]
-    same = any(other.other == source for other in program.values)
-    return {
-        "RECTIFIED": 1,
-        "JOINED": int(value.shortcut is not None or value.other is not None),
-        "ADDED": 1 if same else max(beside, default=0),
-        "SHORTCUT": int(value.shortcut is not None),
-    }
-
-
-def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict[str, int]]]:
-    """The sources and macros of all kernels that passes launch."""
-    for (kind, _), work in _works(program, device).items():
-        yield "slopes.cu" if kind == "slopes" else "convolve.cu", work.macros
-    for own in program.convolutions:
-        yield "join.cu", {"SIZE": own.out_size}
-
-
 def _group(own: Convolution) -> list[int]:
     return [own.in_channels // own.groups, own.out_channels // own.groups]
-
-
-def _refuse_other_readers(program: Program) -> None:
-    """A value's gradient ends with that of the one 3x3 convolution that reads it."""
-    shortcuts = {value.shortcut for value in program.values}
-    for number in range(1, len(program.values)):
-        readers = [n for n, own in enumerate(program.convolutions) if own.source == number]
-        main = [n for n in readers if n not in shortcuts]
-        beside = [n for n in readers if n in shortcuts]
-        added = [value for value in program.values if value.other == number]
-        if len(main) != (number != program.final) or len(beside) + len(added) > 1:
-            raise Unfused(f"Value {number} is read in another way than those of residual networks.")
-        if any(program.convolutions[n].kernel != 1 for n in beside):
-            raise Unfused("A shortcut with a kernel larger than 1x1 is not fused.")
-        if any(program.convolutions[n].kernel == 1 and program.convolutions[n].stride > 1 for n in main):
-            raise Unfused("A 1x1 convolution with a stride outside a shortcut is not fused.")
-    final = program.values[program.final]
-    if final.shortcut is None and final.other is None:
-        raise Unfused("The last value of the network is no sum with a shortcut, so it is not fused.")

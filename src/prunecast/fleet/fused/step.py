@@ -14,7 +14,8 @@ from prunecast.fleet.bench import PackBench
 from prunecast.fleet.fused.kernels import Argument, Launch
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
 from prunecast.fleet.fused.lower import lower
-from prunecast.fleet.fused.passes import Compile, Passes, passes, variants
+from prunecast.fleet.fused.passes import Compile, Passes
+from prunecast.fleet.fused.prepare import prepare_passes, variants
 from prunecast.fleet.fused.program import Program, Unfused
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
 from prunecast.spec import Recipe
@@ -183,8 +184,13 @@ def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
         bench=bench,
         source=source,
         program=program,
-        passes=passes(
-            program, batch=bench.batch, parameters=trained, sums=sums, gradients=gradients, compile=kernels_of
+        passes=prepare_passes(
+            program,
+            batch=bench.batch,
+            parameters=trained,
+            sums=sums,
+            gradients=gradients,
+            kernels_of=kernels_of,
         ),
         table=_table(bench, program, sums, gradients),
         sums=flat,

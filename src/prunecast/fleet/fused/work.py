@@ -79,7 +79,7 @@ def backward_work(convolution: Convolution, ends: Mapping[str, int], device: tor
         back=1,
     )
     turned = sorted((into, out) for out, into in convolution.tiles)
-    return _convolving(convolution, macros | ends, turned, device)
+    return _convolving(convolution, {**macros, **ends}, turned, device)
 
 
 def slopes_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:

@@ -101,7 +101,7 @@ def fleet(setting: Setting, name: str) -> Way:
     streams = int(found[4] or (2 if on_gpu else 1))
     options = Options(
         workers=streams,
-        budget=float(found[2] or (16 if on_gpu else 4)),
+        budget=float(found[2] or (8 if on_gpu else 4)),
         compile=on_gpu,
         smallest_group=int(found[3] or 32) or None,
     )

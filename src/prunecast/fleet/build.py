@@ -100,7 +100,7 @@ class Builder:
         with MODULES.alone():
             one = pack([network(kind, width)], image_shape=kind.dataset.train.image_shape)
             program = lower(one, kind.dataset.train.image_shape)
-        list(variants(program, torch.device("cpu")))
+        list(variants(program, kind.dataset.train.labels.device))
         compiler(kind.dataset.train.labels.device)("update.cu", {})
 
     def _compiled(self) -> Programs:

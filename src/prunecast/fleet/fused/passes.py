@@ -7,7 +7,7 @@ from torch import Tensor
 
 from prunecast.fleet.fused.kernels import Argument, Kernels
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Value
-from prunecast.fleet.fused.work import Work
+from prunecast.fleet.fused.work import Work, limits
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
@@ -18,8 +18,6 @@ LEAST_SHARE = 4
 
 Narrow packs leave room on the device by that, which packs on other streams use.
 """
-MULTIPROCESSORS = 132
-"""Of the device that the shares of blocks are cut for; on another one they are a little less even."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +182,7 @@ class Passes:
     def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
         """Blocks that all run at the same time, each with its share of the images."""
         blocks = len(work.items) * work.parts
-        at_once = MULTIPROCESSORS * work.macros["BLOCKS"]
+        at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
         share = min(self.batch, max(LEAST_SHARE, -(-blocks * self.batch // at_once)))
         grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)

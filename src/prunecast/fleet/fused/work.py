@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -22,8 +23,6 @@ TILES = {32: 1, 16: 2, 8: 4}
 """Tiles of 16 channels that a block computes at once: together with its rows they keep eight warps busy."""
 BUNDLES = {32: (1,), 16: (1,), 8: (4, 2, 1)}
 """Images that are loaded at once where slopes are added up: several small ones if the memory holds them."""
-MOST_SHARED = 227 * 1024
-"""Bytes of shared memory that a block can have."""
 PIXEL = 48
 """Bytes from one pixel to the next in shared memory."""
 BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
@@ -31,6 +30,25 @@ BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 
 Range = tuple[int, int]
 """First and number of tiles."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What a device has; the numbers are those of an H200."""
+
+    multiprocessors: int = 132
+    shared: int = 227 * 1024
+    """Bytes of shared memory that a block can have."""
+
+
+@cache
+def limits(device: torch.device) -> Limits:
+    """What the device at hand has."""
+    if device.type != "cuda":
+        return Limits()
+    found = torch.cuda.get_device_properties(device)
+    shared = getattr(found, "shared_memory_per_block_optin", Limits().shared)
+    return Limits(multiprocessors=found.multi_processor_count, shared=shared)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +122,7 @@ def slopes_work(convolution: Convolution, normed: bool, device: torch.device) ->
         items, table = _pairs(convolution, room, pairs)
         own = macros | {"BUNDLE": bundle}
         shared = _slopes_bytes(own, items, team)
-        if shared <= MOST_SHARED:
+        if shared <= limits(device).shared:
             break
     work = _fitting(convolution, own, items, table, 0, shared, device)
     return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
@@ -144,7 +162,7 @@ def _convolving(
     for room in _halves(macros["TILES"]):
         items = _items(reads, room)
         shared = _convolving_bytes(macros, items, most)
-        if shared <= MOST_SHARED:
+        if shared <= limits(device).shared:
             break
     return _fitting(convolution, macros, items, reads, most, shared, device)
 
@@ -169,7 +187,7 @@ def _fitting(
     shared: int,
     device: torch.device,
 ) -> Work:
-    if shared > MOST_SHARED:
+    if shared > limits(device).shared:
         raise Unfused(f"Module {convolution.name!r} is too wide for the memory of a multiprocessor.")
     return Work(
         macros=macros,

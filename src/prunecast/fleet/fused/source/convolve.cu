@@ -1,14 +1,16 @@
 // A convolution of block-diagonal weights, forward or backward, with the batch norms on both sides.
 //
-// Forward it reads y of the norm before (or an activation), normalises and rectifies on the way, and adds up its output's
-// sums for the norm behind. Backward it reads dz and y of the norm behind, makes the gradient of y on the way, and ends
-// with dz of the activation it belongs to: rectified, the gradient of a shortcut added, sums for that norm added up.
+// Forward it reads y of the norm before (or an activation), normalises and rectifies on the way, and adds up its
+// output's sums for the norm behind. Backward it reads dz and y of the norm behind, makes the gradient of y on the
+// way, and ends with dz of the activation it belongs to: rectified, the gradient of a shortcut added, sums for that
+// norm added up.
 //
-// A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of the
-// pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ and SPREAD (STEP and GAP of load_window), OUT size, ROWS, TILES,
-// BACK, NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit a multiprocessor; and for the end of a backward pass RECTIFIED (else the gradient is written
-// as it is), JOINED where the activation was written down (else it is made from y again), ADDED a gradient of the same size
-// (1) or on every other pixel (2), SHORTCUT where a second norm ends there, too.
+// A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of
+// the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ and
+// SPREAD (STEP and GAP of load_window), OUT size, ROWS, TILES, BACK, NORMED_INPUT (forward: else it reads an
+// activation), BLOCKS that should fit a multiprocessor; and for the end of a backward pass RECTIFIED (else the
+// gradient is written as it is), JOINED where the activation was written down (else it is made from y again), ADDED
+// a gradient of the same size (1) or on every other pixel (2), SHORTCUT where a second norm ends there, too.
 #include "planes.cuh"
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
@@ -25,9 +27,9 @@ struct Reads {
     int first, many;  // tiles that a tile of results reads
 };
 
-// 16 x 16 weights of one tap in rows of 32 bytes, whose halves are exchanged in every other group of four rows so that
-// eight rows never meet in a bank. Forward rows are results, backward what is read. Results are dealt so that a lane ends
-// with four neighbouring ones: first those 0, 1, 4, 5, 8, ..., then 2, 3, 6, 7, 10, ...
+// 16 x 16 weights of one tap in rows of 32 bytes, whose halves are exchanged in every other group of four rows so
+// that eight rows never meet in a bank. Forward rows are results, backward what is read. Results are dealt so that
+// a lane ends with four neighbouring ones: first those 0, 1, 4, 5, 8, ..., then 2, 3, 6, 7, 10, ...
 constexpr int MATRIX = 512;
 
 __device__ __forceinline__ int weight_place(int row, int half) { return row * 32 + ((half << 4) ^ ((row & 4) << 2)); }

@@ -1,7 +1,8 @@
 // The end of a pack: mean over pixels, every slot's own linear layer, cross entropy, and its gradient.
 //
-// A block takes IMAGES images and the slots parts[y] to parts[y + 1] - 1: grid (ceil(batch / IMAGES), parts). So weights
-// are read once for several images, and gradients of weights are summed over these before they are added to memory.
+// A block takes IMAGES images and the slots parts[y] to parts[y + 1] - 1: grid (ceil(batch / IMAGES), parts). So
+// weights are read once for several images, and gradients of weights are summed over these before they are added to
+// memory.
 #include "common.cuh"
 
 #ifndef IMAGES
@@ -163,8 +164,8 @@ __device__ __forceinline__ float loss_of(const Work& work, int slot) {
     return sum;
 }
 
-// Adds to losses (slots) the mean losses, and to the gradients of weight and bias; writes slope (batch, channels), the
-// gradient of the sum over slots of their mean losses with respect to each pixel of a channel.
+// Adds to losses (slots) the mean losses, and to the gradients of weight and bias; writes slope (batch, channels),
+// the gradient of the sum over slots of their mean losses with respect to each pixel of a channel.
 extern "C" __global__ void __launch_bounds__(256)
     head(const uint32_t* __restrict__ last, const uint16_t* __restrict__ weight, const uint16_t* __restrict__ bias,
          const int* __restrict__ ranges, const int* __restrict__ parts, const int64_t* __restrict__ labels,
@@ -209,8 +210,8 @@ extern "C" __global__ void __launch_bounds__(256)
 }
 EXPORT_KERNEL(head)
 
-// Adds to wrong (slots) the images whose best score is not their label's, and to total (slots) the losses, of images at
-// positions below *count.
+// Adds to wrong (slots) the images whose best score is not their label's, and to total (slots) the losses, of
+// images at positions below *count.
 extern "C" __global__ void __launch_bounds__(256)
     head_scores(const uint32_t* __restrict__ last, const uint16_t* __restrict__ weight,
                 const uint16_t* __restrict__ bias, const int* __restrict__ ranges, const int* __restrict__ parts,

@@ -40,10 +40,10 @@ __device__ __forceinline__ void bring(unsigned char* lines, const uint8_t* __res
     }
 }
 
-// Channel s * colours + k of pixel (y, x) is (byte - mean[k]) * scale[k]; byte = pixels[example, y + down, x' + across, k],
-// or 0 outside, and x' is x or its mirror. Channels that no slot owns are 0. Image b stands at position *cursor * batch
-// + b, the last one again where there are no more. `order` has one row for all slots or one for each; flip and shift
-// have one for each, or are null.
+// Channel s * colours + k of pixel (y, x) is (byte - mean[k]) * scale[k]; byte = pixels[example, y + down, x' +
+// across, k], or 0 outside, and x' is x or its mirror. Channels that no slot owns are 0. Image b stands at position
+// *cursor * batch + b, the last one again where there are no more. `order` has one row for all slots or one for
+// each; flip and shift have one for each, or are null.
 extern "C" __global__ void __launch_bounds__(256)
     images(const uint8_t* __restrict__ pixels, const float* __restrict__ mean, const float* __restrict__ scale,
            const int* __restrict__ order, const uint8_t* __restrict__ flip, const int8_t* __restrict__ shift,

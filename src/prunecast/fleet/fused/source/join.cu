@@ -43,8 +43,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(
 }
 EXPORT_KERNEL(join)
 
-// dz of the last activation, whose gradient is the same at all pixels: slope (images, channels). It was rectified where
-// it is not above zero; sums of dz and dz·y go to its norm and, where there is one, to the norm of its shortcut.
+// dz of the last activation, whose gradient is the same at all pixels: slope (images, channels). It was rectified
+// where it is not above zero; sums of dz and dz·y go to its norm and, where there is one, to the norm of its
+// shortcut.
 extern "C" __global__ void __launch_bounds__(THREADS) join_slope(
     uint4* dz, const uint4* joined, const float* slope, const uint4* y, float* sums, const uint4* shortcut_y,
     float* shortcut_sums, int tiles) {

@@ -1,8 +1,8 @@
 // How activations lie in memory, and how they come into shared memory.
 //
 // An activation is (images, channels / 16, size, size, 16) in bfloat16: the plane of one image and one tile of 16
-// channels lies in one piece. In shared memory a window of a plane is a list of pixels of 32 bytes, 48 bytes apart, so that
-// eight neighbouring pixels never meet in a bank.
+// channels lies in one piece. In shared memory a window of a plane is a list of pixels of 32 bytes, 48 bytes apart,
+// so that eight neighbouring pixels never meet in a bank.
 #pragma once
 #include "common.cuh"
 
@@ -13,7 +13,8 @@
 #ifndef LOADERS
 #define LOADERS 4
 #endif
-// How many pixels a thread of these has under way, and how many threads share a pixel of a gradient, which takes many registers.
+// How many pixels a thread of these has under way, and how many threads share a pixel of a gradient, which takes
+// many registers.
 #ifndef PIXELS_AT_ONCE
 #define PIXELS_AT_ONCE 8
 #define GRADIENTS_AT_ONCE 4
@@ -64,7 +65,8 @@ __device__ __forceinline__ void backward_line(const Norm& norm, int channel, flo
 
 enum Source { PLAIN, NORMED, GRADIENT };  // x; max(0, a x + b); a x + b y + c
 
-// Lines of the norm of `tiles` tiles from `first` on, as a[16], b[16], c[16] for every tile; all threads meet afterwards.
+// Lines of the norm of `tiles` tiles from `first` on, as a[16], b[16], c[16] for every tile; all threads meet
+// afterwards.
 template <int SOURCE>
 __device__ __forceinline__ void make_lines(float* lines, const Norm& norm, int first, int tiles) {
     if (SOURCE == PLAIN) return;
@@ -108,9 +110,9 @@ __device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WOR
         *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
 }
 
-// The pixels of a plane that lie in a window of HEIGHT x WIDTH pixels, whose upper left corner is (top, -EDGE) of a square
-// of side WHOLE. STEP: only every STEP-th pixel of the plane counts. GAP: its pixels lie GAP apart in the square.
-// It is the work of some of the loaders: this is the `warp`-th of `warps`.
+// The pixels of a plane that lie in a window of HEIGHT x WIDTH pixels, whose upper left corner is (top, -EDGE) of a
+// square of side WHOLE. STEP: only every STEP-th pixel of the plane counts. GAP: its pixels lie GAP apart in the
+// square. It is the work of some of the loaders: this is the `warp`-th of `warps`.
 template <int SOURCE, int HEIGHT, int WIDTH, int WHOLE, int STEP, int GAP, int EDGE>
 __device__ __forceinline__ void load_window(
     unsigned char* to, const uint4* x_plane, const uint4* y_plane, const float* lines, int top, int warp, int warps) {

@@ -1,12 +1,11 @@
 // The gradient of a convolution's weights.
 //
-// A block adds up, over ROWS rows of some images, products of dy (made of dz and y of the norm behind) and of what the
-// convolution read (made again from y of the norm before, or an activation). There is a team of warps for each row of the
-// kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps of a team with the
-// same pair are added up at the end.
-// Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of load_window), OUT size, ROWS, NORMED_INPUT (else it
-// reads an activation), BUNDLE of images at
-// once, BLOCKS that should fit a multiprocessor.
+// A block adds up, over ROWS rows of some images, products of dy (made of dz and y of the norm behind) and of what
+// the convolution read (made again from y of the norm before, or an activation). There is a team of warps for each
+// row of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps
+// of a team with the same pair are added up at the end. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
+// load_window), OUT size, ROWS, NORMED_INPUT (else it reads an activation), BUNDLE of images at once, BLOCKS that
+// should fit a multiprocessor.
 #if KERNEL == 3
 #define WORKERS 12
 #endif

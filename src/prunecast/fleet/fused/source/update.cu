@@ -1,7 +1,7 @@
 // The optimizer's step for all tensors of a pack in one launch, and what else happens once a step.
 //
-// A table in device memory has one row of ROW numbers of 64 bits for each tensor, or for each batch norm with all that
-// belongs to it; addresses are 0 where there is nothing:
+// A table in device memory has one row of ROW numbers of 64 bits for each tensor, or for each batch norm with all
+// that belongs to it; addresses are 0 where there is nothing:
 //
 //   kind TENSOR: kind, count, clear, parameter, momentum, mask, copy in bfloat16, gradient
 //   kind NORM:   kind, channels, clear, scale, momentum, mask, shift, momentum, mask, running mean, running variance,
@@ -34,8 +34,8 @@ __device__ __forceinline__ void move_at(const Optimizer& by, const int64_t* row,
     move(by, w[at], v[at], gradient, mask ? mask[at] : 1.0f);
 }
 
-// Where all four are masked nothing can move: weights and momenta are zero there and stay so. Most of a block-diagonal
-// weight is like that, and need not be read.
+// Where all four are masked nothing can move: weights and momenta are zero there and stay so. Most of a
+// block-diagonal weight is like that, and need not be read.
 __device__ __forceinline__ void move_four(const Optimizer& by, const int64_t* row, int64_t four) {
     const float4* masks = address<const float4>(row, 5);
     const float4 mask = masks ? masks[four] : make_float4(1.0f, 1.0f, 1.0f, 1.0f);

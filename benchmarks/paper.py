@@ -76,7 +76,7 @@ def _caution(table: Table) -> str:
 
 def figure_lines(one: Beside) -> str:
     """A table beside the paper."""
-    about = f"{one.rows:,} usable rows of {one.configurations} configurations"
+    about = f"{one.rows:,} usable rows of {one.configurations} configuration{'s'[: one.configurations > 1]}"
     head = [
         f"**{one.pair}**, `{one.table}` ({about}):",
         "",

@@ -72,15 +72,7 @@ class Work:
 
 def forward_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
     """Windows of what the convolution reads; a convolution of single pixels reads every `stride`-th."""
-    wide = convolution.kernel > 1
-    macros = _macros(
-        convolution,
-        convolution.out_size,
-        hop=convolution.stride if wide else 1,
-        read=1 if wide else convolution.stride,
-        back=0,
-        normed=normed,
-    )
+    macros = _reading(convolution, normed, back=0)
     return _convolving(convolution, macros, convolution.tiles, device)
 
 
@@ -102,14 +94,7 @@ def backward_work(convolution: Convolution, ends: Mapping[str, int], device: tor
 
 def slopes_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
     """Pairs of tiles of outputs and inputs, as many in a block as a row of the kernel has warps."""
-    wide = convolution.kernel > 1
-    macros = _macros(
-        convolution,
-        convolution.out_size,
-        hop=convolution.stride if wide else 1,
-        read=1 if wide else convolution.stride,
-        normed=normed,
-    )
+    macros = _reading(convolution, normed, back=None)
     del macros["TILES"], macros["SPREAD"]
     team = SLOPE_WORKERS[convolution.kernel] // convolution.kernel
     choices = [
@@ -195,6 +180,19 @@ def _fitting(
         table=torch.tensor(table, dtype=torch.int32, device=device),
         most_reads=most_reads,
         shared=shared,
+    )
+
+
+def _reading(convolution: Convolution, normed: bool, *, back: int | None) -> dict[str, int]:
+    """Macros for windows of what a convolution reads."""
+    wide = convolution.kernel > 1
+    return _macros(
+        convolution,
+        convolution.out_size,
+        hop=convolution.stride if wide else 1,
+        read=1 if wide else convolution.stride,
+        back=back,
+        normed=normed,
     )
 
 

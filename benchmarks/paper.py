@@ -76,7 +76,8 @@ def _caution(table: Table) -> str:
 
 def figure_lines(one: Beside) -> str:
     """A table beside the paper."""
-    about = f"{one.rows:,} usable rows of {one.configurations} configuration{'s'[: one.configurations > 1]}"
+    plural = "" if one.configurations == 1 else "s"
+    about = f"{one.rows:,} usable rows of {one.configurations} configuration{plural}"
     head = [
         f"**{one.pair}**, `{one.table}` ({about}):",
         "",

@@ -128,7 +128,7 @@ GOOD = CSV + "".join(f"{0.8**k:.6f},{0.1 * (1 + 0.01 / 0.8 ** (2 * k)) ** 0.3:.5
 MISTAKES = {
     "absent": (
         "fit nowhere.csv",
-        "nowhere.csv: no such file, nor a table that ships with prunecast (cifar10-resnet, ...",
+        "nowhere.csv: no such file, nor a table that ships with prunecast (cifar10-densenet, ...",
     ),
     "empty": ("fit empty.csv", "empty.csv is empty; a table needs a header and at least one row"),
     "header only": ("fit header.csv", "header.csv has a header but no rows; a table needs at least one row"),

@@ -44,13 +44,14 @@ def check_plateau(target_error: float | None, fit: Fit) -> None:
     chance, high = fit.origin.chance, fit.parameters["high_error"]
     if chance is not None and target_error >= chance:
         why = f"guessing errs by {chance:g}, so any network reaches {target_error:g}"
+    elif "high_error" in fit.undetermined:
+        raise PrunecastError(
+            f"the data do not tell how far the error rises (the law guesses {high:.3g}), so they do not say what reaches "
+            f"{target_error:g}; ask for a lower error, or prune further"
+        )
     else:
         why = (
-            f"the law's high plateau is at {high:.3g}{_guess(fit)}, so any network stays below {target_error:g} "
+            f"the law's high plateau is at {high:.3g}, so any network stays below {target_error:g} "
             "however far it is pruned"
         )
     raise PrunecastError(f"{why}; ask for a lower error")
-
-
-def _guess(fit: Fit) -> str:
-    return " (a guess, as the data do not determine it)" if "high_error" in fit.undetermined else ""

@@ -46,8 +46,8 @@ def check_plateau(target_error: float | None, fit: Fit) -> None:
         why = f"guessing errs by {chance:g}, so any network reaches {target_error:g}"
     elif "high_error" in fit.undetermined:
         raise PrunecastError(
-            f"the data do not tell how far the error rises (the law guesses {high:.3g}), so they do not say what reaches "
-            f"{target_error:g}; ask for a lower error, or prune further"
+            f"the data do not tell how far the error rises (the law guesses {high:.3g}), so they do not say what "
+            f"reaches {target_error:g}; ask for a lower error, or prune further"
         )
     else:
         why = (

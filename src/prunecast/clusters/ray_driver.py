@@ -29,6 +29,8 @@ from prunecast.sweep.failures import in_one_line, write_failure
 
 NODE = 0.25
 """What the loss of a whole node counts for: it is seldom the chain's fault."""
+PATIENCE = 5.0
+"""Seconds to wait for workers that were told to end."""
 PAUSE = 0.5
 """Seconds between two looks at the store, and at how large the cluster is."""
 
@@ -104,10 +106,18 @@ class _Driver:
                 yield from self._look()
 
     def cancel(self) -> None:
-        """End the workers at once: a store bears that, and only levels in progress are lost."""
-        for ref in self._flying if self._ray.is_initialized() else ():
-            with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster may be gone
+        """End the workers at once: a store bears that, and only levels in progress are lost.
+
+        Their ends are waited for, because Ray breaks down where it hears from a task that nobody holds any more.
+        """
+        refs = list(self._flying) if self._ray.is_initialized() else []
+        gone = contextlib.suppress(self._ray.exceptions.RayError)  # the cluster may be
+        for ref in refs:
+            with gone:
                 self._ray.cancel(ref, force=True)
+        with gone:
+            if refs:
+                self._ray.wait(refs, num_returns=len(refs), timeout=PATIENCE)
         self._flying.clear()
 
     def _send(self) -> None:

@@ -1,9 +1,9 @@
-# make demo · make test · make check · make docs · make renew: each builds its own virtual environment first.
+# make demo · make test · make slow · make check · make docs · make renew: each builds its own virtual environment first.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs renew format bench clean
+.PHONY: demo test slow check docs renew format bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
@@ -11,8 +11,14 @@ demo: $(VENV)/.demo
 
 # One process more than the two cores it is measured on, because many tests wait, each with one thread for arithmetic; modules are compiled once for all
 # the processes that tests start.
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -rs
+
 test: $(VENV)/.dev
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadgroup --no-loadscope-reorder -rs
+	$(PYTEST) -m "not slow"
+
+# Kills, clusters, browsers, kernels on the CPU, every command of the docs.
+slow: $(VENV)/.dev
+	$(PYTEST) -m slow
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check .

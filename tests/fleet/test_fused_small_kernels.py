@@ -11,7 +11,7 @@ from prunecast.data.memory import MemorySource
 from prunecast.fleet.bench import gather
 from prunecast.fleet.fused.kernels import Launch, exported, source_text
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
-from prunecast.fleet.fused.library import Library, NoKernels
+from prunecast.fleet.fused.loaded import Library, NoKernels
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
 from prunecast.training.optimizer import sgd_step
 

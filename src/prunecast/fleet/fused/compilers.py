@@ -7,7 +7,7 @@ from functools import cache
 import torch
 
 from prunecast.fleet.fused.kernels import Kernels
-from prunecast.fleet.fused.library import Library
+from prunecast.fleet.fused.loaded import Library
 from prunecast.fleet.fused.passes import Compile
 
 

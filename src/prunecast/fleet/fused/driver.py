@@ -10,7 +10,6 @@ from typing import Any
 from prunecast.fleet.fused.kernels import NoKernels
 
 MOST_DYNAMIC_SHARED = 8
-NUM_REGISTERS = 4
 Held = ctypes.c_void_p | ctypes.c_int64 | ctypes.c_float | ctypes.Structure
 
 
@@ -49,14 +48,6 @@ class Context:
         with self._current(kernel.name):
             number = ctypes.c_int(shared)
             _call("cuFuncSetAttribute", kernel.function, MOST_DYNAMIC_SHARED, number, what=what)
-
-    def registers(self, kernel: Kernel) -> int:
-        """How many registers each thread takes."""
-        number = ctypes.c_int()
-        with self._current(kernel.name):
-            place = ctypes.byref(number)
-            _call("cuFuncGetAttribute", place, NUM_REGISTERS, kernel.function, what=f"kernel {kernel.name!r}")
-        return number.value
 
     def launch(
         self,

@@ -3,29 +3,16 @@
 import ctypes
 import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from prunecast.fleet.fused import driver
-from prunecast.fleet.fused.kernels import Argument, Kernels, NoKernels, exported, source_text
+from prunecast.fleet.fused.kernels import Argument, NoKernels, exported, source_text
 from prunecast.fleet.fused.nvrtc import compile_anew, machine_code
 
-__all__ = ["Kernels", "Library", "NoKernels", "Variant", "libraries"]
-
 SHARED_WITHOUT_ASKING = 48 * 1024
-COMPILERS = 8
-
-
-@dataclass(frozen=True, kw_only=True)
-class Variant:
-    """Some sources (names in the package's folder, or paths), compiled with the same macros."""
-
-    sources: tuple[str | Path, ...]
-    macros: Mapping[str, object] = field(default_factory=dict)
 
 
 class Library:
@@ -51,15 +38,6 @@ class Library:
         names = [sources] if isinstance(sources, str | Path) else sources
         for name in names:
             self._kernels |= _loaded(self._context, name, macros or {}, architecture(self._device))
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The kernels that can be launched."""
-        return tuple(self._kernels)
-
-    def registers(self, name: str) -> int:
-        """How many registers each thread of a kernel takes."""
-        return self._context.registers(self._kernels[name])
 
     def launch(
         self,
@@ -99,13 +77,6 @@ class Library:
         if isinstance(value, int):
             return ctypes.c_int64(value)
         return ctypes.c_float(value) if isinstance(value, float) else value
-
-
-def libraries(variants: Sequence[Variant], *, device: torch.device | str = "cuda") -> list[Library]:
-    """Several libraries, compiled side by side."""
-    with ThreadPoolExecutor(COMPILERS) as pool:
-        made = [pool.submit(Library, each.sources, each.macros, device=device) for each in variants]
-        return [each.result() for each in made]
 
 
 def architecture(device: torch.device) -> str:

@@ -18,6 +18,8 @@ constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1
 constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ / SPREAD) * (EXTENT * READ / SPREAD);
 constexpr Source INPUT = BACK ? GRADIENT : NORMED_INPUT ? NORMED : PLAIN;
 constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
+// Matrices of 16 pixels that lie side by side, and how many of them below each other belong to a warp.
+constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, DOWN = MATRICES / ACROSS;
 
 // Where a tile of results reads from, and the weights of its block.
 struct Item {
@@ -58,6 +60,66 @@ __device__ __forceinline__ void load_weights(uint32_t (&b)[4], const unsigned ch
         load_matrices(b, matrix + weight_place((quarter >> 1) * 8 + row, quarter & 1));
     else
         load_matrices_transposed(b, matrix + weight_place((quarter & 1) * 8 + row, quarter >> 1));
+}
+
+// Where eight of the 16 pixels of a warp's matrix begin. Where a row has eight only, the others are those half an image
+// below, so that a row further down there is a whole matrix, too.
+__device__ __forceinline__ int first_pixel(int share, int matrix, int half) {
+    int at = share * MATRICES + matrix;
+    return OUT == 8 ? (at + half * (ROWS / 2)) * 8 : at * 16 + half * 8;
+}
+
+__device__ __forceinline__ int window_place(int share, int matrix, int lane) {
+    int pixel = first_pixel(share, matrix, lane / 8 % 2) + lane % 8;
+    return place((pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP, lane / 16);
+}
+
+// d += window * weights for one tile of what is read, tap by tap.
+__device__ __forceinline__ void add_taps(
+    float (&d)[MATRICES][2][4], const unsigned char* window, const unsigned char* block, int share, int lane) {
+    int corner[MATRICES];
+    for (int m = 0; m < MATRICES; ++m) corner[m] = window_place(share, m, lane);
+#pragma unroll
+    for (int tap = 0; tap < TAPS; ++tap) {
+        uint32_t w[4];
+        load_weights(w, block + (BACK ? TAPS - 1 - tap : tap) * MATRIX, lane);
+#pragma unroll
+        for (int m = 0; m < MATRICES; ++m) {
+            // Between the rows of a gradient that was spread there is nothing.
+            if (SPREAD == 2 && ((share * MATRICES + m) * 16 / OUT + tap / KERNEL) % 2 == 0) continue;
+            uint32_t pixels[4];
+            load_matrices(pixels, window + corner[m] + (tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL) * PIXEL);
+            multiply(d[m][0], pixels, w[0], w[1]);
+            multiply(d[m][1], pixels, w[2], w[3]);
+        }
+    }
+}
+
+// The same without hops, where a matrix of pixels serves up to three rows of results.
+__device__ __forceinline__ void add_columns(
+    float (&d)[MATRICES][2][4], const unsigned char* window, const unsigned char* block, int share, int lane) {
+    window += window_place(share, 0, lane);
+#pragma unroll
+    for (int column = 0; column < KERNEL; ++column) {
+        uint32_t w[KERNEL][4];
+#pragma unroll
+        for (int row = 0; row < KERNEL; ++row) {
+            int tap = row * KERNEL + column;
+            load_weights(w[row], block + (BACK ? TAPS - 1 - tap : tap) * MATRIX, lane);
+        }
+#pragma unroll
+        for (int m = 0; m < (DOWN + KERNEL - 1) * ACROSS; ++m) {
+            uint32_t pixels[4];
+            load_matrices(pixels, window + (m / ACROSS * WINDOW_COLUMNS + m % ACROSS * 16 + column) * PIXEL);
+#pragma unroll
+            for (int row = 0; row < KERNEL; ++row) {
+                int result = m - row * ACROSS;
+                if (result < 0 || result >= MATRICES) continue;
+                multiply(d[result][0], pixels, w[row][0], w[row][1]);
+                multiply(d[result][1], pixels, w[row][2], w[row][3]);
+            }
+        }
+    }
 }
 
 // What is written, and backward what makes dz of it.
@@ -181,45 +243,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
         const unsigned char* loaded = windows + image % 2 * item.sources * WINDOW * PIXEL;
         if (working) {
             float d[MATRICES][2][4] = {};
-            int corner[MATRICES];
-            for (int m = 0; m < MATRICES; ++m) {
-                int pixel = (share * MATRICES + m) * 16 + lane % 16;
-                corner[m] = place((pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP, lane / 16);
-            }
             for (int k = 0; k < range.many; ++k) {
                 const unsigned char* window = loaded + (range.first + k - item.source) * WINDOW * PIXEL;
                 const unsigned char* block = weights + (mine * most_reads + k) * TAPS * MATRIX;
-#pragma unroll
-                for (int tap = 0; tap < TAPS; ++tap) {
-                    uint32_t w[4];
-                    load_weights(w, block + (BACK ? TAPS - 1 - tap : tap) * MATRIX, lane);
-#pragma unroll
-                    for (int m = 0; m < MATRICES; ++m) {
-                        // Between the rows of a gradient that was spread there is nothing.
-                        if (SPREAD == 2 && ((share * MATRICES + m) * 16 / OUT + tap / KERNEL) % 2 == 0) continue;
-                        uint32_t pixels[4];
-                        load_matrices(pixels, window + corner[m] + (tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL) * PIXEL);
-                        multiply(d[m][0], pixels, w[0], w[1]);
-                        multiply(d[m][1], pixels, w[2], w[3]);
-                    }
-                }
+                if (HOP == 1 && SPREAD == 1)
+                    add_columns(d, window, block, share, lane);
+                else
+                    add_taps(d, window, block, share, lane);
             }
             int64_t plane = (int64_t)image * result_tiles + tile;
-            const int corner_pixel = part * ROWS * OUT + share * MATRICES * 16 + lane / 4;
+            const int corner_pixel = part * ROWS * OUT + lane / 4;
 #pragma unroll
             for (int m = 0; m < MATRICES; m += 2) {  // several reads under way at once
                 Ending read[4];
-                if (BACK && RECTIFIED)
+                int pixel[4];
 #pragma unroll
-                    for (int i = 0; i < 4; ++i) read_ending(end, read[i], plane, corner_pixel + m * 16 + i * 8, quarter);
+                for (int i = 0; i < 4; ++i) {
+                    pixel[i] = corner_pixel + first_pixel(share, m + i / 2, i % 2);
+                    if (BACK && RECTIFIED) read_ending(end, read[i], plane, pixel[i], quarter);
+                }
 #pragma unroll
                 for (int i = 0; i < 4; ++i) {
                     const float(&own)[2][4] = d[m + i / 2];
                     float v[4] = {own[0][i % 2 * 2], own[0][i % 2 * 2 + 1], own[1][i % 2 * 2], own[1][i % 2 * 2 + 1]};
                     if (BACK && RECTIFIED)
-                        finish_gradient(end, read[i], v, plane, corner_pixel + m * 16 + i * 8, quarter, sums);
+                        finish_gradient(end, read[i], v, plane, pixel[i], quarter, sums);
                     else
-                        finish_pixel(end, v, plane, corner_pixel + m * 16 + i * 8, quarter, sums);
+                        finish_pixel(end, v, plane, pixel[i], quarter, sums);
                 }
             }
         }

@@ -158,3 +158,57 @@ __device__ __forceinline__ void load_window(
         }
     }
 }
+
+// What one warp reads at once of the rows of some planes, PIXELS of each, and keeps in registers until it is time to
+// write it into their windows: GROUPS reads of 32 / SHARE pixels. So what comes next is on its way while others compute.
+// Planes with few pixels come several at once, others in pieces.
+template <int SOURCE, int GROUPS, int SHARE, int PIXELS, int WIDTH, int WHOLE, int STEP, int EDGE>
+struct Piece {
+    static constexpr int WORDS = 8 / SHARE, AT_ONCE = 32 / SHARE, PIECE = GROUPS * AT_ONCE;
+    static constexpr int PLANES = PIXELS < PIECE ? PIECE / PIXELS : 1, PIECES = (PIXELS + PIECE - 1) / PIECE;
+    static constexpr int GROUPS_A_PLANE = GROUPS / PLANES, IN_MEMORY = WHOLE * WHOLE * STEP * STEP * 2;  // of 16 bytes
+    uint32_t u[GROUPS][WORDS], v[SOURCE == GRADIENT ? GROUPS : 1][WORDS];
+
+    static __device__ __forceinline__ int pieces(int planes) { return (planes + PLANES - 1) / PLANES * PIECES; }
+    static __device__ __forceinline__ int part() { return threadIdx.x % 32 / AT_ONCE; }
+    static __device__ __forceinline__ int plane(int piece, int group) { return piece / PIECES * PLANES + group / GROUPS_A_PLANE; }
+    static __device__ __forceinline__ int pixel(int piece, int group) {
+        return piece % PIECES * PIECE + group % GROUPS_A_PLANE * AT_ONCE + threadIdx.x % AT_ONCE;
+    }
+
+    // `row`: the first that is read of every plane.
+    __device__ __forceinline__ void read(const uint4* x, const uint4* y, int planes, int piece, int row, int pixels) {
+        const int begin = row * WHOLE * STEP * STEP * 8 + part() * WORDS;
+#pragma unroll
+        for (int group = 0; group < GROUPS; ++group) {
+            int at = pixel(piece, group), in = plane(piece, group);
+            if (at >= pixels || in >= planes) continue;
+            at = STEP == 1 ? at * 8 : (at / WHOLE * STEP * WHOLE + at % WHOLE) * STEP * 8;
+            read_words(u[group], reinterpret_cast<const uint32_t*>(x) + in * IN_MEMORY * 4 + begin + at);
+            if constexpr (SOURCE == GRADIENT)
+                read_words(v[group], reinterpret_cast<const uint32_t*>(y) + in * IN_MEMORY * 4 + begin + at);
+        }
+    }
+
+    // `to`: where the first row lies in the first window; windows are `apart` bytes from each other.
+    __device__ __forceinline__ void write(unsigned char* to, int apart, const float* lines, int planes, int piece, int pixels) {
+        float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
+        to += part() * WORDS * 4;
+#pragma unroll
+        for (int group = 0; group < GROUPS; ++group) {
+            const int at = pixel(piece, group), in = plane(piece, group);
+            if (SOURCE != PLAIN && group % GROUPS_A_PLANE == 0)
+#pragma unroll
+                for (int i = 0; i < 2 * WORDS; ++i) {
+                    const float* line = lines + in * 48 + part() * 2 * WORDS + i;
+                    a[i] = line[0], b[i] = line[16], c[i] = SOURCE == GRADIENT ? line[32] : 0.0f;
+                }
+            if (at >= pixels || in >= planes) continue;
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i)
+                u[group][i] = transformed<SOURCE>(
+                    u[group][i], SOURCE == GRADIENT ? v[SOURCE == GRADIENT ? group : 0][i] : 0, a + 2 * i, b + 2 * i, c + 2 * i);
+            write_words(to + in * apart + (at / WHOLE * WIDTH + at % WHOLE + EDGE) * PIXEL, u[group]);
+        }
+    }
+};

@@ -10,15 +10,19 @@
 #define WORKERS 12
 #endif
 #define LOADERS 12
-#define PIXELS_AT_ONCE 4
-#define GRADIENTS_AT_ONCE 4
-#define GRADIENT_SHARE 4
 #include "planes.cuh"
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
 constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
 constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ) * (EXTENT * READ);
 constexpr int CHUNKS = ROWS * OUT / 16, TEAM = WORKERS / KERNEL, BLOCK = KERNEL * 256;
+
+// Gradients are made of two tensors, so two thirds of the loaders bring these. An image is cut in two at most, so that
+// every window leaves it on one side.
+constexpr int GRADIENT_LOADERS = LOADERS * 2 / 3, INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - KERNEL / 2 / HOP : EXTENT;
+static_assert(OUT <= 2 * ROWS);
+using Gradients = Piece<GRADIENT, 8, 4, ROWS * OUT, OUT, OUT, 1, 0>;
+using Inputs = Piece<NORMED_INPUT ? NORMED : PLAIN, ROWS < OUT ? 9 : 8, 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
 
 struct Item {
     int output, outputs, input, inputs;  // tiles that are loaded
@@ -42,6 +46,42 @@ __device__ __forceinline__ void add_products(
         load_matrices_transposed(w, window + tap * PIXEL);
         multiply(d[tap][0], g, w[0], w[1]);
         multiply(d[tap][1], g, w[2], w[3]);
+    }
+}
+
+// Rows of the planes that a block reads of every image, and where they go.
+struct Planes {
+    const uint4 *x, *y;
+    int tiles, tile, planes;  // of an image, the first that is read, and how many
+    int row, pixels;
+    const float* lines;
+    unsigned char* to;
+    int apart;
+};
+
+// What one of `warps` loaders does for all images; what it writes next is read before it waits for the others.
+template <class PIECE>
+__device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
+    const int pieces = PIECE::pieces(own.planes);
+    PIECE piece;
+    auto read = [&](int image, int at) {
+        image += at / pieces;
+        if (image >= last) return;
+        int64_t begin = (int64_t)(image * own.tiles + own.tile) * PIECE::IN_MEMORY;
+        piece.read(own.x + begin, own.y + begin, own.planes, at % pieces, own.row, own.pixels);
+    };
+    if (warp < BUNDLE * pieces) read(first, warp);
+    for (int image = first; image < last; image += BUNDLE) {
+        unsigned char* to = own.to + (image - first) / BUNDLE % 2 * BUNDLE * own.planes * own.apart;
+        for (int at = warp; at < BUNDLE * pieces; at += warps) {
+            if (image + at / pieces < last)
+                piece.write(to + at / pieces * own.planes * own.apart, own.apart, own.lines, own.planes, at % pieces, own.pixels);
+            if (at + warps < BUNDLE * pieces)
+                read(image, at + warps);
+            else
+                read(image + BUNDLE, warp);
+        }
+        __syncthreads();
     }
 }
 
@@ -85,33 +125,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     __syncthreads();
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    const int planes = item.outputs + item.inputs, tasks = BUNDLE * planes;
-    // Where there are two planes, two thirds of the loaders take the gradient's: that reads two tensors.
-    const int heavy = tasks == 2 ? LOADERS * 2 / 3 : 0;
-    const int groups = tasks >= LOADERS ? LOADERS : tasks;
     if (loads) {  // and meet the other warps as often as these meet
-        const int loader = warp - WORKERS, own_group = heavy ? loader >= heavy : loader / (LOADERS / groups);
-        const int loaders = !heavy ? LOADERS / groups : own_group ? LOADERS - heavy : heavy;
-        const int place = !heavy ? loader % loaders : loader - own_group * heavy;
-        for (int image = first; image < last + BUNDLE; image += BUNDLE) {
-            const int buffer = (image - first) / BUNDLE % 2;
-            for (int task = own_group; task < tasks; task += groups) {
-                const int own_image = image + task / planes, t = task % planes, in = t - item.outputs;
-                if (own_image >= last || own_group >= groups) continue;
-                if (t < item.outputs) {
-                    int64_t plane = (int64_t)(own_image * output_tiles + item.output + t) * PLANE * 2;
-                    load_window<GRADIENT, ROWS, OUT, OUT, 1, 1, 0>(
-                        gradients + ((buffer * BUNDLE + task / planes) * item.outputs + t) * ROWS * OUT * PIXEL, dz + plane,
-                        y + plane, lines + t * 48, part * ROWS, place, loaders);
-                } else {
-                    int64_t plane = (int64_t)(own_image * input_tiles + item.input + in) * INPUT_PLANE * 2;
-                    load_window<NORMED_INPUT ? NORMED : PLAIN, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, 1, KERNEL / 2>(
-                        windows + ((buffer * BUNDLE + task / planes) * item.inputs + in) * WINDOW * PIXEL, x + plane, x,
-                        before_lines + in * 48, part * ROWS * HOP - KERNEL / 2, place, loaders);
-                }
-            }
-            __syncthreads();
-        }
+        const int above = part * ROWS * HOP - KERNEL / 2, row = max(above, 0);
+        const Planes of_gradients = {dz, y, output_tiles, item.output, item.outputs, part * ROWS, ROWS * OUT, lines, gradients,
+                                     ROWS * OUT * PIXEL};
+        const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row, (min(above + WINDOW_ROWS, EXTENT) - row) * EXTENT,
+                                  before_lines, windows + (row - above) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        if (warp - WORKERS < GRADIENT_LOADERS)
+            load_images<Gradients>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS);
+        else
+            load_images<Inputs>(of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS);
+        __syncthreads();
         for (int half = sharing / 2; half; half /= 2) {
             __syncthreads();
             __syncthreads();

@@ -21,6 +21,11 @@ constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
 // Matrices of 16 pixels that lie side by side, and how many of them below each other belong to a warp.
 constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, DOWN = MATRICES / ACROSS;
 
+// What loaders bring at once. Planes of 8x8 come one by one, so that all loaders have one.
+constexpr int INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - KERNEL / 2 / HOP : EXTENT, GROUPS = ROWS < OUT ? 9 : OUT == 8 && !BACK ? 4 : 8;
+using Inputs = Piece<INPUT, GROUPS, BACK ? 4 : 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
+static_assert(OUT <= 2 * ROWS);
+
 // Where a tile of results reads from, and the weights of its block.
 struct Item {
     int tile, tiles, source, sources;  // tiles of results, and those that are loaded for them
@@ -229,18 +234,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
     const int team = item.sources > 2 ? LOADERS / 4 : LOADERS / item.sources;  // loaders that share a tile
-    for (int image = first; loads && image <= last; ++image) {  // the other warps meet these as often
+    if (SPREAD == 1 && loads) {
+        const int row = max(top, 0);
+        const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
+                               lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS);
+        __syncthreads();
+    }
+    for (int image = first; SPREAD == 2 && loads && image <= last; ++image) {  // the other warps meet these as often
         for (int k = (warp - WORKERS) / team; image < last && k < item.sources; k += LOADERS / team) {
             int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
             load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD, KERNEL / 2>(
-                windows + (image % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top,
+                windows + ((image - first) % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top,
                 (warp - WORKERS) % team, team);
         }
         __syncthreads();
     }
     if (!loads) __syncthreads();
     for (int image = first; !loads && image < last; ++image) {
-        const unsigned char* loaded = windows + image % 2 * item.sources * WINDOW * PIXEL;
+        const unsigned char* loaded = windows + (image - first) % 2 * item.sources * WINDOW * PIXEL;
         if (working) {
             float d[MATRICES][2][4] = {};
             for (int k = 0; k < range.many; ++k) {

@@ -212,3 +212,39 @@ struct Piece {
         }
     }
 };
+
+// Rows of the planes that a block reads of every image, and where they go.
+struct Planes {
+    const uint4 *x, *y;
+    int tiles, tile, planes;  // of an image, the first that is read, and how many
+    int row, pixels;
+    const float* lines;
+    unsigned char* to;
+    int apart;
+};
+
+// What one of `warps` loaders does for all images, IMAGES of them at once; what it writes next is read before it waits for the others.
+template <class PIECE, int IMAGES>
+__device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
+    const int pieces = PIECE::pieces(own.planes);
+    PIECE piece;
+    auto read = [&](int image, int at) {
+        image += at / pieces;
+        if (image >= last) return;
+        int64_t begin = (int64_t)(image * own.tiles + own.tile) * PIECE::IN_MEMORY;
+        piece.read(own.x + begin, own.y + begin, own.planes, at % pieces, own.row, own.pixels);
+    };
+    if (warp < IMAGES * pieces) read(first, warp);
+    for (int image = first; image < last; image += IMAGES) {
+        unsigned char* to = own.to + (image - first) / IMAGES % 2 * IMAGES * own.planes * own.apart;
+        for (int at = warp; at < IMAGES * pieces; at += warps) {
+            if (image + at / pieces < last)
+                piece.write(to + at / pieces * own.planes * own.apart, own.apart, own.lines, own.planes, at % pieces, own.pixels);
+            if (at + warps < IMAGES * pieces)
+                read(image, at + warps);
+            else
+                read(image + IMAGES, warp);
+        }
+        __syncthreads();
+    }
+}

@@ -49,42 +49,6 @@ __device__ __forceinline__ void add_products(
     }
 }
 
-// Rows of the planes that a block reads of every image, and where they go.
-struct Planes {
-    const uint4 *x, *y;
-    int tiles, tile, planes;  // of an image, the first that is read, and how many
-    int row, pixels;
-    const float* lines;
-    unsigned char* to;
-    int apart;
-};
-
-// What one of `warps` loaders does for all images; what it writes next is read before it waits for the others.
-template <class PIECE>
-__device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
-    const int pieces = PIECE::pieces(own.planes);
-    PIECE piece;
-    auto read = [&](int image, int at) {
-        image += at / pieces;
-        if (image >= last) return;
-        int64_t begin = (int64_t)(image * own.tiles + own.tile) * PIECE::IN_MEMORY;
-        piece.read(own.x + begin, own.y + begin, own.planes, at % pieces, own.row, own.pixels);
-    };
-    if (warp < BUNDLE * pieces) read(first, warp);
-    for (int image = first; image < last; image += BUNDLE) {
-        unsigned char* to = own.to + (image - first) / BUNDLE % 2 * BUNDLE * own.planes * own.apart;
-        for (int at = warp; at < BUNDLE * pieces; at += warps) {
-            if (image + at / pieces < last)
-                piece.write(to + at / pieces * own.planes * own.apart, own.apart, own.lines, own.planes, at % pieces, own.pixels);
-            if (at + warps < BUNDLE * pieces)
-                read(image, at + warps);
-            else
-                read(image + BUNDLE, warp);
-        }
-        __syncthreads();
-    }
-}
-
 // Adds the sums of a team's warps with the same pair to those of the first of them, by halves.
 __device__ __forceinline__ void gather_shares(float (&d)[KERNEL][2][4], float* room, int team, int place, int pairs, int lane) {
     const int share = place / pairs;
@@ -132,9 +96,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
         const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row, (min(above + WINDOW_ROWS, EXTENT) - row) * EXTENT,
                                   before_lines, windows + (row - above) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         if (warp - WORKERS < GRADIENT_LOADERS)
-            load_images<Gradients>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS);
+            load_images<Gradients, BUNDLE>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS);
         else
-            load_images<Inputs>(of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS);
+            load_images<Inputs, BUNDLE>(of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS);
         __syncthreads();
         for (int half = sharing / 2; half; half /= 2) {
             __syncthreads();

@@ -7,17 +7,12 @@ from torch import Tensor
 
 from prunecast.fleet.fused.kernels import Argument, Kernels
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Value
-from prunecast.fleet.fused.work import Work, limits
+from prunecast.fleet.fused.work import Work, images_a_block, limits
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
 NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
 """What a convolution is given whose results are written as they are."""
-LEAST_SHARE = 4
-"""Images that a block takes at least: what it does once, before the first and after the last, costs as much as a few.
-
-Narrow packs leave room on the device by that, which packs on other streams use.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,10 +175,9 @@ class Passes:
         return float(self.batch * self.program.convolutions[number].out_size ** 2)
 
     def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
-        """Blocks that all run at the same time, each with its share of the images."""
-        blocks = len(work.items) * work.parts
+        """Blocks with a share of the images each."""
         at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
-        share = min(self.batch, max(LEAST_SHARE, -(-blocks * self.batch // at_once)))
+        share = images_a_block(self.batch, len(work.items) * work.parts, at_once)
         grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)
         kernels.launch(

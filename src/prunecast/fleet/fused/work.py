@@ -28,6 +28,12 @@ PIXEL = 48
 BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 """Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
 
+LEAST_SHARE = 4
+"""Images that a block takes at least: what it does once, before the first and after the last, costs as much as a few.
+
+Narrow packs leave room on the device by that, which packs on other streams use.
+"""
+
 Range = tuple[int, int]
 """First and number of tiles."""
 
@@ -68,6 +74,17 @@ class Work:
     def parts(self) -> int:
         """Blocks that an image is cut into."""
         return self.macros["OUT"] // self.macros["ROWS"]
+
+
+@cache
+def images_a_block(batch: int, items: int, at_once: int) -> int:
+    """The share of the images that ends soonest, where so many blocks run at once and each has its fixed costs."""
+
+    def cost(parts: int) -> int:
+        return -(-items * parts // at_once) * (-(-batch // parts) + LEAST_SHARE)
+
+    parts = min(range(1, max(1, batch // LEAST_SHARE) + 1), key=cost)
+    return -(-batch // parts)
 
 
 def forward_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:

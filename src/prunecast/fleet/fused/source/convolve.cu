@@ -220,28 +220,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     const Norm norm = {norm_sums, norm_gamma, norm_beta, source_tiles * 16, norm_count, eps};
     const Norm own = {out_sums, own_gamma, own_beta, result_tiles * 16, own_count, eps};
 
-    make_lines<INPUT>(lines, norm, item.source, item.sources);
-    for (int t = 0; t < item.tiles; ++t)
-        stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
-    clear(windows, 2 * item.sources * WINDOW * PIXEL);
+    auto prepare = [&] {
+        make_lines<INPUT>(lines, norm, item.source, item.sources);
+        if (BACK && RECTIFIED && !JOINED) make_lines<NORMED>(own_lines, own, item.tile, item.tiles);
+        for (int t = 0; t < item.tiles; ++t)
+            stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
+        clear(windows, 2 * item.sources * WINDOW * PIXEL);
+        __syncthreads();
+    };
     const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;
-    const int tile = item.tile + mine, quarter = lane % 4;
-    const Reads range = working ? reads[tile] : Reads{0, 0};
-    float sums[2 + SHORTCUT][4] = {};
-    if (BACK && RECTIFIED && !JOINED) make_lines<NORMED>(own_lines, own, item.tile, item.tiles);
-    const End end = {out, added, joined, own_y, shortcut_y, own_lines + mine * 48 + 4 * quarter};
-    __syncthreads();
-
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
     const int team = item.sources > 2 ? LOADERS / 4 : LOADERS / item.sources;  // loaders that share a tile
-    if (SPREAD == 1 && loads) {
+    if (SPREAD == 1 && loads) {  // and meet the other warps as often as these meet
         const int row = max(top, 0);
         const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
                                lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
-        load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS);
-        __syncthreads();
+        load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS, prepare);
+    } else {
+        prepare();
     }
-    for (int image = first; SPREAD == 2 && loads && image <= last; ++image) {  // the other warps meet these as often
+    for (int image = first; SPREAD == 2 && loads && image < last; ++image) {
         for (int k = (warp - WORKERS) / team; image < last && k < item.sources; k += LOADERS / team) {
             int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
             load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD, KERNEL / 2>(
@@ -250,7 +248,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
         }
         __syncthreads();
     }
-    if (!loads) __syncthreads();
+    const int tile = item.tile + mine, quarter = lane % 4;
+    const Reads range = working ? reads[tile] : Reads{0, 0};
+    float sums[2 + SHORTCUT][4] = {};
+    const End end = {out, added, joined, own_y, shortcut_y, own_lines + mine * 48 + 4 * quarter};
+    __syncthreads();
     for (int image = first; !loads && image < last; ++image) {
         const unsigned char* loaded = windows + (image - first) % 2 * item.sources * WINDOW * PIXEL;
         if (working) {

@@ -228,9 +228,11 @@ struct Piece {
     }
 };
 
-// What one of `warps` loaders does for all images, IMAGES of them at once. It meets the others after each of these.
-template <class PIECE, int IMAGES>
-__device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
+// What one of `warps` loaders does for all images, IMAGES of them at once. It meets the others after each of these. What
+// a block prepares once, it does `meanwhile`: while the first images are on their way.
+template <class PIECE, int IMAGES, class MEANWHILE>
+__device__ __forceinline__ void load_images(
+    const Planes& own, int first, int last, int warp, int warps, const MEANWHILE& meanwhile) {
     const int pieces = PIECE::pieces(own.planes), many = IMAGES * pieces, window = own.planes * own.apart;
     auto spot = [&](int image, int at) {
         image += IMAGES == 1 ? 0 : at / pieces;
@@ -238,6 +240,7 @@ __device__ __forceinline__ void load_images(const Planes& own, int first, int la
     };
     PIECE piece;
     piece.exchange(own, {0, 0, false}, own.to, spot(first, warp));
+    meanwhile();
     for (int image = first; image < last; image += IMAGES) {
         unsigned char* to = own.to + (image - first) / IMAGES % 2 * IMAGES * window;
         for (int at = warp; at < many; at += warps) {

@@ -109,12 +109,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     unsigned char* windows = gradients + 2 * BUNDLE * item.outputs * ROWS * OUT * PIXEL;
     const Norm norm = {norm_sums, norm_gamma, norm_beta, output_tiles * 16, norm_count, eps};
     const Norm before = {before_sums, before_gamma, before_beta, input_tiles * 16, before_count, eps};
-    make_lines<GRADIENT>(lines, norm, item.output, item.outputs);
-    if (NORMED_INPUT) make_lines<NORMED>(before_lines, before, item.input, item.inputs);
-    clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
-    const Pair own = working ? pairs[item.pair + place_in_team % wide] : Pair{item.output, item.input};
-    __syncthreads();
-
+    auto prepare = [&] {
+        make_lines<GRADIENT>(lines, norm, item.output, item.outputs);
+        if (NORMED_INPUT) make_lines<NORMED>(before_lines, before, item.input, item.inputs);
+        clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
+        __syncthreads();
+    };
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
     if (loads) {  // and meet the other warps as often as these meet
         const int above = part * ROWS * HOP - KERNEL / 2, row = max(above, 0);
@@ -123,9 +123,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
         const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row, (min(above + WINDOW_ROWS, EXTENT) - row) * EXTENT,
                                   before_lines, windows + (row - above) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         if (warp - WORKERS < GRADIENT_LOADERS)
-            load_images<Gradients, BUNDLE>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS);
+            load_images<Gradients, BUNDLE>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS, prepare);
         else
-            load_images<Inputs, BUNDLE>(of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS);
+            load_images<Inputs, BUNDLE>(
+                of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS, prepare);
         __syncthreads();
         for (int half = sharing / 2; half; half /= 2) {
             __syncthreads();
@@ -133,6 +134,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
         }
         return;
     }
+    prepare();
+    const Pair own = working ? pairs[item.pair + place_in_team % wide] : Pair{item.output, item.input};
     __syncthreads();
     float d[KERNEL][2][4] = {};
     const int rows = sharing > STRIPS ? max(DOWN * STRIPS / sharing, 1) : DOWN, row = share / STRIPS * rows;

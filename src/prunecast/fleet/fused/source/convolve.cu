@@ -7,7 +7,7 @@
 //
 // A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of
 // the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
-// load_window), SPREAD 2 for the gradient of a convolution that hops (results on twice as many rows and columns as
+// Piece), SPREAD 2 for the gradient of a convolution that hops (results on twice as many rows and columns as
 // it reads), OUT size, ROWS, TILES, BACK, NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit
 // a multiprocessor; and for the end of a backward pass RECTIFIED (else the gradient is written as it is), JOINED
 // where the activation was written down (else it is made from y again), ADDED a gradient of the same size (1) or on
@@ -19,12 +19,17 @@ constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP / SPREAD, PLANE = OUT *
 constexpr int EDGE = SPREAD == 2 ? 0 : KERNEL / 2;
 constexpr int WINDOW_ROWS = SPREAD == 2 ? ROWS / 2 + 1 : (ROWS - 1) * HOP + KERNEL;
 constexpr int WINDOW_COLUMNS = SPREAD == 2 ? OUT / 2 + 1 : (OUT - 1) * HOP + KERNEL;
-constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ) * (EXTENT * READ);
+constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS;
 constexpr Source INPUT = BACK ? GRADIENT : NORMED_INPUT ? NORMED : PLAIN;
 constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
 // Matrices of 16 pixels that lie side by side, and how many of them below each other belong to a warp.
 constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, DOWN = MATRICES / ACROSS;
 static_assert(SPREAD == 1 || (BACK && KERNEL == 3 && MATRICES == 4 && OUT > 8), "a matrix for each kind of result");
+
+// What loaders bring at once. Planes of 8x8 come one by one, so that all loaders have one.
+constexpr int INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - EDGE / HOP : EXTENT, GROUPS = ROWS < OUT ? 9 : OUT == 8 && !BACK ? 4 : 8;
+using Inputs = Piece<INPUT, GROUPS, BACK ? 4 : 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, EDGE>;
+static_assert(OUT <= 2 * ROWS);
 
 // Where a tile of results reads from, and the weights of its block.
 struct Item {
@@ -256,19 +261,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     __syncthreads();
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    const int team = item.sources > 2 ? LOADERS / 4 : LOADERS / item.sources;  // loaders that share a tile
-    for (int image = first; loads && image <= last; ++image) {  // the other warps meet these as often
-        for (int k = (warp - WORKERS) / team; image < last && k < item.sources; k += LOADERS / team) {
-            int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
-            load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, 1, EDGE>(
-                windows + (image % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top,
-                (warp - WORKERS) % team, team);
-        }
-        __syncthreads();
+    if (loads) {  // and meet the other warps as often as these meet
+        const int row = max(top, 0);
+        const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
+                               lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS);
     }
-    if (!loads) __syncthreads();
+    __syncthreads();
     for (int image = first; !loads && image < last; ++image) {
-        const unsigned char* loaded = windows + image % 2 * item.sources * WINDOW * PIXEL;
+        const unsigned char* loaded = windows + (image - first) % 2 * item.sources * WINDOW * PIXEL;
         if (working) {
             float d[MATRICES][2][4] = {};
             for (int k = 0; k < range.many; ++k) {

@@ -13,13 +13,6 @@
 #ifndef LOADERS
 #define LOADERS 4
 #endif
-// How many pixels a thread of these has under way, and how many threads share a pixel of a gradient, which takes
-// many registers.
-#ifndef PIXELS_AT_ONCE
-#define PIXELS_AT_ONCE 8
-#define GRADIENTS_AT_ONCE 4
-#define GRADIENT_SHARE 2
-#endif
 #define THREADS ((WORKERS + LOADERS) * 32)
 
 #define PIXEL 48
@@ -85,7 +78,7 @@ __device__ __forceinline__ uint32_t transformed(uint32_t x, uint32_t y, const fl
     return pair(a[0] * low(x) + (b[0] * low(y) + c[0]), a[1] * high(x) + (b[1] * high(y) + c[1]));
 }
 
-// Zeros, which stay wherever a window leaves the plane or lies between its pixels.
+// Zeros, which stay wherever a window leaves the plane.
 __device__ __forceinline__ void clear(unsigned char* to, int bytes) {
     for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16) *reinterpret_cast<uint4*>(to + i) = make_uint4(0, 0, 0, 0);
 }
@@ -110,51 +103,92 @@ __device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WOR
         *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
 }
 
-// The pixels of a plane that lie in a window of HEIGHT x WIDTH pixels, whose upper left corner is (top, -EDGE) of a
-// square of side WHOLE. STEP: only every STEP-th pixel of the plane counts. GAP: its pixels lie GAP apart in the
-// square. It is the work of some of the loaders: this is the `warp`-th of `warps`.
-template <int SOURCE, int HEIGHT, int WIDTH, int WHOLE, int STEP, int GAP, int EDGE>
-__device__ __forceinline__ void load_window(
-    unsigned char* to, const uint4* x_plane, const uint4* y_plane, const float* lines, int top, int warp, int warps) {
-    constexpr int INNER = WHOLE / GAP, SHARE = SOURCE == GRADIENT ? GRADIENT_SHARE : 2;
-    constexpr int WORDS = 8 / SHARE, AT_ONCE = SOURCE == GRADIENT ? GRADIENTS_AT_ONCE : PIXELS_AT_ONCE;
-    // Neighbouring lanes take neighbouring pixels, so that what they write never meets in a bank.
-    const int lane = threadIdx.x % 32, own = lane * SHARE / 32;
-    const int thread = warp * (32 / SHARE) + lane % (32 / SHARE), stride = warps * (32 / SHARE);
-    const int first = top > 0 ? (top + GAP - 1) / GAP : 0, last = min(top + HEIGHT, WHOLE);
-    const int total = ((last + GAP - 1) / GAP - first) * INNER;
-    const int begin = first * INNER * STEP * STEP * 8 + own * WORDS;
-    const uint32_t* x = reinterpret_cast<const uint32_t*>(x_plane) + begin;
-    const uint32_t* y = reinterpret_cast<const uint32_t*>(y_plane) + begin;
-    float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
-    if (SOURCE != PLAIN)
+// What one warp reads at once of the rows of some planes, PIXELS of each, and keeps in registers until it is time to
+// write it into their windows: GROUPS reads of 32 / SHARE pixels. So what comes next is on its way while others compute.
+// Planes with few pixels come several at once, others in pieces.
+template <int SOURCE, int GROUPS, int SHARE, int PIXELS, int WIDTH, int WHOLE, int STEP, int EDGE>
+struct Piece {
+    static constexpr int WORDS = 8 / SHARE, AT_ONCE = 32 / SHARE, PIECE = GROUPS * AT_ONCE;
+    static constexpr int PLANES = PIXELS < PIECE ? PIECE / PIXELS : 1, PIECES = (PIXELS + PIECE - 1) / PIECE;
+    static constexpr int GROUPS_A_PLANE = GROUPS / PLANES, IN_MEMORY = WHOLE * WHOLE * STEP * STEP * 2;  // of 16 bytes
+    uint32_t u[GROUPS][WORDS], v[SOURCE == GRADIENT ? GROUPS : 1][WORDS];
+
+    static __device__ __forceinline__ int pieces(int planes) { return (planes + PLANES - 1) / PLANES * PIECES; }
+    static __device__ __forceinline__ int part() { return threadIdx.x % 32 / AT_ONCE; }
+    static __device__ __forceinline__ int plane(int piece, int group) { return piece / PIECES * PLANES + group / GROUPS_A_PLANE; }
+    static __device__ __forceinline__ int pixel(int piece, int group) {
+        return piece % PIECES * PIECE + group % GROUPS_A_PLANE * AT_ONCE + threadIdx.x % AT_ONCE;
+    }
+
+    // `row`: the first that is read of every plane.
+    __device__ __forceinline__ void read(const uint4* x, const uint4* y, int planes, int piece, int row, int pixels) {
+        const int begin = row * WHOLE * STEP * STEP * 8 + part() * WORDS;
 #pragma unroll
-        for (int i = 0; i < 2 * WORDS; ++i) {
-            a[i] = lines[own * 2 * WORDS + i];
-            b[i] = lines[16 + own * 2 * WORDS + i];
-            c[i] = SOURCE == GRADIENT ? lines[32 + own * 2 * WORDS + i] : 0.0f;
+        for (int group = 0; group < GROUPS; ++group) {
+            int at = pixel(piece, group), in = plane(piece, group);
+            if (at >= pixels || in >= planes) continue;
+            at = STEP == 1 ? at * 8 : (at / WHOLE * STEP * WHOLE + at % WHOLE) * STEP * 8;
+            read_words(u[group], reinterpret_cast<const uint32_t*>(x) + in * IN_MEMORY * 4 + begin + at);
+            if constexpr (SOURCE == GRADIENT)
+                read_words(v[group], reinterpret_cast<const uint32_t*>(y) + in * IN_MEMORY * 4 + begin + at);
         }
-    to += ((first * GAP - top) * WIDTH + EDGE) * PIXEL + own * WORDS * 4;
-    for (int start = thread; start < total; start += stride * AT_ONCE) {
-        uint32_t u[AT_ONCE][WORDS], v[AT_ONCE][WORDS];
+    }
+
+    // `to`: where the first row lies in the first window; windows are `apart` bytes from each other.
+    __device__ __forceinline__ void write(unsigned char* to, int apart, const float* lines, int planes, int piece, int pixels) {
+        float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
+        to += part() * WORDS * 4;
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            int pixel = start + j * stride;
-            int at = STEP == 1 ? pixel * 8 : (pixel / INNER * STEP * INNER + pixel % INNER) * STEP * 8;
-            if (pixel < total) {
-                read_words(u[j], x + at);
-                if (SOURCE == GRADIENT) read_words(v[j], y + at);
-            }
+        for (int group = 0; group < GROUPS; ++group) {
+            const int at = pixel(piece, group), in = plane(piece, group);
+            if (SOURCE != PLAIN && group % GROUPS_A_PLANE == 0)
+#pragma unroll
+                for (int i = 0; i < 2 * WORDS; ++i) {
+                    const float* line = lines + in * 48 + part() * 2 * WORDS + i;
+                    a[i] = line[0], b[i] = line[16], c[i] = SOURCE == GRADIENT ? line[32] : 0.0f;
+                }
+            if (at >= pixels || in >= planes) continue;
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i)
+                u[group][i] = transformed<SOURCE>(
+                    u[group][i], SOURCE == GRADIENT ? v[SOURCE == GRADIENT ? group : 0][i] : 0, a + 2 * i, b + 2 * i, c + 2 * i);
+            write_words(to + in * apart + (at / WHOLE * WIDTH + at % WHOLE + EDGE) * PIXEL, u[group]);
         }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            int pixel = start + j * stride;
-            if (pixel < total) {
-#pragma unroll
-                for (int i = 0; i < WORDS; ++i)
-                    u[j][i] = transformed<SOURCE>(u[j][i], v[j][i], a + 2 * i, b + 2 * i, c + 2 * i);
-                write_words(to + (pixel / INNER * GAP * WIDTH + pixel % INNER * GAP) * PIXEL, u[j]);
-            }
+    }
+};
+
+// Rows of the planes that a block reads of every image, and where they go.
+struct Planes {
+    const uint4 *x, *y;
+    int tiles, tile, planes;  // of an image, the first that is read, and how many
+    int row, pixels;
+    const float* lines;
+    unsigned char* to;
+    int apart;
+};
+
+// What one of `warps` loaders does for all images, IMAGES of them at once; what it writes next is read before it waits for the others.
+template <class PIECE, int IMAGES>
+__device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
+    const int pieces = PIECE::pieces(own.planes);
+    PIECE piece;
+    auto read = [&](int image, int at) {
+        image += at / pieces;
+        if (image >= last) return;
+        int64_t begin = (int64_t)(image * own.tiles + own.tile) * PIECE::IN_MEMORY;
+        piece.read(own.x + begin, own.y + begin, own.planes, at % pieces, own.row, own.pixels);
+    };
+    if (warp < IMAGES * pieces) read(first, warp);
+    for (int image = first; image < last; image += IMAGES) {
+        unsigned char* to = own.to + (image - first) / IMAGES % 2 * IMAGES * own.planes * own.apart;
+        for (int at = warp; at < IMAGES * pieces; at += warps) {
+            if (image + at / pieces < last)
+                piece.write(to + at / pieces * own.planes * own.apart, own.apart, own.lines, own.planes, at % pieces, own.pixels);
+            if (at + warps < IMAGES * pieces)
+                read(image, at + warps);
+            else
+                read(image + IMAGES, warp);
         }
+        __syncthreads();
     }
 }

@@ -2,7 +2,7 @@
 //
 // A block adds up, over ROWS rows of some images, products of dy (made of dz and y of the norm behind) and of what
 // the convolution read (made again from y of the norm before, or an activation). There is a team of warps for each
-// row of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps
+// column of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps
 // of a team with the same pair are added up at the end. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
 // load_window), OUT size, ROWS, NORMED_INPUT (else it reads an activation), BUNDLE of images at once, BLOCKS that
 // should fit a multiprocessor.
@@ -10,15 +10,21 @@
 #define WORKERS 12
 #endif
 #define LOADERS 12
-#define PIXELS_AT_ONCE 4
-#define GRADIENTS_AT_ONCE 4
-#define GRADIENT_SHARE 4
 #include "planes.cuh"
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
 constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
 constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ) * (EXTENT * READ);
-constexpr int CHUNKS = ROWS * OUT / 16, TEAM = WORKERS / KERNEL, BLOCK = KERNEL * 256;
+constexpr int TEAM = WORKERS / KERNEL, BLOCK = KERNEL * 256;
+// Pixels are dealt in strips of 16 columns, or of all eight in two halves of an image, and DOWN rows.
+constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, STRIPS = BUNDLE * ACROSS, DOWN = ROWS * OUT / 16 / ACROSS;
+
+// Gradients are made of two tensors, so two thirds of the loaders bring these. An image is cut in two at most, so that
+// every window leaves it on one side.
+constexpr int GRADIENT_LOADERS = LOADERS * 2 / 3, INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - KERNEL / 2 / HOP : EXTENT;
+static_assert(OUT <= 2 * ROWS);
+using Gradients = Piece<GRADIENT, 8, 4, ROWS * OUT, OUT, OUT, 1, 0>;
+using Inputs = Piece<NORMED_INPUT ? NORMED : PLAIN, ROWS < OUT ? 9 : 8, 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
 
 struct Item {
     int output, outputs, input, inputs;  // tiles that are loaded
@@ -28,20 +34,45 @@ struct Pair {
     int output, input;
 };
 
-// d[output][input] for one chunk of 16 pixels and one row of taps, where `window` begins.
-__device__ __forceinline__ void add_products(
-    float (&d)[KERNEL][2][4], const unsigned char* gradients, const unsigned char* window, int chunk, int lane) {
-    int matrix = lane / 8, row = lane % 8;
-    uint32_t g[4];
-    load_matrices_transposed(g, gradients + place(chunk * 16 + (matrix >> 1) * 8 + row, matrix & 1));
-    int pixel = chunk * 16 + (matrix & 1) * 8 + row;
-    window += place((pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP, matrix >> 1);
+// Where a lane finds its part of the matrix that begins in a row and column: pixel `at` of 16. Where a row has eight
+// only, the others are those half an image below.
+__device__ __forceinline__ int pixel_of(int row, int column, int at, int hop, int columns) {
+    return OUT == 8 ? (row + at / 8 * (ROWS / 2)) * hop * columns + at % 8 * hop : row * hop * columns + (column + at) * hop;
+}
+
+__device__ __forceinline__ void load_gradients(uint32_t (&g)[4], const unsigned char* plane, int row, int column, int lane) {
+    load_matrices_transposed(g, plane + place(pixel_of(row, column, lane / 16 * 8 + lane % 8, 1, OUT), lane / 8 % 2));
+}
+
+__device__ __forceinline__ void load_inputs(uint32_t (&x)[4], const unsigned char* window, int row, int column, int lane) {
+    load_matrices_transposed(x, window + place(pixel_of(row, column, lane % 16, HOP, WINDOW_COLUMNS), lane / 16));
+}
+
+__device__ __forceinline__ void add_product(float (&d)[2][4], const uint32_t (&g)[4], const uint32_t (&x)[4]) {
+    multiply(d[0], g, x[0], x[1]);
+    multiply(d[1], g, x[2], x[3]);
+}
+
+// d[tap][output][input] for the taps of one column, whose `window` begins there, over `rows` rows of 16 pixels. Without
+// hops what is read once serves all taps.
+__device__ __forceinline__ void add_rows(
+    float (&d)[KERNEL][2][4], const unsigned char* plane, const unsigned char* window, int first, int rows, int column, int lane) {
+    uint32_t g[KERNEL][4], x[4];
+    for (int row = 0; row < rows + (HOP == 1 ? KERNEL - 1 : 0); ++row) {
+        if (HOP == 1) {
 #pragma unroll
-    for (int tap = 0; tap < KERNEL; ++tap) {
-        uint32_t w[4];
-        load_matrices_transposed(w, window + tap * PIXEL);
-        multiply(d[tap][0], g, w[0], w[1]);
-        multiply(d[tap][1], g, w[2], w[3]);
+            for (int i = 4 * KERNEL - 1; i >= 4; --i) g[i / 4][i % 4] = g[i / 4 - 1][i % 4];
+            load_inputs(x, window, first + row, column, lane);
+        }
+        if (row < rows) load_gradients(g[0], plane, first + row, column, lane);
+#pragma unroll
+        for (int tap = 0; tap < KERNEL; ++tap)
+            if (HOP > 1) {
+                load_inputs(x, window + tap * WINDOW_COLUMNS * PIXEL, first + row, column, lane);
+                add_product(d[tap], g[0], x);
+            } else if (row >= tap && row - tap < rows) {
+                add_product(d[tap], g[tap], x);
+            }
     }
 }
 
@@ -85,33 +116,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     __syncthreads();
 
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    const int planes = item.outputs + item.inputs, tasks = BUNDLE * planes;
-    // Where there are two planes, two thirds of the loaders take the gradient's: that reads two tensors.
-    const int heavy = tasks == 2 ? LOADERS * 2 / 3 : 0;
-    const int groups = tasks >= LOADERS ? LOADERS : tasks;
     if (loads) {  // and meet the other warps as often as these meet
-        const int loader = warp - WORKERS, own_group = heavy ? loader >= heavy : loader / (LOADERS / groups);
-        const int loaders = !heavy ? LOADERS / groups : own_group ? LOADERS - heavy : heavy;
-        const int place = !heavy ? loader % loaders : loader - own_group * heavy;
-        for (int image = first; image < last + BUNDLE; image += BUNDLE) {
-            const int buffer = (image - first) / BUNDLE % 2;
-            for (int task = own_group; task < tasks; task += groups) {
-                const int own_image = image + task / planes, t = task % planes, in = t - item.outputs;
-                if (own_image >= last || own_group >= groups) continue;
-                if (t < item.outputs) {
-                    int64_t plane = (int64_t)(own_image * output_tiles + item.output + t) * PLANE * 2;
-                    load_window<GRADIENT, ROWS, OUT, OUT, 1, 1, 0>(
-                        gradients + ((buffer * BUNDLE + task / planes) * item.outputs + t) * ROWS * OUT * PIXEL, dz + plane,
-                        y + plane, lines + t * 48, part * ROWS, place, loaders);
-                } else {
-                    int64_t plane = (int64_t)(own_image * input_tiles + item.input + in) * INPUT_PLANE * 2;
-                    load_window<NORMED_INPUT ? NORMED : PLAIN, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, 1, KERNEL / 2>(
-                        windows + ((buffer * BUNDLE + task / planes) * item.inputs + in) * WINDOW * PIXEL, x + plane, x,
-                        before_lines + in * 48, part * ROWS * HOP - KERNEL / 2, place, loaders);
-                }
-            }
-            __syncthreads();
-        }
+        const int above = part * ROWS * HOP - KERNEL / 2, row = max(above, 0);
+        const Planes of_gradients = {dz, y, output_tiles, item.output, item.outputs, part * ROWS, ROWS * OUT, lines, gradients,
+                                     ROWS * OUT * PIXEL};
+        const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row, (min(above + WINDOW_ROWS, EXTENT) - row) * EXTENT,
+                                  before_lines, windows + (row - above) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        if (warp - WORKERS < GRADIENT_LOADERS)
+            load_images<Gradients, BUNDLE>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS);
+        else
+            load_images<Inputs, BUNDLE>(of_inputs, first, last, warp - WORKERS - GRADIENT_LOADERS, LOADERS - GRADIENT_LOADERS);
+        __syncthreads();
         for (int half = sharing / 2; half; half /= 2) {
             __syncthreads();
             __syncthreads();
@@ -120,13 +135,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     }
     __syncthreads();
     float d[KERNEL][2][4] = {};
+    const int rows = sharing > STRIPS ? max(DOWN * STRIPS / sharing, 1) : DOWN, row = share / STRIPS * rows;
     for (int image = first; image < last; image += BUNDLE) {
-        const int buffer = (image - first) / BUNDLE % 2, chunks = min(BUNDLE, last - image) * CHUNKS;
-        for (int chunk = share; working && chunk < chunks; chunk += sharing) {
-            const int at = buffer * BUNDLE + chunk / CHUNKS;
-            add_products(d, gradients + (at * item.outputs + own.output - item.output) * ROWS * OUT * PIXEL,
-                         windows + ((at * item.inputs + own.input - item.input) * WINDOW + team * WINDOW_COLUMNS) * PIXEL,
-                         chunk % CHUNKS, lane);
+        const int buffer = (image - first) / BUNDLE % 2;
+        for (int strip = share % STRIPS; working && row < DOWN && strip < STRIPS && image + strip / ACROSS < last;
+             strip += sharing) {
+            const int at = buffer * BUNDLE + strip / ACROSS;
+            add_rows(d, gradients + (at * item.outputs + own.output - item.output) * ROWS * OUT * PIXEL,
+                     windows + ((at * item.inputs + own.input - item.input) * WINDOW + team) * PIXEL, row, rows,
+                     strip % ACROSS * 16, lane);
         }
         __syncthreads();
     }
@@ -135,7 +152,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     if (share || !working) return;
 #pragma unroll
     for (int i = 0; i < KERNEL * 4; ++i) {
-        int tap = team * KERNEL + i / 4, output = own.output * 16 + lane / 4 + 8 * (i % 2);
+        int tap = i / 4 * KERNEL + team, output = own.output * 16 + lane / 4 + 8 * (i % 2);
         int input = own.input * 16 + 8 * (i / 2 % 2) + 2 * (lane % 4), start = output / out_group * in_group;
         const float(&two)[4] = d[i / 4][i / 2 % 2];
         add_two(gradient + (int64_t)(output * TAPS + tap) * in_group + input - start, two[i % 2 * 2], two[i % 2 * 2 + 1]);

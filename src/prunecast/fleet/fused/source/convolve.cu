@@ -266,8 +266,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
         const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
                                lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS);
+        __syncthreads();
     }
-    __syncthreads();
+    if (!loads) __syncthreads();
     for (int image = first; !loads && image < last; ++image) {
         const unsigned char* loaded = windows + (image - first) % 2 * item.sources * WINDOW * PIXEL;
         if (working) {

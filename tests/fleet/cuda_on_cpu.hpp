@@ -191,6 +191,8 @@ static inline void multiply(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, 
 static inline uint32_t pair(float low, float high) {
     return cuda_on_cpu::bfloat16(low) | uint32_t(cuda_on_cpu::bfloat16(high)) << 16;
 }
+
+static inline uint32_t rectified_pair(float low, float high) { return pair(std::max(low, 0.0f), std::max(high, 0.0f)); }
 static inline float as_float(uint32_t bits) { return cuda_on_cpu::bits_of<float>(bits); }
 static inline float __uint_as_float(uint32_t bits) { return as_float(bits); }
 static inline uint32_t __float_as_uint(float value) { return cuda_on_cpu::bits_of<uint32_t>(value); }

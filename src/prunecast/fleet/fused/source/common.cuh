@@ -51,6 +51,13 @@ __device__ __forceinline__ uint32_t pair(float low, float high) {
     return both;
 }
 
+// The same, and zero for what is negative.
+__device__ __forceinline__ uint32_t rectified_pair(float low, float high) {
+    uint32_t both;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
+}
+
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
 
 // Adds to two neighbouring numbers, at once where the device can do that.

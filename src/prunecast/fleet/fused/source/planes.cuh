@@ -74,7 +74,7 @@ template <int SOURCE>
 __device__ __forceinline__ uint32_t transformed(uint32_t x, uint32_t y, const float* a, const float* b, const float* c) {
     if (SOURCE == PLAIN) return x;
     if (SOURCE == NORMED)
-        return pair(fmaxf(a[0] * low(x) + b[0], 0.0f), fmaxf(a[1] * high(x) + b[1], 0.0f));
+        return rectified_pair(a[0] * low(x) + b[0], a[1] * high(x) + b[1]);
     return pair(a[0] * low(x) + (b[0] * low(y) + c[0]), a[1] * high(x) + (b[1] * high(y) + c[1]));
 }
 
@@ -103,91 +103,75 @@ __device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WOR
         *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
 }
 
-// What one warp reads at once of the rows of some planes, PIXELS of each, and keeps in registers until it is time to
-// write it into their windows: GROUPS reads of 32 / SHARE pixels. So what comes next is on its way while others compute.
-// Planes with few pixels come several at once, others in pieces.
+// What one warp reads at once of PIXELS pixels of each plane, and keeps in registers until it is time to write it into
+// their windows: GROUPS reads of 32 / SHARE pixels. Planes with few pixels come several at once, others in pieces.
 template <int SOURCE, int GROUPS, int SHARE, int PIXELS, int WIDTH, int WHOLE, int STEP, int EDGE>
 struct Piece {
     static constexpr int WORDS = 8 / SHARE, AT_ONCE = 32 / SHARE, PIECE = GROUPS * AT_ONCE;
     static constexpr int PLANES = PIXELS < PIECE ? PIECE / PIXELS : 1, PIECES = (PIXELS + PIECE - 1) / PIECE;
-    static constexpr int GROUPS_A_PLANE = GROUPS / PLANES, IN_MEMORY = WHOLE * WHOLE * STEP * STEP * 2;  // of 16 bytes
-    uint32_t u[GROUPS][WORDS], v[SOURCE == GRADIENT ? GROUPS : 1][WORDS];
+    static constexpr int GROUPS_A_PLANE = GROUPS / PLANES, IN_MEMORY = WHOLE * WHOLE * STEP * STEP * 8;
+    uint32_t u[GROUPS][WORDS], v[GROUPS][WORDS];
+    float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
 
     static __device__ __forceinline__ int pieces(int planes) { return (planes + PLANES - 1) / PLANES * PIECES; }
-    static __device__ __forceinline__ int part() { return threadIdx.x % 32 / AT_ONCE; }
+    static __device__ __forceinline__ int part() { return threadIdx.x % 32 / AT_ONCE * WORDS; }
     static __device__ __forceinline__ int plane(int piece, int group) { return piece / PIECES * PLANES + group / GROUPS_A_PLANE; }
     static __device__ __forceinline__ int pixel(int piece, int group) {
         return piece % PIECES * PIECE + group % GROUPS_A_PLANE * AT_ONCE + threadIdx.x % AT_ONCE;
     }
 
-    // `row`: the first that is read of every plane.
-    __device__ __forceinline__ void read(const uint4* x, const uint4* y, int planes, int piece, int row, int pixels) {
-        const int begin = row * WHOLE * STEP * STEP * 8 + part() * WORDS;
+    // Writes what was read before, and reads what comes next in its place, so that much is on its way at any time.
+    __device__ __forceinline__ void exchange(const Planes& own, Spot now, unsigned char* to, Spot next) {
+        const int64_t begin = (int64_t)(next.image * own.tiles + own.tile) * IN_MEMORY + own.row * WHOLE * STEP * STEP * 8 + part();
+        const uint32_t* x = reinterpret_cast<const uint32_t*>(own.x) + begin;
+        const uint32_t* y = reinterpret_cast<const uint32_t*>(own.y) + begin;
 #pragma unroll
         for (int group = 0; group < GROUPS; ++group) {
-            int at = pixel(piece, group), in = plane(piece, group);
-            if (at >= pixels || in >= planes) continue;
-            at = STEP == 1 ? at * 8 : (at / WHOLE * STEP * WHOLE + at % WHOLE) * STEP * 8;
-            read_words(u[group], reinterpret_cast<const uint32_t*>(x) + in * IN_MEMORY * 4 + begin + at);
-            if constexpr (SOURCE == GRADIENT)
-                read_words(v[group], reinterpret_cast<const uint32_t*>(y) + in * IN_MEMORY * 4 + begin + at);
+            if (now.there) write(own, to, now.piece, group);
+            if (next.there) read(own, x, y, next.piece, group);
         }
     }
 
-    // `to`: where the first row lies in the first window; windows are `apart` bytes from each other.
-    __device__ __forceinline__ void write(unsigned char* to, int apart, const float* lines, int planes, int piece, int pixels) {
-        float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
-        to += part() * WORDS * 4;
+    __device__ __forceinline__ void read(const Planes& own, const uint32_t* x, const uint32_t* y, int piece, int group) {
+        int at = pixel(piece, group), in = plane(piece, group);
+        if (at >= own.pixels || in >= own.planes) return;
+        at = in * IN_MEMORY + (STEP == 1 ? at : (at / WHOLE * STEP * WHOLE + at % WHOLE) * STEP) * 8;
+        read_words(u[group], x + at);
+        if (SOURCE == GRADIENT) read_words(v[group], y + at);
+    }
+
+    __device__ __forceinline__ void write(const Planes& own, unsigned char* to, int piece, int group) {
+        const int at = pixel(piece, group), in = plane(piece, group);
+        if (SOURCE != PLAIN && group % GROUPS_A_PLANE == 0)
 #pragma unroll
-        for (int group = 0; group < GROUPS; ++group) {
-            const int at = pixel(piece, group), in = plane(piece, group);
-            if (SOURCE != PLAIN && group % GROUPS_A_PLANE == 0)
+            for (int i = 0; i < 2 * WORDS; ++i) {
+                const float* line = own.lines + in * 48 + 2 * part() + i;
+                a[i] = line[0], b[i] = line[16], c[i] = SOURCE == GRADIENT ? line[32] : 0.0f;
+            }
+        if (at >= own.pixels || in >= own.planes) return;
 #pragma unroll
-                for (int i = 0; i < 2 * WORDS; ++i) {
-                    const float* line = lines + in * 48 + part() * 2 * WORDS + i;
-                    a[i] = line[0], b[i] = line[16], c[i] = SOURCE == GRADIENT ? line[32] : 0.0f;
-                }
-            if (at >= pixels || in >= planes) continue;
-#pragma unroll
-            for (int i = 0; i < WORDS; ++i)
-                u[group][i] = transformed<SOURCE>(
-                    u[group][i], SOURCE == GRADIENT ? v[SOURCE == GRADIENT ? group : 0][i] : 0, a + 2 * i, b + 2 * i, c + 2 * i);
-            write_words(to + in * apart + (at / WHOLE * WIDTH + at % WHOLE + EDGE) * PIXEL, u[group]);
-        }
+        for (int i = 0; i < WORDS; ++i)
+            u[group][i] = transformed<SOURCE>(u[group][i], v[group][i], a + 2 * i, b + 2 * i, c + 2 * i);
+        write_words(to + in * own.apart + (at / WHOLE * WIDTH + at % WHOLE + EDGE) * PIXEL + part() * 4, u[group]);
     }
 };
 
-// Rows of the planes that a block reads of every image, and where they go.
-struct Planes {
-    const uint4 *x, *y;
-    int tiles, tile, planes;  // of an image, the first that is read, and how many
-    int row, pixels;
-    const float* lines;
-    unsigned char* to;
-    int apart;
-};
-
-// What one of `warps` loaders does for all images, IMAGES of them at once; what it writes next is read before it waits for the others.
+// What one of `warps` loaders does for all images, IMAGES of them at once. It meets the others after each of these.
 template <class PIECE, int IMAGES>
 __device__ __forceinline__ void load_images(const Planes& own, int first, int last, int warp, int warps) {
-    const int pieces = PIECE::pieces(own.planes);
-    PIECE piece;
-    auto read = [&](int image, int at) {
-        image += at / pieces;
-        if (image >= last) return;
-        int64_t begin = (int64_t)(image * own.tiles + own.tile) * PIECE::IN_MEMORY;
-        piece.read(own.x + begin, own.y + begin, own.planes, at % pieces, own.row, own.pixels);
+    const int pieces = PIECE::pieces(own.planes), many = IMAGES * pieces, window = own.planes * own.apart;
+    auto spot = [&](int image, int at) {
+        image += IMAGES == 1 ? 0 : at / pieces;
+        return Spot{image, IMAGES == 1 ? at : at % pieces, image < last && at < many};
     };
-    if (warp < IMAGES * pieces) read(first, warp);
+    PIECE piece;
+    piece.exchange(own, {0, 0, false}, own.to, spot(first, warp));
     for (int image = first; image < last; image += IMAGES) {
-        unsigned char* to = own.to + (image - first) / IMAGES % 2 * IMAGES * own.planes * own.apart;
-        for (int at = warp; at < IMAGES * pieces; at += warps) {
-            if (image + at / pieces < last)
-                piece.write(to + at / pieces * own.planes * own.apart, own.apart, own.lines, own.planes, at % pieces, own.pixels);
-            if (at + warps < IMAGES * pieces)
-                read(image, at + warps);
-            else
-                read(image + IMAGES, warp);
+        unsigned char* to = own.to + (image - first) / IMAGES % 2 * IMAGES * window;
+        for (int at = warp; at < many; at += warps) {
+            const Spot now = spot(image, at);
+            const Spot next = at + warps < many ? spot(image, at + warps) : spot(image + IMAGES, warp);
+            piece.exchange(own, now, to + (now.image - image) * window, next);
         }
         __syncthreads();
     }

@@ -103,6 +103,22 @@ __device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WOR
         *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
 }
 
+// Rows of some planes that a block reads of every image, and where they go.
+struct Planes {
+    const uint4 *x, *y;
+    int tiles, tile, planes;  // of an image, the first that is read, and how many
+    int row, pixels;          // the first row, and pixels from there on
+    const float* lines;
+    unsigned char* to;  // where the first row lies in the first window, for the first image
+    int apart;          // bytes from one window to the next
+};
+
+// One of the pieces that a warp brings.
+struct Spot {
+    int image, piece;
+    bool there;
+};
+
 // What one warp reads at once of PIXELS pixels of each plane, and keeps in registers until it is time to write it into
 // their windows: GROUPS reads of 32 / SHARE pixels. Planes with few pixels come several at once, others in pieces.
 template <int SOURCE, int GROUPS, int SHARE, int PIXELS, int WIDTH, int WHOLE, int STEP, int EDGE>

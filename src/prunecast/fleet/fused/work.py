@@ -94,7 +94,7 @@ def forward_work(convolution: Convolution, normed: bool, device: torch.device) -
 
 
 def backward_work(convolution: Convolution, ends: Mapping[str, int], device: torch.device) -> Work:
-    """Windows of the gradient, spread where the convolution hops; for single pixels it stays as small as it is.
+    """Windows of the gradient, with results between its pixels where a convolution of more than single pixels hops.
 
     `ends` are macros that say what becomes of the result.
     """
@@ -236,7 +236,9 @@ def _macros(
 
 
 def _window(macros: Mapping[str, int]) -> tuple[int, int]:
-    """Rows and columns that a block loads."""
+    """Rows and columns that a block loads; for results between pixels these and the next ones."""
+    if macros.get("SPREAD") == 2:
+        return macros["ROWS"] // 2 + 1, macros["OUT"] // 2 + 1
     hop, kernel = macros["HOP"], macros["KERNEL"]
     return (macros["ROWS"] - 1) * hop + kernel, (macros["OUT"] - 1) * hop + kernel
 

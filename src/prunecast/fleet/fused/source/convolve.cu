@@ -6,24 +6,29 @@
 // norm added up.
 //
 // A block computes ROWS rows of an image for up to TILES tiles of 16 channels; each warp one tile and a share of
-// the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ and
-// SPREAD (STEP and GAP of load_window), OUT size, ROWS, TILES, BACK, NORMED_INPUT (forward: else it reads an
-// activation), BLOCKS that should fit a multiprocessor; and for the end of a backward pass RECTIFIED (else the
-// gradient is written as it is), JOINED where the activation was written down (else it is made from y again), ADDED
-// a gradient of the same size (1) or on every other pixel (2), SHORTCUT where a second norm ends there, too.
+// the pixels; other warps load the next image meanwhile. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
+// Piece), SPREAD 2 for the gradient of a convolution that hops (results on twice as many rows and columns as
+// it reads), OUT size, ROWS, TILES, BACK, NORMED_INPUT (forward: else it reads an activation), BLOCKS that should fit
+// a multiprocessor; and for the end of a backward pass RECTIFIED (else the gradient is written as it is), JOINED
+// where the activation was written down (else it is made from y again), ADDED a gradient of the same size (1) or on
+// every other pixel (2), SHORTCUT where a second norm ends there, too.
 #include "planes.cuh"
 
-constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
-constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
-constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ / SPREAD) * (EXTENT * READ / SPREAD);
+constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP / SPREAD, PLANE = OUT * OUT;
+// Results between the pixels that are read need these and the next ones, but none before the first.
+constexpr int EDGE = SPREAD == 2 ? 0 : KERNEL / 2;
+constexpr int WINDOW_ROWS = SPREAD == 2 ? ROWS / 2 + 1 : (ROWS - 1) * HOP + KERNEL;
+constexpr int WINDOW_COLUMNS = SPREAD == 2 ? OUT / 2 + 1 : (OUT - 1) * HOP + KERNEL;
+constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS;
 constexpr Source INPUT = BACK ? GRADIENT : NORMED_INPUT ? NORMED : PLAIN;
 constexpr int SHARES = WORKERS / TILES, MATRICES = ROWS * OUT / 16 / SHARES;
 // Matrices of 16 pixels that lie side by side, and how many of them below each other belong to a warp.
 constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, DOWN = MATRICES / ACROSS;
+static_assert(SPREAD == 1 || (BACK && KERNEL == 3 && MATRICES == 4 && OUT > 8), "a matrix for each kind of result");
 
 // What loaders bring at once. Planes of 8x8 come one by one, so that all loaders have one.
-constexpr int INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - KERNEL / 2 / HOP : EXTENT, GROUPS = ROWS < OUT ? 9 : OUT == 8 && !BACK ? 4 : 8;
-using Inputs = Piece<INPUT, GROUPS, BACK ? 4 : 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
+constexpr int INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - EDGE / HOP : EXTENT, GROUPS = ROWS < OUT ? 9 : OUT == 8 && !BACK ? 4 : 8;
+using Inputs = Piece<INPUT, GROUPS, BACK ? 4 : 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, EDGE>;
 static_assert(OUT <= 2 * ROWS);
 
 // Where a tile of results reads from, and the weights of its block.
@@ -68,15 +73,17 @@ __device__ __forceinline__ void load_weights(uint32_t (&b)[4], const unsigned ch
 }
 
 // Where eight of the 16 pixels of a warp's matrix begin. Where a row has eight only, the others are those half an image
-// below, so that a row further down there is a whole matrix, too.
+// below, so that a row further down there is a whole matrix, too. With SPREAD 2 every other pixel belongs to a matrix: a
+// warp's four have the even and odd rows and columns of the same piece.
 __device__ __forceinline__ int first_pixel(int share, int matrix, int half) {
+    if (SPREAD == 2) return share * 64 + half * (OUT == 16 ? 2 * OUT : 16) + matrix / 2 * OUT + matrix % 2;
     int at = share * MATRICES + matrix;
     return OUT == 8 ? (at + half * (ROWS / 2)) * 8 : at * 16 + half * 8;
 }
 
 __device__ __forceinline__ int window_place(int share, int matrix, int lane) {
-    int pixel = first_pixel(share, matrix, lane / 8 % 2) + lane % 8;
-    return place((pixel / OUT * HOP) * WINDOW_COLUMNS + pixel % OUT * HOP, lane / 16);
+    int pixel = first_pixel(share, matrix, lane / 8 % 2) + lane % 8 * SPREAD;
+    return place((pixel / OUT * HOP / SPREAD) * WINDOW_COLUMNS + pixel % OUT * HOP / SPREAD, lane / 16);
 }
 
 // d += window * weights for one tile of what is read, tap by tap.
@@ -90,8 +97,6 @@ __device__ __forceinline__ void add_taps(
         load_weights(w, block + (BACK ? TAPS - 1 - tap : tap) * MATRIX, lane);
 #pragma unroll
         for (int m = 0; m < MATRICES; ++m) {
-            // Between the rows of a gradient that was spread there is nothing.
-            if (SPREAD == 2 && ((share * MATRICES + m) * 16 / OUT + tap / KERNEL) % 2 == 0) continue;
             uint32_t pixels[4];
             load_matrices(pixels, window + corner[m] + (tap / KERNEL * WINDOW_COLUMNS + tap % KERNEL) * PIXEL);
             multiply(d[m][0], pixels, w[0], w[1]);
@@ -127,6 +132,28 @@ __device__ __forceinline__ void add_columns(
     }
 }
 
+// The same with SPREAD 2, where four matrices of pixels serve all results. A result on an even row gets the middle tap
+// of the pixel it lies on; between two rows the last tap of the upper and the first of the lower. So it is with columns.
+__device__ __forceinline__ void add_between(
+    float (&d)[MATRICES][2][4], const unsigned char* window, const unsigned char* block, int share, int lane) {
+    window += window_place(share, 0, lane);
+#pragma unroll
+    for (int read = 0; read < 4; ++read) {
+        const int down = read / 2, right = read % 2;
+        uint32_t pixels[4];
+        load_matrices(pixels, window + (down * WINDOW_COLUMNS + right) * PIXEL);
+#pragma unroll
+        for (int m = 0; m < MATRICES; ++m) {
+            const int row = m / 2 ? 2 - 2 * down : 1, column = m % 2 ? 2 - 2 * right : 1;
+            if (down > m / 2 || right > m % 2) continue;
+            uint32_t w[4];
+            load_weights(w, block + (row * KERNEL + column) * MATRIX, lane);
+            multiply(d[m][0], pixels, w[0], w[1]);
+            multiply(d[m][1], pixels, w[2], w[3]);
+        }
+    }
+}
+
 // What is written, and backward what makes dz of it.
 struct End {
     uint2* out;
@@ -150,7 +177,8 @@ struct Ending {
     uint2 y, added, joined, shortcut_y;
 };
 
-__device__ __forceinline__ bool gets_more(int pixel) {
+// Unsigned, so that the compiler knows whether a row is even wherever first_pixel tells, and keeps no room for nothing.
+__device__ __forceinline__ bool gets_more(uint32_t pixel) {
     return ADDED == 1 || (ADDED == 2 && !((pixel / OUT | pixel) & 1));
 }
 
@@ -211,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     DYNAMIC_SHARED(shared);
     const Item item = items[blockIdx.x];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, mine = warp % TILES, share = warp / TILES;
-    const int part = blockIdx.z, top = part * ROWS * HOP - KERNEL / 2;
+    const int part = blockIdx.z, top = part * ROWS * HOP / SPREAD - EDGE;
     float* lines = reinterpret_cast<float*>(shared);
     float* own_lines = lines + item.sources * 48;
     float* totals = own_lines + TILES * 48;  // (warps, 3, 16)
@@ -230,23 +258,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     };
     const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
-    const int team = item.sources > 2 ? LOADERS / 4 : LOADERS / item.sources;  // loaders that share a tile
-    if (SPREAD == 1 && loads) {  // and meet the other warps as often as these meet
+    if (loads) {  // and meet the other warps as often as these meet
         const int row = max(top, 0);
         const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
                                lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS, prepare);
     } else {
         prepare();
-    }
-    for (int image = first; SPREAD == 2 && loads && image < last; ++image) {
-        for (int k = (warp - WORKERS) / team; image < last && k < item.sources; k += LOADERS / team) {
-            int64_t plane = (int64_t)(image * source_tiles + item.source + k) * INPUT_PLANE * 2;
-            load_window<INPUT, WINDOW_ROWS, WINDOW_COLUMNS, EXTENT, READ, SPREAD, KERNEL / 2>(
-                windows + ((image - first) % 2 * item.sources + k) * WINDOW * PIXEL, x + plane, y + plane, lines + k * 48, top,
-                (warp - WORKERS) % team, team);
-        }
-        __syncthreads();
     }
     const int tile = item.tile + mine, quarter = lane % 4;
     const Reads range = working ? reads[tile] : Reads{0, 0};
@@ -260,13 +278,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
             for (int k = 0; k < range.many; ++k) {
                 const unsigned char* window = loaded + (range.first + k - item.source) * WINDOW * PIXEL;
                 const unsigned char* block = weights + (mine * most_reads + k) * TAPS * MATRIX;
-                if (HOP == 1 && SPREAD == 1)
+                if (SPREAD == 2)
+                    add_between(d, window, block, share, lane);
+                else if (HOP == 1)
                     add_columns(d, window, block, share, lane);
                 else
                     add_taps(d, window, block, share, lane);
             }
             int64_t plane = (int64_t)image * result_tiles + tile;
-            const int corner_pixel = part * ROWS * OUT + lane / 4;
+            const int corner_pixel = part * ROWS * OUT + lane / 4 * SPREAD;
 #pragma unroll
             for (int m = 0; m < MATRICES; m += 2) {  // several reads under way at once
                 Ending read[4];

@@ -13,13 +13,6 @@
 #ifndef LOADERS
 #define LOADERS 4
 #endif
-// How many pixels a thread of these has under way, and how many threads share a pixel of a gradient, which takes
-// many registers.
-#ifndef PIXELS_AT_ONCE
-#define PIXELS_AT_ONCE 8
-#define GRADIENTS_AT_ONCE 4
-#define GRADIENT_SHARE 2
-#endif
 #define THREADS ((WORKERS + LOADERS) * 32)
 
 #define PIXEL 48
@@ -85,7 +78,7 @@ __device__ __forceinline__ uint32_t transformed(uint32_t x, uint32_t y, const fl
     return pair(a[0] * low(x) + (b[0] * low(y) + c[0]), a[1] * high(x) + (b[1] * high(y) + c[1]));
 }
 
-// Zeros, which stay wherever a window leaves the plane or lies between its pixels.
+// Zeros, which stay wherever a window leaves the plane.
 __device__ __forceinline__ void clear(unsigned char* to, int bytes) {
     for (int i = threadIdx.x * 16; i < bytes; i += THREADS * 16) *reinterpret_cast<uint4*>(to + i) = make_uint4(0, 0, 0, 0);
 }
@@ -108,55 +101,6 @@ __device__ __forceinline__ void write_words(void* to, const uint32_t (&from)[WOR
         *reinterpret_cast<uint4*>(to) = make_uint4(from[0], from[1], from[2], from[3]);
     else
         *reinterpret_cast<uint2*>(to) = make_uint2(from[0], from[1]);
-}
-
-// The pixels of a plane that lie in a window of HEIGHT x WIDTH pixels, whose upper left corner is (top, -EDGE) of a
-// square of side WHOLE. STEP: only every STEP-th pixel of the plane counts. GAP: its pixels lie GAP apart in the
-// square. It is the work of some of the loaders: this is the `warp`-th of `warps`.
-template <int SOURCE, int HEIGHT, int WIDTH, int WHOLE, int STEP, int GAP, int EDGE>
-__device__ __forceinline__ void load_window(
-    unsigned char* to, const uint4* x_plane, const uint4* y_plane, const float* lines, int top, int warp, int warps) {
-    constexpr int INNER = WHOLE / GAP, SHARE = SOURCE == GRADIENT ? GRADIENT_SHARE : 2;
-    constexpr int WORDS = 8 / SHARE, AT_ONCE = SOURCE == GRADIENT ? GRADIENTS_AT_ONCE : PIXELS_AT_ONCE;
-    // Neighbouring lanes take neighbouring pixels, so that what they write never meets in a bank.
-    const int lane = threadIdx.x % 32, own = lane * SHARE / 32;
-    const int thread = warp * (32 / SHARE) + lane % (32 / SHARE), stride = warps * (32 / SHARE);
-    const int first = top > 0 ? (top + GAP - 1) / GAP : 0, last = min(top + HEIGHT, WHOLE);
-    const int total = ((last + GAP - 1) / GAP - first) * INNER;
-    const int begin = first * INNER * STEP * STEP * 8 + own * WORDS;
-    const uint32_t* x = reinterpret_cast<const uint32_t*>(x_plane) + begin;
-    const uint32_t* y = reinterpret_cast<const uint32_t*>(y_plane) + begin;
-    float a[2 * WORDS], b[2 * WORDS], c[2 * WORDS];
-    if (SOURCE != PLAIN)
-#pragma unroll
-        for (int i = 0; i < 2 * WORDS; ++i) {
-            a[i] = lines[own * 2 * WORDS + i];
-            b[i] = lines[16 + own * 2 * WORDS + i];
-            c[i] = SOURCE == GRADIENT ? lines[32 + own * 2 * WORDS + i] : 0.0f;
-        }
-    to += ((first * GAP - top) * WIDTH + EDGE) * PIXEL + own * WORDS * 4;
-    for (int start = thread; start < total; start += stride * AT_ONCE) {
-        uint32_t u[AT_ONCE][WORDS], v[AT_ONCE][WORDS];
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            int pixel = start + j * stride;
-            int at = STEP == 1 ? pixel * 8 : (pixel / INNER * STEP * INNER + pixel % INNER) * STEP * 8;
-            if (pixel < total) {
-                read_words(u[j], x + at);
-                if (SOURCE == GRADIENT) read_words(v[j], y + at);
-            }
-        }
-#pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            int pixel = start + j * stride;
-            if (pixel < total) {
-#pragma unroll
-                for (int i = 0; i < WORDS; ++i)
-                    u[j][i] = transformed<SOURCE>(u[j][i], v[j][i], a + 2 * i, b + 2 * i, c + 2 * i);
-                write_words(to + (pixel / INNER * GAP * WIDTH + pixel % INNER * GAP) * PIXEL, u[j]);
-            }
-        }
-    }
 }
 
 // Rows of some planes that a block reads of every image, and where they go.

@@ -4,7 +4,7 @@
 // the convolution read (made again from y of the norm before, or an activation). There is a team of warps for each
 // column of the kernel. Each warp takes one pair of tiles of 16 outputs and 16 inputs and a share of the pixels; warps
 // of a team with the same pair are added up at the end. Macros: KERNEL 3 or 1, HOP between windows, READ (STEP of
-// load_window), OUT size, ROWS, NORMED_INPUT (else it reads an activation), BUNDLE of images at once, BLOCKS that
+// Piece), OUT size, ROWS, NORMED_INPUT (else it reads an activation), BUNDLE of images at once, BLOCKS that
 // should fit a multiprocessor.
 #if KERNEL == 3
 #define WORKERS 12
@@ -14,7 +14,7 @@
 
 constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
 constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
-constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS, INPUT_PLANE = (EXTENT * READ) * (EXTENT * READ);
+constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS;
 constexpr int TEAM = WORKERS / KERNEL, BLOCK = KERNEL * 256;
 // Pixels are dealt in strips of 16 columns, or of all eight in two halves of an image, and DOWN rows.
 constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, STRIPS = BUNDLE * ACROSS, DOWN = ROWS * OUT / 16 / ACROSS;

@@ -29,10 +29,9 @@ BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 """Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
 
 LEAST_SHARE = 4
-"""Images that a block takes at least: what it does once, before the first and after the last, costs as much as a few.
-
-Narrow packs leave room on the device by that, which packs on other streams use.
-"""
+"""Images that a block takes at least: narrow packs leave room on the device by that, which packs on other streams use."""
+FIXED_COSTS = 4
+"""What a block does before its first image and after its last takes as long as some images."""
 
 Range = tuple[int, int]
 """First and number of tiles."""
@@ -81,7 +80,7 @@ def images_a_block(batch: int, items: int, at_once: int) -> int:
     """The share of the images that ends soonest, where so many blocks run at once and each has its fixed costs."""
 
     def cost(parts: int) -> int:
-        return -(-items * parts // at_once) * (-(-batch // parts) + LEAST_SHARE)
+        return -(-items * parts // at_once) * (-(-batch // parts) + FIXED_COSTS)
 
     parts = min(range(1, max(1, batch // LEAST_SHARE) + 1), key=cost)
     return -(-batch // parts)

@@ -136,16 +136,18 @@ struct Piece {
         return piece % PIECES * PIECE + group % GROUPS_A_PLANE * AT_ONCE + threadIdx.x % AT_ONCE;
     }
 
-    // Writes what was read before, and reads what comes next in its place, so that much is on its way at any time.
+    // Writes what was read before, and reads what comes next in its place. All is written first: a warp that waits for a
+    // read waits for those it has asked for since, too.
     __device__ __forceinline__ void exchange(const Planes& own, Spot now, unsigned char* to, Spot next) {
         const int64_t begin = (int64_t)(next.image * own.tiles + own.tile) * IN_MEMORY + own.row * WHOLE * STEP * STEP * 8 + part();
         const uint32_t* x = reinterpret_cast<const uint32_t*>(own.x) + begin;
         const uint32_t* y = reinterpret_cast<const uint32_t*>(own.y) + begin;
+        if (now.there)
 #pragma unroll
-        for (int group = 0; group < GROUPS; ++group) {
-            if (now.there) write(own, to, now.piece, group);
-            if (next.there) read(own, x, y, next.piece, group);
-        }
+            for (int group = 0; group < GROUPS; ++group) write(own, to, now.piece, group);
+        if (next.there)
+#pragma unroll
+            for (int group = 0; group < GROUPS; ++group) read(own, x, y, next.piece, group);
     }
 
     __device__ __forceinline__ void read(const Planes& own, const uint32_t* x, const uint32_t* y, int piece, int group) {

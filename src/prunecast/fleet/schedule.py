@@ -20,6 +20,7 @@ from prunecast.fleet.members import Group, Job, Member, group_of, levels_left
 from prunecast.fleet.open_close import Opener, close
 from prunecast.fleet.options import BUDGET, FULL_PACKS, Options
 from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
+from prunecast.fleet.remaining import Remaining
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
 from prunecast.fleet.yard import Yard
@@ -44,6 +45,7 @@ class Scheduler:
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
         self._device, self._options = device, options
         self._yard = Yard([job.spec for _, job in jobs], options)
+        self._remaining = Remaining(jobs)
         self._door = Door(store, self._yard, opener)
         self._locks: dict[int, ExitStack] = {}
         self._ready: dict[Group, list[Member]] = {}
@@ -126,7 +128,7 @@ class Scheduler:
 
     def _dispatch(self) -> None:
         """Give work to idle streams, longest first."""
-        while len(self._work.training) < self._options.workers and self._work.width < FULL_PACKS:
+        while len(self._work.training) < self._at_once() and self._work.width < FULL_PACKS:
             members = self._next()
             if members is not None:
                 group = group_of(members[0])
@@ -140,6 +142,11 @@ class Scheduler:
                 self._work.training[future] = Training(team=(), share=0.0)
             else:
                 return
+
+    def _at_once(self) -> int:
+        """Packs in training at the same time; chains that train alone are small and take all streams."""
+        most = self._options.workers
+        return most if self._lones else self._remaining.packs_at_once(self._options.budget or BUDGET, most)
 
     def _next(self) -> list[Member] | None:
         if self._formed:
@@ -253,11 +260,13 @@ class Scheduler:
             self.left.append(number)
         for event in outcome.events:
             self.told[event.number] += isinstance(event, Finished)
+            self._remaining.finish(event.number)
             if isinstance(event, Failed) or event.ended:
                 self._release(event.number)
 
     def _release(self, number: int) -> None:
         """Let go of a chain, if it was held at all."""
+        self._remaining.end(number)
         self._lones.pop(number, None)
         if number in self._locks:
             self._locks.pop(number).close()

@@ -29,8 +29,8 @@ from prunecast.spec import ChainSpec
 LOG = logging.getLogger(__name__)
 WASTE = 2.0
 """How many times as wide as its members an uncompiled pack may be before another shape is made."""
-COMPILE_FROM = 10_000
-"""Steps from which compiling a shape pays: it is done beside the training, but the device rests for seconds."""
+COMPILE_FROM = 50_000
+"""Steps from which compiling a shape pays: levels that end while that is done beside the training wait for it."""
 SPARED_FROM = 400_000
 """Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
 SPARED_FUSED = 20_000

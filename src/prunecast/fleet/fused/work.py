@@ -29,7 +29,7 @@ BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 """Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
 
 LEAST_SHARE = 4
-"""Images that a block takes at least: narrow packs leave room on the device by that, which packs on other streams use."""
+"""Images that a block takes at least: narrow packs leave room by that, which packs on other streams use."""
 FIXED_COSTS = 4
 """What a block does before its first image and after its last takes as long as some images."""
 

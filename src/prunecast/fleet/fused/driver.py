@@ -10,6 +10,7 @@ from typing import Any
 from prunecast.fleet.fused.kernels import NoKernels
 
 MOST_DYNAMIC_SHARED = 8
+PROGRAMMATIC_SERIALIZATION = 6
 Held = ctypes.c_void_p | ctypes.c_int64 | ctypes.c_float | ctypes.Structure
 
 
@@ -21,6 +22,34 @@ class Kernel:
     function: ctypes.c_void_p
     parameters: int | None
     """How many it has, where the driver can tell."""
+
+
+class Attribute(ctypes.Structure):
+    """How the driver is told something about a launch: a number, and a union of 64 bytes of which we use the first."""
+
+    _fields_ = (
+        ("name", ctypes.c_int),
+        ("_gap", ctypes.c_int),
+        ("value", ctypes.c_int),
+        ("_rest", ctypes.c_int * 15),
+    )
+
+
+class Configuration(ctypes.Structure):
+    """Where a launch goes."""
+
+    _fields_ = (
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(Attribute)),
+        ("many", ctypes.c_uint),
+    )
+
+
+EARLY = Attribute(name=PROGRAMMATIC_SERIALIZATION, value=1)
+"""A kernel's blocks may start before the kernel in front of it is done; they wait for it themselves."""
 
 
 class Context:
@@ -58,14 +87,14 @@ class Context:
         stream: int,
         held: Sequence[Held],
     ) -> None:
-        """Put a kernel on a stream."""
+        """Put a kernel on a stream, where its blocks may start as soon as those of the kernel before let them."""
         pointers = (ctypes.c_void_p * max(1, len(held)))(*[ctypes.addressof(each) for each in held])
-        place = (*grid, threads, 1, 1, shared, ctypes.c_void_p(stream), pointers, None)
+        place = Configuration(grid, (threads, 1, 1), shared, stream, ctypes.pointer(EARLY), 1)
         with self._current(kernel.name):
             what = (
                 f"kernel {kernel.name!r} was not launched with grid {grid}, {threads} threads, {shared} bytes"
             )
-            _call("cuLaunchKernel", kernel.function, *place, what=what)
+            _call("cuLaunchKernelEx", ctypes.byref(place), kernel.function, pointers, None, what=what)
 
     @contextlib.contextmanager
     def _current(self, what: str) -> Iterator[None]:

@@ -86,10 +86,12 @@ class Context:
         shared: int,
         stream: int,
         held: Sequence[Held],
+        *,
+        early: bool,
     ) -> None:
-        """Put a kernel on a stream, where its blocks may start as soon as those of the kernel before let them."""
+        """Put a kernel on a stream; `early`, its blocks start as soon as those of the kernel before let them."""
         pointers = (ctypes.c_void_p * max(1, len(held)))(*[ctypes.addressof(each) for each in held])
-        place = Configuration(grid, (threads, 1, 1), shared, stream, ctypes.pointer(EARLY), 1)
+        place = Configuration(grid, (threads, 1, 1), shared, stream, ctypes.pointer(EARLY), early)
         with self._current(kernel.name):
             what = (
                 f"kernel {kernel.name!r} was not launched with grid {grid}, {threads} threads, {shared} bytes"

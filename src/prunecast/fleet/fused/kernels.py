@@ -32,8 +32,12 @@ class Kernels(Protocol):
         threads: int = ...,
         shared: int = ...,
         args: Sequence[Argument] = ...,
+        early: bool = ...,
     ) -> None:
-        """Run a kernel after everything launched before: `shared` bytes of dynamic shared memory a block."""
+        """Run a kernel after everything launched before: `shared` bytes of dynamic shared memory a block.
+
+        `early`: its blocks may start before the one kernel it follows is done, as they wait themselves.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)

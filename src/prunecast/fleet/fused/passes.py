@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from prunecast.fleet.fused.fork import beside, meet
 from prunecast.fleet.fused.kernels import Argument, Kernels
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Value
 from prunecast.fleet.fused.work import Work, images_a_block, limits
@@ -58,14 +59,20 @@ class Passes:
                 self._join(number, value, count)
 
     def backward(self, slope: Tensor) -> None:
-        """From the slope of the final value's mean, (batch, channels), to all gradients and sums."""
+        """From the slope of the final value's mean, (batch, channels), to all gradients and sums.
+
+        Gradients of weights are made beside the others, which do not wait for them.
+        """
+        device = self.images.device
         self._join_slope(slope)
         for number, value in reversed(list(enumerate(self.program.values))):
             for made_by in (value.shortcut, value.convolution):
                 if made_by is not None:
-                    self._slopes(made_by, self.slopes[number])
+                    with beside(device):
+                        self._slopes(made_by, self.slopes[number])
                     if self.program.convolutions[made_by].source:
                         self._back(made_by, number)
+        meet(device)
 
     def _convolve(self, number: int, count: float | None, sums: bool) -> None:
         layer = self.layers[number]
@@ -126,7 +133,7 @@ class Passes:
             *(work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)),
             *(x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)),
         ]
-        self._launch("slopes.cu", "slopes", work, args)
+        self._launch("slopes.cu", "slopes", work, args, early=False)
 
     def _join(self, number: int, value: Value, count: float | None) -> None:
         assert value.convolution is not None
@@ -174,14 +181,21 @@ class Passes:
     def _count(self, number: int) -> float:
         return float(self.batch * self.program.convolutions[number].out_size ** 2)
 
-    def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
+    def _launch(
+        self, source: str, name: str, work: Work, args: list[Argument], *, early: bool = True
+    ) -> None:
         """Blocks with a share of the images each."""
         at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
         share = images_a_block(self.batch, len(work.items) * work.parts, at_once)
         grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)
         kernels.launch(
-            name, grid=grid, threads=work.threads, shared=work.shared, args=[*args, self.batch, share]
+            name,
+            grid=grid,
+            threads=work.threads,
+            shared=work.shared,
+            args=[*args, self.batch, share],
+            early=early,
         )
 
 

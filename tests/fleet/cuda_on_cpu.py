@@ -58,10 +58,9 @@ class HostKernels:
         threads: int = 256,
         shared: int = 0,
         args: Sequence[Argument] = (),
-        early: bool = False,  # noqa: ARG002 - blocks here run one after another anyway
         order: int = 0,
     ) -> None:
-        """Run every block of `grid`, one after another, never `early`; `order` seeds a random order of threads, 0 keeps theirs."""
+        """Run every block of `grid`, one after another; `order` seeds a random order of threads, 0 keeps theirs."""
         library = next((each for each in self._libraries if hasattr(each, f"launch_{name}")), None)
         if library is None:
             raise KernelError(f"{name}: no source exports it with EXPORT_KERNEL({name})")

@@ -10,7 +10,6 @@ from typing import Any
 from prunecast.fleet.fused.kernels import NoKernels
 
 MOST_DYNAMIC_SHARED = 8
-PROGRAMMATIC_SERIALIZATION = 6
 Held = ctypes.c_void_p | ctypes.c_int64 | ctypes.c_float | ctypes.Structure
 
 
@@ -22,34 +21,6 @@ class Kernel:
     function: ctypes.c_void_p
     parameters: int | None
     """How many it has, where the driver can tell."""
-
-
-class Attribute(ctypes.Structure):
-    """How the driver is told something about a launch: a number, and a union of 64 bytes of which we use the first."""
-
-    _fields_ = (
-        ("name", ctypes.c_int),
-        ("_gap", ctypes.c_int),
-        ("value", ctypes.c_int),
-        ("_rest", ctypes.c_int * 15),
-    )
-
-
-class Configuration(ctypes.Structure):
-    """Where a launch goes."""
-
-    _fields_ = (
-        ("grid", ctypes.c_uint * 3),
-        ("block", ctypes.c_uint * 3),
-        ("shared", ctypes.c_uint),
-        ("stream", ctypes.c_void_p),
-        ("attributes", ctypes.POINTER(Attribute)),
-        ("many", ctypes.c_uint),
-    )
-
-
-EARLY = Attribute(name=PROGRAMMATIC_SERIALIZATION, value=1)
-"""A kernel's blocks may start before the kernel in front of it is done; they wait for it themselves."""
 
 
 class Context:
@@ -86,17 +57,15 @@ class Context:
         shared: int,
         stream: int,
         held: Sequence[Held],
-        *,
-        early: bool,
     ) -> None:
-        """Put a kernel on a stream; `early`, its blocks start as soon as those of the kernel before let them."""
+        """Put a kernel on a stream."""
         pointers = (ctypes.c_void_p * max(1, len(held)))(*[ctypes.addressof(each) for each in held])
-        place = Configuration(grid, (threads, 1, 1), shared, stream, ctypes.pointer(EARLY), early)
+        place = (*grid, threads, 1, 1, shared, ctypes.c_void_p(stream), pointers, None)
         with self._current(kernel.name):
             what = (
                 f"kernel {kernel.name!r} was not launched with grid {grid}, {threads} threads, {shared} bytes"
             )
-            _call("cuLaunchKernelEx", ctypes.byref(place), kernel.function, pointers, None, what=what)
+            _call("cuLaunchKernel", kernel.function, *place, what=what)
 
     @contextlib.contextmanager
     def _current(self, what: str) -> Iterator[None]:

@@ -1,8 +1,8 @@
 """A second stream for what nothing waits for until the end of a pass."""
 
 import contextlib
+import threading
 from collections.abc import Iterator
-from functools import cache
 
 import torch
 
@@ -27,7 +27,18 @@ def meet(device: torch.device) -> None:
         torch.cuda.current_stream(device).wait_stream(_second(device))
 
 
-@cache
+class _Seconds(threading.local):
+    """Every thread's own: what another launches on a stream would go into the graph that this one captures there."""
+
+    def __init__(self) -> None:
+        self.streams: dict[torch.device, torch.cuda.Stream] = {}
+
+
+_SECONDS = _Seconds()
+
+
 def _second(device: torch.device) -> torch.cuda.Stream:
-    """One for all: a graph keeps what was captured there, not the stream, and one thread captures at a time."""
-    return own_stream(device)
+    """One for all packs: a graph keeps what was captured, not where."""
+    if device not in _SECONDS.streams:
+        _SECONDS.streams[device] = own_stream(device)
+    return _SECONDS.streams[device]

@@ -32,12 +32,8 @@ class Kernels(Protocol):
         threads: int = ...,
         shared: int = ...,
         args: Sequence[Argument] = ...,
-        early: bool = ...,
     ) -> None:
-        """Run a kernel after everything launched before: `shared` bytes of dynamic shared memory a block.
-
-        `early`: its blocks may start before the one kernel it follows is done, as they wait themselves.
-        """
+        """Run a kernel after everything launched before: `shared` bytes of dynamic shared memory a block."""
 
 
 @dataclass(frozen=True, kw_only=True)

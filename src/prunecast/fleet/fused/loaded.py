@@ -47,7 +47,6 @@ class Library:
         threads: int = 256,
         shared: int = 0,
         args: Sequence[Argument] = (),
-        early: bool = True,
     ) -> None:
         """Put a kernel on the current stream of the library's device."""
         kernel = self._kernels.get(name)
@@ -59,7 +58,7 @@ class Library:
         if shared > SHARED_WITHOUT_ASKING:
             self._allow_shared(kernel, shared)
         stream = torch.cuda.current_stream(self._device).cuda_stream
-        self._context.launch(kernel, grid, threads, shared, stream, held, early=early)
+        self._context.launch(kernel, grid, threads, shared, stream, held)
 
     def _allow_shared(self, kernel: driver.Kernel, shared: int) -> None:
         with self._lock:

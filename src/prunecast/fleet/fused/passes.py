@@ -133,7 +133,7 @@ class Passes:
             *(work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)),
             *(x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)),
         ]
-        self._launch("slopes.cu", "slopes", work, args, early=False)
+        self._launch("slopes.cu", "slopes", work, args)
 
     def _join(self, number: int, value: Value, count: float | None) -> None:
         assert value.convolution is not None
@@ -181,9 +181,7 @@ class Passes:
     def _count(self, number: int) -> float:
         return float(self.batch * self.program.convolutions[number].out_size ** 2)
 
-    def _launch(
-        self, source: str, name: str, work: Work, args: list[Argument], *, early: bool = True
-    ) -> None:
+    def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
         """Blocks with a share of the images each."""
         at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
         share = images_a_block(self.batch, len(work.items) * work.parts, at_once)
@@ -195,7 +193,6 @@ class Passes:
             threads=work.threads,
             shared=work.shared,
             args=[*args, self.batch, share],
-            early=early,
         )
 
 

@@ -73,7 +73,7 @@ class FusedStep:
         recipe, table = bench.recipe, self.table
         rule: list[Argument] = [table.rows, table.blocks, bench.rates, bench.cursor]
         rule += [float(recipe.momentum), float(recipe.weight_decay), table.step]
-        self._launch("update", Launch(grid=(len(table.blocks), 1, 1)), rule, early=False)
+        self._launch("update", Launch(grid=(len(table.blocks), 1, 1)), rule)
         self._launch(
             "finish", Launch(grid=(1, 1, 1)), [bench.losses, bench.healthy, bench.cursor, bench.pack.slots]
         )
@@ -128,10 +128,10 @@ class FusedStep:
         args += [batch, area, channels, len(program.members), program.classes, *more]
         self._launch(name, self.head_launch, args)
 
-    def _launch(self, name: str, launch: Launch, args: list[Argument], *, early: bool = True) -> None:
+    def _launch(self, name: str, launch: Launch, args: list[Argument]) -> None:
         source = {"images": "images.cu", "head": "head.cu", "head_scores": "head.cu"}.get(name, "update.cu")
         self.compile(source, {}).launch(
-            name, grid=launch.grid, threads=launch.threads, shared=launch.shared, args=args, early=early
+            name, grid=launch.grid, threads=launch.threads, shared=launch.shared, args=args
         )
 
 

@@ -60,16 +60,6 @@ __device__ __forceinline__ uint32_t rectified_pair(float low, float high) {
 
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
 
-// Waits until all kernels before this one are done, then lets blocks of the next one start where there is room. Before
-// this a kernel may read what was written two kernels ago or earlier, and write to shared memory only. What other kernels
-// write must not be read through pointers that are __restrict__, since these reads may be moved to before the wait.
-__device__ __forceinline__ void wait_for_kernels_before() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-
 // Adds to two neighbouring numbers, at once where the device can do that.
 __device__ __forceinline__ void add_two(float* to, float first, float second) {
 #if __CUDA_ARCH__ >= 900
@@ -80,8 +70,6 @@ __device__ __forceinline__ void add_two(float* to, float first, float second) {
 #endif
 }
 #else
-__device__ __forceinline__ void wait_for_kernels_before() {}
-
 __device__ __forceinline__ void add_two(float* to, float first, float second) {
     atomicAdd(to, first);
     atomicAdd(to + 1, second);

@@ -248,13 +248,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     const Norm norm = {norm_sums, norm_gamma, norm_beta, source_tiles * 16, norm_count, eps};
     const Norm own = {out_sums, own_gamma, own_beta, result_tiles * 16, own_count, eps};
 
-    for (int t = 0; t < item.tiles; ++t)
-        stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
-    clear(windows, 2 * item.sources * WINDOW * PIXEL);
-    wait_for_kernels_before();
     auto prepare = [&] {
         make_lines<INPUT>(lines, norm, item.source, item.sources);
         if (BACK && RECTIFIED && !JOINED) make_lines<NORMED>(own_lines, own, item.tile, item.tiles);
+        for (int t = 0; t < item.tiles; ++t)
+            stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
+        clear(windows, 2 * item.sources * WINDOW * PIXEL);
         __syncthreads();
     };
     const bool loads = warp >= WORKERS, working = !loads && mine < item.tiles;

@@ -167,16 +167,15 @@ __device__ __forceinline__ float loss_of(const Work& work, int slot) {
 // Adds to losses (slots) the mean losses, and to the gradients of weight and bias; writes slope (batch, channels),
 // the gradient of the sum over slots of their mean losses with respect to each pixel of a channel.
 extern "C" __global__ void __launch_bounds__(256)
-    head(const uint32_t* last, const uint16_t* weight, const uint16_t* bias,
+    head(const uint32_t* __restrict__ last, const uint16_t* __restrict__ weight, const uint16_t* __restrict__ bias,
          const int* __restrict__ ranges, const int* __restrict__ parts, const int64_t* __restrict__ labels,
-         const int* order, const int64_t* cursor, float* losses,
-         float* slope, float* weight_gradient, float* bias_gradient,
+         const int* __restrict__ order, const int64_t* __restrict__ cursor, float* __restrict__ losses,
+         float* __restrict__ slope, float* __restrict__ weight_gradient, float* __restrict__ bias_gradient,
          int positions, int order_rows, int batch, int area, int channels, int slots, int classes) {
     DYNAMIC_SHARED(memory);
     const Head given = {last,  weight,    bias,       ranges, parts, labels,   order, cursor,
                         positions, order_rows, batch,  area,  channels, slots, classes};
     const Work work = prepare(given, memory);
-    wait_for_kernels_before();
     pool(given, work);
     score(given, work);
     judge<true>(given, work, positions);
@@ -214,17 +213,16 @@ EXPORT_KERNEL(head)
 // Adds to wrong (slots) the images whose best score is not their label's, and to total (slots) the losses, of
 // images at positions below *count.
 extern "C" __global__ void __launch_bounds__(256)
-    head_scores(const uint32_t* last, const uint16_t* weight,
-                const uint16_t* bias, const int* __restrict__ ranges, const int* __restrict__ parts,
-                const int64_t* __restrict__ labels, const int* order,
-                const int64_t* cursor, int* wrong, float* total, int positions,
+    head_scores(const uint32_t* __restrict__ last, const uint16_t* __restrict__ weight,
+                const uint16_t* __restrict__ bias, const int* __restrict__ ranges, const int* __restrict__ parts,
+                const int64_t* __restrict__ labels, const int* __restrict__ order,
+                const int64_t* __restrict__ cursor, int* __restrict__ wrong, float* __restrict__ total, int positions,
                 int order_rows, int batch, int area, int channels, int slots, int classes,
-                const int* count) {
+                const int* __restrict__ count) {
     DYNAMIC_SHARED(memory);
     const Head given = {last,  weight,    bias,       ranges, parts, labels,   order, cursor,
                         positions, order_rows, batch,  area,  channels, slots, classes};
     const Work work = prepare(given, memory);
-    wait_for_kernels_before();
     pool(given, work);
     score(given, work);
     judge<false>(given, work, min(*count, positions));

@@ -46,8 +46,9 @@ __device__ __forceinline__ void bring(unsigned char* lines, const uint8_t* __res
 // each; flip and shift have one for each, or are null.
 extern "C" __global__ void __launch_bounds__(256)
     images(const uint8_t* __restrict__ pixels, const float* __restrict__ mean, const float* __restrict__ scale,
-           const int* order, const uint8_t* flip, const int8_t* shift, const int64_t* cursor, uint32_t* out, int positions,
-           int batch, int slots, int height, int width, int colours, int channels, int order_rows) {
+           const int* __restrict__ order, const uint8_t* __restrict__ flip, const int8_t* __restrict__ shift,
+           const int64_t* __restrict__ cursor, uint32_t* __restrict__ out, int positions, int batch, int slots,
+           int height, int width, int colours, int channels, int order_rows) {
     DYNAMIC_SHARED(memory);
     const int tiles = channels / 16;
     const int most_rows = (height + gridDim.x - 1) / gridDim.x, top = blockIdx.x * most_rows;
@@ -61,7 +62,6 @@ extern "C" __global__ void __launch_bounds__(256)
     Place* places = reinterpret_cast<Place*>(memory);
     unsigned char* lines = memory + members * sizeof(Place);
 
-    wait_for_kernels_before();
     const int image = blockIdx.y;
     const int64_t wanted = *cursor * batch + image;
     const int64_t position = wanted < positions ? wanted : positions - 1;

@@ -24,7 +24,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) join(
     const Norm norm = {sums, gamma, beta, tiles * 16, count, eps};
     const Norm second = {other_sums, other_gamma, other_beta, tiles * 16, count, eps};
     __shared__ float lines[48], other_lines[48];
-    wait_for_kernels_before();
     make_lines<NORMED>(lines, norm, blockIdx.x, 1);
     if (other_sums) make_lines<NORMED>(other_lines, second, blockIdx.x, 1);
     __syncthreads();
@@ -53,7 +52,6 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_slope(
     const int half = threadIdx.x & 1, channel = blockIdx.x * 16 + half * 8, channels = tiles * 16;
     const int64_t plane = (int64_t)(blockIdx.y * tiles + blockIdx.x) * PLANE * 2;
     float total[3][8] = {}, own[8];
-    wait_for_kernels_before();
     for (int c = 0; c < 8; ++c) own[c] = slope[blockIdx.y * channels + channel + c];
     for (int i = threadIdx.x; i < PLANE * 2; i += THREADS) {
         float v[8], w[8];

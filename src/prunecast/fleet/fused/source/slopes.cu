@@ -109,11 +109,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     unsigned char* windows = gradients + 2 * BUNDLE * item.outputs * ROWS * OUT * PIXEL;
     const Norm norm = {norm_sums, norm_gamma, norm_beta, output_tiles * 16, norm_count, eps};
     const Norm before = {before_sums, before_gamma, before_beta, input_tiles * 16, before_count, eps};
-    clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
-    wait_for_kernels_before();
     auto prepare = [&] {
         make_lines<GRADIENT>(lines, norm, item.output, item.outputs);
         if (NORMED_INPUT) make_lines<NORMED>(before_lines, before, item.input, item.inputs);
+        clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
         __syncthreads();
     };
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);

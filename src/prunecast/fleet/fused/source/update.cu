@@ -93,12 +93,11 @@ __device__ __forceinline__ void move_norm(const Optimizer& by, const int64_t* ro
 
 // Block b does elements blocks[b][1] to blocks[b][1] + step - 1 (a multiple of 4) of row blocks[b][0].
 extern "C" __global__ void __launch_bounds__(256)
-    update(const int64_t* __restrict__ table, const int* __restrict__ blocks, const float* rates,
-           const int64_t* cursor, float momentum, float decay, int step) {
+    update(const int64_t* __restrict__ table, const int* __restrict__ blocks, const float* __restrict__ rates,
+           const int64_t* __restrict__ cursor, float momentum, float decay, int step) {
     const int64_t* row = table + int64_t(blocks[2 * blockIdx.x]) * ROW;
     const int64_t begin = blocks[2 * blockIdx.x + 1];
     const int64_t end = min(row[1], begin + step);
-    wait_for_kernels_before();
     const Optimizer by = {rates[*cursor], momentum, decay};
     if (row[0] == TENSOR)
         move_tensor(by, row, begin, end);
@@ -108,9 +107,8 @@ extern "C" __global__ void __launch_bounds__(256)
 EXPORT_KERNEL(update)
 
 // Counts the slots whose losses are finite numbers still, and goes on to the next step; one block.
-extern "C" __global__ void finish(const float* losses, int* healthy,
-                                  int64_t* cursor, int slots) {
-    wait_for_kernels_before();
+extern "C" __global__ void finish(const float* __restrict__ losses, int* __restrict__ healthy,
+                                  int64_t* __restrict__ cursor, int slots) {
     for (int s = threadIdx.x; s < slots; s += blockDim.x)
         healthy[s] += (__float_as_uint(losses[s]) & 0x7f800000u) != 0x7f800000u;
     if (threadIdx.x == 0) *cursor += 1;
@@ -120,7 +118,6 @@ EXPORT_KERNEL(finish)
 // Writes sums of one value a channel whose mean and variance are the running ones; one block for each row.
 extern "C" __global__ void still(const int64_t* __restrict__ table) {
     const int64_t* row = table + int64_t(blockIdx.x) * ROW;
-    wait_for_kernels_before();
     if (row[0] != NORM) return;
     const int channels = int(row[1]);
     const float *means = address<const float>(row, 9), *variances = address<const float>(row, 10);

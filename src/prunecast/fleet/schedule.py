@@ -87,8 +87,9 @@ class Scheduler:
             self._end()
             seconds = time.perf_counter() - began
             LOG.info(
-                "The fleet ran for %.1f s; streams waited %.1f s for packs, and %.1f s were compiled beside.",
-                *(seconds, self._yard.building, self._yard.compiling),
+                "The fleet ran for %.1f s; streams waited %.1f s for packs, %.1f s of it while nothing trained; "
+                "%.1f s were compiled beside.",
+                *(seconds, self._yard.building, self._yard.meter.idle, self._yard.compiling),
             )
 
     def _end(self) -> None:
@@ -188,7 +189,10 @@ class Scheduler:
         try:
             if self._stop.is_set():
                 raise Stopped
-            with self._yard.runner(group.kind, shape, members[0].chain) as runner:
+            with (
+                self._yard.runner(group.kind, shape, members[0].chain) as runner,
+                self._yard.meter.doing("training"),
+            ):
                 end = train_level(
                     runner,
                     members,
@@ -223,7 +227,9 @@ class Scheduler:
                 return Outcome()
             found = self._lones[member.number] or lone(member.chain)
             self._lones[member.number] = found
-            return Outcome(trained=[Closing(member=member, end=found.train(member.level, self._stop))])
+            with self._yard.meter.doing("training"):
+                end = found.train(member.level, self._stop)
+            return Outcome(trained=[Closing(member=member, end=end)])
         except Stopped:
             return Outcome()
         except StoreError:

@@ -17,6 +17,7 @@ from prunecast.fleet.build import Builder
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.measure import measured_budget
 from prunecast.fleet.members import Kind, Member, levels_left
+from prunecast.fleet.meter import Meter
 from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options
 from prunecast.fleet.pack import pack
 from prunecast.fleet.runner import Runner
@@ -51,6 +52,7 @@ class Yard:
         """Compiles for packs beside their training."""
         self.building = 0.0
         """Seconds that streams waited for packs: building, capturing, trying sizes out."""
+        self.meter = Meter()
         self.compiling = 0.0
         """Seconds of compiling beside the training."""
 
@@ -77,7 +79,7 @@ class Yard:
             return self._options.budget or BUDGET
         began, widths = time.perf_counter(), [member.width for member in members]
         dtype = next(members[0].chain.untrained.parameters()).dtype
-        with self.beside.put_off():
+        with self.beside.put_off(), self.meter.doing("building"):
             measuring = self._maker.submit(measured_budget, self._builder, kind, widths, useful, dtype)
             site.budget = measuring.result()
         self.building += time.perf_counter() - began
@@ -167,7 +169,7 @@ class Yard:
         while True:
             if (idle := self._idle(site, shape)) is not None:
                 return idle
-            with self.beside.put_off():
+            with self.beside.put_off(), self.meter.doing("building"):
                 made = self._maker.submit(self._obtain, site, kind, shape, chain).result()
             if made is not None:
                 return made

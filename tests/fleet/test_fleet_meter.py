@@ -1,0 +1,21 @@
+"""Building counts as lost time where nobody trains meanwhile, and only there."""
+
+from itertools import count
+
+from prunecast.fleet import meter
+from prunecast.fleet.meter import Meter
+
+
+def test_only_building_alone_is_idle(monkeypatch):
+    ticks = count()
+    monkeypatch.setattr(meter.time, "perf_counter", lambda: float(next(ticks)))
+    own = Meter()
+    with own.doing("building"):  # from 1
+        with own.doing("building"):  # 2 to 3
+            pass
+        with own.doing("training"), own.doing("building"):  # 4, 5 to 6, 7
+            pass
+    assert own.idle == 4.0  # 1 to 4, and 7 to 8
+    with own.doing("training"):
+        pass
+    assert own.idle == 4.0

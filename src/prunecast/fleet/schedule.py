@@ -152,7 +152,7 @@ class Scheduler:
     def _next(self) -> list[Member] | None:
         if self._formed:
             return self._formed.popleft()
-        for group in sorted(self._ready, key=self._steps_left, reverse=True):
+        for group in sorted(self._ready, key=self._work_left, reverse=True):
             members = self._ready[group]
             if self._more_to_come(members[0].chain.spec):
                 continue
@@ -179,9 +179,9 @@ class Scheduler:
         training = (own.team for own in self._work.training.values())
         return budget / 2 if team(group) in training else 0.0
 
-    def _steps_left(self, group: Group) -> float:
-        """Steps that a group has still to do along its longest chain."""
-        return (group.last - group.first) * max(map(levels_left, self._ready[group]))
+    def _work_left(self, group: Group) -> float:
+        """What a group has still to do along its longest chain: steps, which take longer the deeper a network is."""
+        return (group.last - group.first) * max(map(levels_left, self._ready[group])) * group.kind.depth
 
     def _level(self, members: list[Member], shape: Shape) -> Outcome:
         """One level of a pack: the work of a stream's thread."""
@@ -286,5 +286,6 @@ def _results(futures: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
 
 
 def _opening_order(job: Job) -> tuple[int, str]:
-    """Teams with the most steps first, one team after the other."""
-    return -timeline(job.spec.recipe, job.spec.num_examples).total, repr(company(job.spec))
+    """Teams with the most work first, one team after the other."""
+    steps = timeline(job.spec.recipe, job.spec.num_examples).total
+    return -steps * job.spec.depth, repr(company(job.spec))

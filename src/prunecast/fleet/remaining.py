@@ -3,13 +3,31 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from prunecast.fleet.members import Job
 from prunecast.fleet.outcomes import Team, company
+from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
 LEAST = 2
 """Packs at once at least: one trains while the levels of another end."""
+
+
+def work_of_level(spec: ChainSpec) -> int:
+    """What a level takes: steps, which take longer in deeper networks."""
+    return timeline(spec.recipe, spec.num_examples).total * spec.depth
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Share:
+    """What a chain adds to the work of its team."""
+
+    team: int
+    """Its number: teams themselves take long to compare, and this is done whenever something has ended."""
+    work: int
+    """Of one level."""
+    width: float
 
 
 class Remaining:
@@ -17,8 +35,13 @@ class Remaining:
 
     def __init__(self, jobs: Iterable[tuple[int, Job]]) -> None:
         """All of them, to start with."""
-        self._jobs = dict(jobs)
-        self._levels = {number: job.rules.level_cap + 1 for number, job in self._jobs.items()}
+        self._levels: dict[int, int] = {}
+        self._shares: dict[int, _Share] = {}
+        teams: dict[Team, int] = {}
+        for number, job in jobs:
+            own = teams.setdefault(company(job.spec), len(teams))
+            self._levels[number] = job.rules.level_cap + 1
+            self._shares[number] = _Share(team=own, work=work_of_level(job.spec), width=job.spec.width)
 
     def finish(self, number: int) -> None:
         """Count a level as done."""
@@ -30,16 +53,14 @@ class Remaining:
 
     def packs_at_once(self, budget: float, most: int) -> int:
         """As many as keep up with the longest chain: others beside it would only slow it down, and it ends last."""
-        work: defaultdict[Team, int] = defaultdict(int)
-        widths: defaultdict[Team, float] = defaultdict(float)
+        work: defaultdict[int, int] = defaultdict(int)
+        widths: defaultdict[int, float] = defaultdict(float)
         for number, levels in self._levels.items():
             if levels > 0:
-                spec = self._jobs[number].spec
-                own = company(spec)
-                steps = levels * timeline(spec.recipe, spec.num_examples).total
-                work[own] = max(work[own], steps * spec.depth)
-                widths[own] += spec.width
+                own = self._shares[number]
+                work[own.team] = max(work[own.team], levels * own.work)
+                widths[own.team] += own.width
         if not work:
-            return LEAST
+            return min(most, LEAST)
         total = sum(work[own] * math.ceil(widths[own] / budget) for own in work)
         return min(most, max(LEAST, math.ceil(total / max(work.values()))))

@@ -18,14 +18,13 @@ from prunecast.fleet.door import Door
 from prunecast.fleet.events import Failed, Finished
 from prunecast.fleet.members import Group, Job, Member, group_of, levels_left
 from prunecast.fleet.open_close import Opener, close
-from prunecast.fleet.options import BUDGET, FULL_PACKS, Options
+from prunecast.fleet.options import BUDGET, FULL_PACKS, ON_CPU, Options
 from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
-from prunecast.fleet.remaining import Remaining
+from prunecast.fleet.remaining import Remaining, work_of_level
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
 from prunecast.fleet.yard import Yard
 from prunecast.spec import ChainSpec
-from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
 
@@ -147,7 +146,10 @@ class Scheduler:
     def _at_once(self) -> int:
         """Packs in training at the same time; chains that train alone are small and take all streams."""
         most = self._options.workers
-        return most if self._lones else self._remaining.packs_at_once(self._options.budget or BUDGET, most)
+        if self._lones:
+            return most
+        usual = BUDGET if self._device.type == "cuda" else ON_CPU
+        return self._remaining.packs_at_once(self._options.budget or usual, most)
 
     def _next(self) -> list[Member] | None:
         if self._formed:
@@ -287,5 +289,4 @@ def _results(futures: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
 
 def _opening_order(job: Job) -> tuple[int, str]:
     """Teams with the most work first, one team after the other."""
-    steps = timeline(job.spec.recipe, job.spec.num_examples).total
-    return -steps * job.spec.depth, repr(company(job.spec))
+    return -work_of_level(job.spec), repr(company(job.spec))

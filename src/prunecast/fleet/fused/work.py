@@ -12,7 +12,7 @@ from prunecast.fleet.fused.program import Convolution, Unfused
 WORKERS = 8
 """Warps of a block that compute."""
 SLOPE_WORKERS = {3: 12, 1: 8}
-"""The same where slopes are added up, by the size of the kernel: four or eight for each row of it."""
+"""The same where slopes are added up, by the size of the kernel: four or eight for each column of it."""
 LOADERS = 4
 """Warps of a block that load the next image meanwhile."""
 SLOPE_LOADERS = 12
@@ -109,7 +109,7 @@ def backward_work(convolution: Convolution, ends: Mapping[str, int], device: tor
 
 
 def slopes_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
-    """Pairs of tiles of outputs and inputs, as many in a block as a row of the kernel has warps."""
+    """Pairs of tiles of outputs and inputs, as many in a block as a column of the kernel has warps."""
     macros = _reading(convolution, normed, back=None)
     del macros["TILES"], macros["SPREAD"]
     team = SLOPE_WORKERS[convolution.kernel] // convolution.kernel

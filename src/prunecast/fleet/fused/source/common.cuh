@@ -1,7 +1,7 @@
 // What all kernels share: bfloat16 pairs in 32 bits, and a warp's matrix instructions.
 //
-// Activations are bfloat16, channels last: (images, height, width, channels), channels a multiple of 16. Sums and
-// gradients of parameters are float. All kernels run with one-dimensional blocks of whole warps.
+// Activations are bfloat16 and lie as planes.cuh says; channels are a multiple of 16. Sums and gradients of parameters
+// are float. All kernels run with one-dimensional blocks of whole warps.
 #pragma once
 
 #ifndef PRUNECAST_HOST
@@ -59,6 +59,7 @@ __device__ __forceinline__ uint32_t rectified_pair(float low, float high) {
 }
 
 __device__ __forceinline__ float as_float(uint32_t bits) { return __uint_as_float(bits); }
+#endif
 
 // Adds to two neighbouring numbers, at once where the device can do that.
 __device__ __forceinline__ void add_two(float* to, float first, float second) {
@@ -69,12 +70,6 @@ __device__ __forceinline__ void add_two(float* to, float first, float second) {
     atomicAdd(to + 1, second);
 #endif
 }
-#else
-__device__ __forceinline__ void add_two(float* to, float first, float second) {
-    atomicAdd(to, first);
-    atomicAdd(to + 1, second);
-}
-#endif
 
 __device__ __forceinline__ float low(uint32_t both) { return as_float(both << 16); }
 __device__ __forceinline__ float high(uint32_t both) { return as_float(both & 0xffff0000u); }

@@ -251,8 +251,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     auto prepare = [&] {
         make_lines<INPUT>(lines, norm, item.source, item.sources);
         if (BACK && RECTIFIED && !JOINED) make_lines<NORMED>(own_lines, own, item.tile, item.tiles);
-        for (int t = 0; t < item.tiles; ++t)
-            stage_weights(weights + t * most_reads * TAPS * MATRIX, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
+        for (int t = 0; t < item.tiles; ++t) {
+            unsigned char* to = weights + t * most_reads * TAPS * MATRIX;
+            stage_weights(to, weight, item.tile + t, reads[item.tile + t], in_group, out_group);
+        }
         clear(windows, 2 * item.sources * WINDOW * PIXEL);
         __syncthreads();
     };
@@ -260,8 +262,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) convolve(
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
     if (loads) {  // and meet the other warps as often as these meet
         const int row = max(top, 0);
-        const Planes planes = {x, y, source_tiles, item.source, item.sources, row, (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT,
-                               lines, windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        const Planes planes = {x, y, source_tiles, item.source, item.sources, row,
+                               (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT, lines,
+                               windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         load_images<Inputs, 1>(planes, first, last, warp - WORKERS, LOADERS, prepare);
     } else {
         prepare();

@@ -139,7 +139,8 @@ struct Piece {
     // Writes what was read before, and reads what comes next in its place. All is written first: a warp that waits for a
     // read waits for those it has asked for since, too.
     __device__ __forceinline__ void exchange(const Planes& own, Spot now, unsigned char* to, Spot next) {
-        const int64_t begin = (int64_t)(next.image * own.tiles + own.tile) * IN_MEMORY + own.row * WHOLE * STEP * STEP * 8 + part();
+        const int row = own.row * WHOLE * STEP * STEP * 8;
+        const int64_t begin = (int64_t)(next.image * own.tiles + own.tile) * IN_MEMORY + row + part();
         const uint32_t* x = reinterpret_cast<const uint32_t*>(own.x) + begin;
         const uint32_t* y = reinterpret_cast<const uint32_t*>(own.y) + begin;
         if (now.there)
@@ -158,6 +159,7 @@ struct Piece {
         if (SOURCE == GRADIENT) read_words(v[group], y + at);
     }
 
+    // Behind the last plane lines are whatever lies there in shared memory, and nothing is made with them.
     __device__ __forceinline__ void write(const Planes& own, unsigned char* to, int piece, int group) {
         const int at = pixel(piece, group), in = plane(piece, group);
         if (SOURCE != PLAIN && group % GROUPS_A_PLANE == 0)

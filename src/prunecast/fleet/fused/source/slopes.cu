@@ -12,7 +12,7 @@
 #define LOADERS 12
 #include "planes.cuh"
 
-constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP, PLANE = OUT * OUT;
+constexpr int TAPS = KERNEL * KERNEL, EXTENT = OUT * HOP;
 constexpr int WINDOW_ROWS = (ROWS - 1) * HOP + KERNEL, WINDOW_COLUMNS = (OUT - 1) * HOP + KERNEL;
 constexpr int WINDOW = WINDOW_ROWS * WINDOW_COLUMNS;
 constexpr int TEAM = WORKERS / KERNEL, BLOCK = KERNEL * 256;
@@ -24,7 +24,8 @@ constexpr int ACROSS = OUT > 16 ? OUT / 16 : 1, STRIPS = BUNDLE * ACROSS, DOWN =
 constexpr int GRADIENT_LOADERS = LOADERS * 2 / 3, INPUT_ROWS = ROWS < OUT ? WINDOW_ROWS - KERNEL / 2 / HOP : EXTENT;
 static_assert(OUT <= 2 * ROWS);
 using Gradients = Piece<GRADIENT, 8, 4, ROWS * OUT, OUT, OUT, 1, 0>;
-using Inputs = Piece<NORMED_INPUT ? NORMED : PLAIN, ROWS < OUT ? 9 : 8, 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
+constexpr Source INPUT = NORMED_INPUT ? NORMED : PLAIN;
+using Inputs = Piece<INPUT, ROWS < OUT ? 9 : 8, 2, INPUT_ROWS * EXTENT, WINDOW_COLUMNS, EXTENT, READ, KERNEL / 2>;
 
 struct Item {
     int output, outputs, input, inputs;  // tiles that are loaded
@@ -56,7 +57,8 @@ __device__ __forceinline__ void add_product(float (&d)[2][4], const uint32_t (&g
 // d[tap][output][input] for the taps of one column, whose `window` begins there, over `rows` rows of 16 pixels. Without
 // hops what is read once serves all taps.
 __device__ __forceinline__ void add_rows(
-    float (&d)[KERNEL][2][4], const unsigned char* plane, const unsigned char* window, int first, int rows, int column, int lane) {
+    float (&d)[KERNEL][2][4], const unsigned char* plane, const unsigned char* window, int first, int rows, int column,
+    int lane) {
     uint32_t g[KERNEL][4], x[4];
     for (int row = 0; row < rows + (HOP == 1 ? KERNEL - 1 : 0); ++row) {
         if (HOP == 1) {
@@ -111,17 +113,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) slopes(
     const Norm before = {before_sums, before_gamma, before_beta, input_tiles * 16, before_count, eps};
     auto prepare = [&] {
         make_lines<GRADIENT>(lines, norm, item.output, item.outputs);
-        if (NORMED_INPUT) make_lines<NORMED>(before_lines, before, item.input, item.inputs);
+        make_lines<INPUT>(before_lines, before, item.input, item.inputs);
         clear(windows, 2 * BUNDLE * item.inputs * WINDOW * PIXEL);
         __syncthreads();
     };
     const int first = blockIdx.y * images_a_block, last = min(images, first + images_a_block);
     if (loads) {  // and meet the other warps as often as these meet
-        const int above = part * ROWS * HOP - KERNEL / 2, row = max(above, 0);
+        const int top = part * ROWS * HOP - KERNEL / 2, row = max(top, 0);
         const Planes of_gradients = {dz, y, output_tiles, item.output, item.outputs, part * ROWS, ROWS * OUT, lines, gradients,
                                      ROWS * OUT * PIXEL};
-        const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row, (min(above + WINDOW_ROWS, EXTENT) - row) * EXTENT,
-                                  before_lines, windows + (row - above) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
+        const Planes of_inputs = {x, x, input_tiles, item.input, item.inputs, row,
+                                  (min(top + WINDOW_ROWS, EXTENT) - row) * EXTENT, before_lines,
+                                  windows + (row - top) * WINDOW_COLUMNS * PIXEL, WINDOW * PIXEL};
         if (warp - WORKERS < GRADIENT_LOADERS)
             load_images<Gradients, BUNDLE>(of_gradients, first, last, warp - WORKERS, GRADIENT_LOADERS, prepare);
         else

@@ -94,7 +94,9 @@ def weight(layer: Layer) -> Tensor:
     return layer.weight.permute(0, 3, 1, 2).double()
 
 
-@pytest.mark.parametrize(("widths", "batch"), [(MIXED, 3), (NARROW, 5)])
+@pytest.mark.parametrize(
+    ("widths", "batch"), [(MIXED, 3), (NARROW, 9)], ids=["mixed", "two blocks of images"]
+)
 def test_every_layer_makes_of_its_input_what_float64_makes_of_it(widths, batch):
     one = fused(ready(widths, batch=batch))
     one._images(one.source, one.bench.order, (None, None))

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.members import Group, Member
+from prunecast.fleet.members import Group, Member, group_of, levels_left
 from prunecast.fleet.shapes import halves
 from prunecast.pruning import Trained
 from prunecast.spec import ChainSpec
 
 LOG = logging.getLogger(__name__)
+LONG = 1_000
+"""Steps that take longer than it takes to close a level."""
 Team = tuple[object, ...]
 """Chains that train together at one level or another."""
 
@@ -52,26 +54,49 @@ class Outcome:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Rank:
+    """Which levels go first: those of chains with the most work left."""
+
+    team: Team
+    steps: int
+    """Of the level."""
+    work: float
+    """Along the longest of its chains, this level included: steps, which take longer in deeper networks."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """A pack in training."""
 
-    team: Team
+    rank: Rank
     share: float
     """Its width over the budget."""
 
 
 @dataclass(kw_only=True)
 class Work:
-    """What is being done: chains being opened, packs in training, levels being closed by their team."""
+    """What is being done: chains being opened, packs in training, levels being closed."""
 
     opening: dict[Future[Outcome], ChainSpec] = field(default_factory=dict)
     training: dict[Future[Outcome], Training] = field(default_factory=dict)
-    closing: dict[Future[Outcome], Team] = field(default_factory=dict)
+    closing: dict[Future[Outcome], Rank] = field(default_factory=dict)
 
     @property
     def width(self) -> float:
         """The budgets that packs in training add up to."""
         return sum(own.share for own in self.training.values())
+
+    def leaves_room(self, own: Rank, at_once: int) -> bool:
+        """Whether a level may start: fewer than `at_once` have more work left.
+
+        That of a chain whose level is being closed goes on in a moment, so a long level does not take its place.
+        """
+        ahead = [other.rank.team for other in self.training.values() if other.rank.work >= own.work]
+        if own.steps > LONG:
+            ahead += {other.team for other in self.closing.values() if other.work > own.work}.difference(
+                ahead
+            )
+        return len(ahead) < at_once
 
     def done(self) -> list[Outcome]:
         """What is finished; wait until something is. Where one raised, all stay here for whoever clears up."""
@@ -85,6 +110,13 @@ class Work:
 
     def __bool__(self) -> bool:
         return bool(self.opening or self.training or self.closing)
+
+
+def rank(members: Sequence[Member]) -> Rank:
+    """The rank of members that train together."""
+    group = group_of(members[0])
+    steps = group.last - group.first
+    return Rank(team=team(group), steps=steps, work=steps * max(map(levels_left, members)) * group.kind.depth)
 
 
 def team(group: Group) -> Team:

@@ -16,10 +16,10 @@ from prunecast.errors import StoreError
 from prunecast.fleet.alone import Lone, lone
 from prunecast.fleet.door import Door
 from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.members import Group, Job, Member, group_of, levels_left
+from prunecast.fleet.members import Group, Job, Member, group_of
 from prunecast.fleet.open_close import Opener, close
 from prunecast.fleet.options import BUDGET, FULL_PACKS, ON_CPU, Options
-from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, team
+from prunecast.fleet.outcomes import Closing, Outcome, Training, Work, apart, company, rank, team
 from prunecast.fleet.remaining import Remaining, work_of_level
 from prunecast.fleet.shapes import Shape, deal, places, split
 from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
@@ -128,18 +128,18 @@ class Scheduler:
 
     def _dispatch(self) -> None:
         """Give work to idle streams, longest first."""
-        while len(self._work.training) < self._at_once() and self._work.width < FULL_PACKS:
+        while len(self._work.training) < self._options.workers and self._work.width < FULL_PACKS:
             members = self._next()
             if members is not None:
-                group = group_of(members[0])
-                shape = self._yard.shape(group.kind, members)
+                kind = group_of(members[0]).kind
+                shape = self._yard.shape(kind, members)
                 future = self._streams.submit(self._level, members, shape)
-                share = sum(shape) / max(BUDGET, self._yard.budget(group.kind, members))
-                self._work.training[future] = Training(team=team(group), share=share)
+                share = sum(shape) / max(BUDGET, self._yard.budget(kind, members))
+                self._work.training[future] = Training(rank=rank(members), share=share)
             elif self._alone:
                 member = self._alone.popleft()
                 future = self._streams.submit(self._lone_level, member)
-                self._work.training[future] = Training(team=(), share=0.0)
+                self._work.training[future] = Training(rank=rank([member]), share=0.0)
             else:
                 return
 
@@ -152,11 +152,14 @@ class Scheduler:
         return self._remaining.packs_at_once(self._options.budget or usual, most)
 
     def _next(self) -> list[Member] | None:
+        at_once = self._at_once()
         if self._formed:
-            return self._formed.popleft()
-        for group in sorted(self._ready, key=self._work_left, reverse=True):
+            room = self._work.leaves_room(rank(self._formed[0]), at_once)
+            return self._formed.popleft() if room else None
+        ranks = {group: rank(members) for group, members in self._ready.items()}
+        for group in sorted(ranks, key=lambda own: ranks[own].work, reverse=True):
             members = self._ready[group]
-            if self._more_to_come(members[0].chain.spec):
+            if self._more_to_come(members[0].chain.spec) or not self._work.leaves_room(ranks[group], at_once):
                 continue
             budget = self._yard.budget(group.kind, members)
             if sum(member.width for member in members) < self._enough(group, budget):
@@ -176,14 +179,10 @@ class Scheduler:
 
     def _enough(self, group: Group, budget: float) -> float:
         """The width from which a group need not wait for others of its team: one full pack beats two."""
-        if team(group) in self._work.closing.values():
+        if any(team(group) == own.team for own in self._work.closing.values()):
             return budget
-        training = (own.team for own in self._work.training.values())
+        training = (own.rank.team for own in self._work.training.values())
         return budget / 2 if team(group) in training else 0.0
-
-    def _work_left(self, group: Group) -> float:
-        """What a group has still to do along its longest chain: steps, which take longer the deeper a network is."""
-        return (group.last - group.first) * max(map(levels_left, self._ready[group])) * group.kind.depth
 
     def _level(self, members: list[Member], shape: Shape) -> Outcome:
         """One level of a pack: the work of a stream's thread."""
@@ -259,7 +258,7 @@ class Scheduler:
             self._put(opened.member)
         for closing in outcome.trained:
             future = self._closers.submit(self._close, closing)
-            self._work.closing[future] = team(group_of(closing.member))
+            self._work.closing[future] = rank([closing.member])
         for member in outcome.following:
             self._put(member)
         self._formed.extend(outcome.apart)

@@ -38,7 +38,7 @@ def busy(*, training=(), closing=()):
         "all places taken",
         "with more work than others",
         "the place of who closes",
-        "another pack of the same team is counted",
+        "a team counts once",
         "who closes has less work",
         "short levels do not wait",
     ],

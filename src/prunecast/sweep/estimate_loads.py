@@ -62,15 +62,19 @@ def _shapes(crowd: Crowd, yard: Yard) -> tuple[Shape, ...]:
 
 
 def _at_once(dealt: Iterable[Sequence[tuple[Crowd, tuple[Shape, ...]]]]) -> int:
-    """Packs that are ready at the same time on average: all steps over those of the longest chain.
+    """Packs that train at the same time on average: all work over that of the longest chain.
 
-    A team's levels come one after the other, so a plan of one small team never has more than its own packs.
+    A team's levels come one after the other, so a plan of one small team never has more than its own packs. Steps of
+    deeper networks count for more, as they do for the fleet.
     """
     total, longest = 0, 1
     for team in dealt:
-        steps = [(crowd.levels * crowd.members[0].level.last, len(shapes)) for crowd, shapes in team]
-        total += sum(own * packs for own, packs in steps)
-        longest = max(longest, sum(own for own, _ in steps))
+        work = [
+            (crowd.levels * crowd.members[0].level.last * crowd.kind.depth, len(shapes))
+            for crowd, shapes in team
+        ]
+        total += sum(own * packs for own, packs in work)
+        longest = max(longest, sum(own for own, _ in work))
     return max(1, round(total / longest))
 
 

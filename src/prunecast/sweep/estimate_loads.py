@@ -4,6 +4,7 @@ A sweep keeps its device full of packs, each at its own pace. What is timed is t
 group of chains, again and again until the device counts as full.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
@@ -62,7 +63,7 @@ def _shapes(crowd: Crowd, yard: Yard) -> tuple[Shape, ...]:
 
 
 def _at_once(dealt: Iterable[Sequence[tuple[Crowd, tuple[Shape, ...]]]]) -> int:
-    """Packs that train at the same time on average: all work over that of the longest chain.
+    """Packs that train at the same time: all work over that of the longest chain.
 
     A team's levels come one after the other, so a plan of one small team never has more than its own packs. Steps of
     deeper networks count for more, as they do for the fleet.
@@ -75,7 +76,7 @@ def _at_once(dealt: Iterable[Sequence[tuple[Crowd, tuple[Shape, ...]]]]) -> int:
         ]
         total += sum(own * packs for own, packs in work)
         longest = max(longest, sum(own for own, _ in work))
-    return max(1, round(total / longest))
+    return max(1, math.ceil(total / longest))
 
 
 def crew(shapes: Sequence[Shape], budget: float, most: int) -> tuple[Shape, ...]:

@@ -111,6 +111,11 @@ def test_select_is_reading_with_where() -> None:
     assert whole.select().digest == whole.digest
 
 
+def test_a_width_is_selected_as_people_write_it() -> None:
+    halves = [read("cifar10-resnet20-24ep", where={"width": width}) for width in (0.5, "0.5", "1/2")]
+    assert len({table.digest for table in halves}) == 1
+
+
 def test_selecting_a_replicate_works_out_its_own_unpruned_error_and_pruned_rows_keep_theirs() -> None:
     frame = table_of(replicate=[1, 1, 2, 2], density=[1, 0.8, 1, 0.8], error=[0.25, 0.5, 0.75, 0.8])
     table = read(frame)

@@ -106,10 +106,10 @@ def run(
     Ctrl-C stops; the same command goes on. Finished levels are never trained again. A chain that fails does
     not stop the others, and is tried again by the next run.
     """
+    from prunecast.folders import check_folder
     from prunecast.sweep import look, run_plan
     from prunecast.sweep.board import Board
     from prunecast.sweep.executors import usual_jobs
-    from prunecast.sweep.table import check_folder
 
     check_folder(output)
     planned = read(plan, scale, data)

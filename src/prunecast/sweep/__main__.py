@@ -38,9 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
+    from prunecast.folders import check_folder
     from prunecast.sweep import Failed, export, line, read_plan, run_plan
     from prunecast.sweep.executors import usual_jobs
-    from prunecast.sweep.table import check_folder
 
     check_folder(given.output)
     plan = read_plan(given.plan, scale=given.scale, data=given.data)

@@ -55,14 +55,6 @@ def as_csv(table: Iterable[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def check_folder(path: Path | None) -> None:
-    """Refuse a table's path whose folder is missing before hours of training, not after them."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise PrunecastError(
-            f"{path} cannot be written: there is no folder {path.absolute().parent}; make it first."
-        )
-
-
 def write_table(table: Sequence[dict[str, Any]], path: Path) -> None:
     """Write rows as CSV, whole or not at all."""
     write_whole(path.absolute(), as_csv(table).encode())

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from prunecast.near import nearest
 from prunecast.table.errors import TableError
 
 NAMES = ("family", "dataset", "method", "recipe")
@@ -120,4 +121,6 @@ def _require(bound: Mapping[str, Binding], columns: Sequence[str], metric: str, 
     losses = {plain(word) for word in ("loss", *_LOSS)}
     if metric == "error" and missing == ["error"] and any(plain(column) in losses for column in columns):
         words += ' (for a table of losses say --metric loss, or metric="loss" in Python)'
-    raise TableError(f"{words}, and the columns found are: {found}")
+    near = nearest(missing[0], columns)
+    rename = f"; rename {near} to {missing[0]}, if that is it" if near and len(missing) == 1 else ""
+    raise TableError(f"{words}, and the columns found are: {found}{rename}")

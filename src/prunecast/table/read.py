@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 from prunecast import tables
+from prunecast.near import nearest
 from prunecast.table.canonical import canonical_frame
 from prunecast.table.chance import chance_error
 from prunecast.table.columns import METRICS, bind
@@ -74,8 +75,12 @@ def _locate(source: str | Path) -> tuple[Path, str]:
         return path, path.name
     if tables.known(str(source)):
         return tables.path(str(source)), tables.resolve(str(source))
-    shipped = ", ".join((*tables.pairs(), *tables.names()))
-    raise TableError(f"{source}: no such file, nor a table that ships with prunecast ({shipped})")
+    shipped = (*tables.pairs(), *tables.names())
+    near = nearest(str(source), shipped)
+    guess = "" if near is None else f"did you mean {near}? there are: "
+    raise TableError(
+        f"{source}: no such file, nor a table that ships with prunecast ({guess}{', '.join(shipped)})"
+    )
 
 
 def _exists(path: Path) -> bool:

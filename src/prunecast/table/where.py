@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prunecast.near import nearest
+from prunecast.numbers import number
 from prunecast.table.columns import plain
 from prunecast.table.errors import TableError
 from prunecast.table.values import as_numbers
@@ -45,16 +47,17 @@ def _column(frame: pd.DataFrame, name: str, label: str) -> str:
         return name
     alike = [str(column) for column in frame.columns if plain(str(column)) == plain(name)]
     if len(alike) != 1:
-        raise TableError(
-            f"{label}: no column {name} to select by; there are: {', '.join(map(str, frame.columns))}"
-        )
+        columns = [str(column) for column in frame.columns]
+        near = nearest(name, columns)
+        guess = "" if near is None else f"did you mean {near}? "
+        raise TableError(f"{label}: no column {name} to select by; {guess}there are: {', '.join(columns)}")
     return alike[0]
 
 
 def _equals(column: "pd.Series[Any]", value: object) -> npt.NDArray[np.bool_]:
     """Equality as numbers where both are numbers, as text otherwise."""
     try:
-        same: npt.NDArray[np.bool_] = as_numbers(column) == float(str(value))
+        same: npt.NDArray[np.bool_] = as_numbers(column) == number(str(value))
     except ValueError:
         same = np.zeros(len(column), dtype=np.bool_)
     if getattr(column.dtype, "kind", "O") in "iuf":

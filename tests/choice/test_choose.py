@@ -153,6 +153,13 @@ def test_an_answer_outside_the_measured_range_says_so(shipped: Fit) -> None:
     assert not choose(shipped, target_error=0.01, sizes="within").answer.width > 1
 
 
+def test_a_depth_that_never_varied_is_called_a_guess(shipped: Fit) -> None:
+    chosen = choose(shipped, target_error=0.2, depth=8)
+    assert any("depth 8 (measured: 20 alone)" in note for note in chosen.notes)
+    assert any(note.startswith("The depth was 20 in every measurement") for note in chosen.notes)
+    assert not any("in every measurement" in note for note in choose(shipped, target_error=0.2).notes)
+
+
 def test_it_is_smaller_than_pruning_the_network_that_matches(deep: Fit) -> None:
     """The paper's point: start larger than the network whose unpruned error is the target."""
     chosen = choose(deep, target_error=0.2, num_examples=50_000)

@@ -1,11 +1,15 @@
 """The commands of the law, run as a shell script would."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from prunecast.laws import load
 
+SCRIPT = Path(sys.executable).with_name("prunecast")
 AT_50000 = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
 
 
@@ -84,6 +88,28 @@ def test_several_values_make_a_table(prunecast, law_file):
     assert [row.split()[2] for row in rows] == ["0.25", "1"] * 3
 
 
+def test_the_number_of_examples_tells_rows_apart_and_what_never_varied_is_a_guess(called, law_file):
+    asked = ("predict", law_file, "--density", "0.1", "--width", "1", "--num-examples", "50000,25000")
+    header, _, first, second, _, *note = called(*asked).stdout.rstrip().splitlines()
+    assert header.split()[:4] == ["density", "depth", "width", "examples"]
+    assert [line.split()[3] for line in (first, second)] == ["50,000", "25,000"]
+    assert "number of examples was 50000 in every measurement" in note[0]
+    (told,) = json.loads(called(*asked, "--json").stdout)["notes"]
+    assert told.startswith("The number of examples was 50000")
+    assert json.loads(called(*asked[:-2], "--json").stdout)["notes"] == []
+
+
+def test_a_full_disk_is_one_sentence():
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("no /dev/full on this machine")
+    with full.open("w") as out:
+        done = subprocess.run([SCRIPT, "tables"], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("prunecast: what was to be printed cannot be written: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_predictions_as_json(prunecast, law_file):
     done = prunecast("predict", law_file, "--density", "0.1,0.01", "--width", "0.5", "--json")
     body = json.loads(done.stdout)
@@ -130,6 +156,20 @@ MISTAKES = {
         "fit nowhere.csv",
         "nowhere.csv: no such file, nor a table that ships with prunecast (cifar10-densenet, ...",
     ),
+    "misspelt table": (
+        "fit cifar10-resnet20-24e",
+        "cifar10-resnet20-24e: no such file, nor a table that ships with prunecast (did you mean "
+        "cifar10-resnet20-24ep? there are: cifar10-densenet, ...",
+    ),
+    "misspelt column": (
+        "fit misspelt.csv",
+        "misspelt.csv: no column density; a table needs density and error, and the columns found are: denisty, error; "
+        "rename denisty to density, if that is it",
+    ),
+    "misspelt selection": (
+        "fit good.csv --where eror=1",
+        "good.csv: no column eror to select by; did you mean error? there are: density, error",
+    ),
     "empty": ("fit empty.csv", "empty.csv is empty; a table needs a header and at least one row"),
     "header only": ("fit header.csv", "header.csv has a header but no rows; a table needs at least one row"),
     "bad density": (
@@ -152,7 +192,7 @@ MISTAKES = {
     "huber": ("fit good.csv --huber -1", "the Huber threshold must be positive, not -1"),
     "unwritable": (
         "fit good.csv -o no/such/law.json",
-        "no/such/law.json cannot be written: No such file or directory",
+        "no/such/law.json cannot be written: there is no folder...",
     ),
     "compare too few": (
         "compare good.csv",
@@ -190,6 +230,7 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(called, law_file, tmp_path, m
         "bad.csv": CSV + "1,0.1\n-0.5,0.2\n",
         "few.csv": CSV + "1,0.1\n0.5,0.12\n0.1,0.4\n",
         "good.csv": GOOD,
+        "misspelt.csv": GOOD.replace("density", "denisty"),
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)
@@ -209,6 +250,9 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(called, law_file, tmp_path, m
 USAGE = {
     "no command": ("", "Usage: prunecast"),
     "unknown command": ("guess", "No such command 'guess'"),
+    "misspelt command": ("prdict", "No such command 'prdict'. Did you mean predict?"),
+    "a file's place": ("fit good.csv -o .", "is a directory"),
+    "width by zero": ("choose good.csv --width 1/0", "'1/0' is not a number such as 0.5 or 1/16"),
     "unknown option": ("fit good.csv --fast", "No such option"),
     "no table": ("fit", "Missing argument 'TABLE'"),
     "no density": ("predict law.json", "Missing option '--density'"),

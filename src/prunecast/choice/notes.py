@@ -11,6 +11,7 @@ from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
 from prunecast.laws import Fit
+from prunecast.laws.predict import PLACE, unvaried
 from prunecast.laws.words import SYMBOLS
 
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
@@ -34,6 +35,7 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
         )
     if best.extrapolated:
         yield f"This answer lies outside what was measured: {_where(search, best)}."
+    yield from unvaried(search.fit, {name: [getattr(best, name)] for name in PLACE})
     if search.fit.dense is None:
         yield "There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."
     yield from _settings(search, best)
@@ -114,13 +116,12 @@ def _law(fit: Fit) -> Iterator[str]:
 
 def _where(search: Search, best: Network) -> str:
     parts = []
-    for name in ("depth", "width", "num_examples"):
+    for name in PLACE:
         known = [getattr(c, name) for c in search.fit.configurations]
         value = getattr(best, name)
         if not min(known) * (1 - 1e-9) <= value <= max(known) * (1 + 1e-9):
-            parts.append(
-                f"{name.replace('num_', 'number of ')} {value:g} (measured: {min(known):g} to {max(known):g})"
-            )
+            span = f"{min(known):g} to {max(known):g}" if min(known) < max(known) else f"{min(known):g} alone"
+            parts.append(f"{name.replace('num_', 'number of ')} {value:g} (measured: {span})")
     lowest = min(c.lowest_density for c in search.fit.configurations)
     if best.density < lowest * (1 - 1e-9):
         parts.append(f"density {best.density:.3g} (measured down to {lowest:.3g})")

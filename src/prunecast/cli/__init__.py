@@ -1,5 +1,7 @@
 """The command line: `prunecast COMMAND`. Heavy parts are imported only by the command that needs them."""
 
+import errno
+import os
 import sys
 from importlib import import_module
 
@@ -7,6 +9,7 @@ import click
 
 from prunecast import __version__
 from prunecast.errors import PrunecastError
+from prunecast.near import nearest
 
 COMMANDS = {
     "fit": ("law:fit", "Fit the law to a table of pruning results."),
@@ -39,6 +42,10 @@ EXTRAS = {
 """Which extra brings a module that a plain installation does not have."""
 
 
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The reasons why a disk takes no more."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are called; `--help` needs only their names."""
 
@@ -53,6 +60,18 @@ class LazyGroup(click.Group):
         module, name = COMMANDS[cmd_name][0].split(":")
         command: click.Command = getattr(import_module(f"prunecast.cli.{module}"), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """A misspelt command is answered with the one that was probably meant."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as mistake:
+            near = nearest(args[0], COMMANDS)
+            if near is None:
+                raise
+            raise click.UsageError(f"{mistake.message} Did you mean {near}?", ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
@@ -90,3 +109,8 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        click.echo(f"prunecast: what was to be printed cannot be written: {error.strerror}", err=True)
+        os._exit(2)  # the interpreter would try to write the rest once more, and complain

@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli.options import BEST_LAW, LAWS, STUDIED_LAWS, candidate_options, read_table, table_options
+from prunecast.cli.options import (
+    BEST_LAW,
+    LAWS,
+    STUDIED_LAWS,
+    Number,
+    candidate_options,
+    read_table,
+    table_options,
+)
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
@@ -37,9 +45,9 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
 @click.option("--max-parameters", type=float, help="A budget, in the measure that is minimised.")
 @click.option("--max-training", type=float, help="A budget, in trainings of the costliest measured network.")
 @candidate_options
-@click.option("--depth", type=float, help="Only networks of this depth.")
-@click.option("--width", type=float, help="Only networks of this width.")
-@click.option("--density", type=float, help="Only networks pruned to this density.")
+@click.option("--depth", type=Number(), help="Only networks of this depth.")
+@click.option("--width", type=Number(), help="Only networks of this width.")
+@click.option("--density", type=Number(), help="Only networks pruned to this density.")
 @click.option(
     "--law",
     type=LAWS,

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import click
 
-from prunecast.cli.options import JSON, LAW, read_table, table_options
+from prunecast.cli.options import JSON, LAW, OutputFile, read_table, table_options
+from prunecast.numbers import number
 
 
 class HighError(click.ParamType[str | float]):
@@ -32,21 +33,17 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[float, ...]:
         """The numbers in their order."""
-        from fractions import Fraction
-
         if isinstance(value, tuple):
             return value
         try:
-            return tuple(
-                float(Fraction(part.strip())) if "/" in part else float(part) for part in value.split(",")
-            )
-        except (ValueError, ZeroDivisionError):
+            return tuple(number(part) for part in value.split(","))
+        except ValueError:
             self.fail(f"{value!r} is not a list of numbers such as 0.5,0.25 or 1/16", param, ctx)
 
 
 @click.command()
 @table_options
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Save the law as JSON.")
+@click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
 @LAW
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
@@ -123,16 +120,18 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     from prunecast.choice.source import quantity
     from prunecast.cli import show
     from prunecast.laws import dumps, load
+    from prunecast.laws.predict import unvaried
 
     fitted = load(law)
     given = {name: values for name, values in asked.items() if values is not None}
     grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True))
     prediction = fitted.predict(grid.pop("density"), **grid)
     frame = prediction.frame()
+    notes = list(unvaried(fitted, vars(prediction)))
     if as_json:
-        click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records")}))
+        click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records"), "notes": notes}))
         return
-    click.echo(show.predictions(frame, quantity(fitted)))
+    click.echo(show.predictions(frame, quantity(fitted), notes))
 
 
 @click.command()

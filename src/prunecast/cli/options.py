@@ -1,5 +1,6 @@
 """Arguments that several commands share, each written once."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -7,9 +8,25 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prunecast.errors import PrunecastError
+from prunecast.folders import check_folder
+from prunecast.numbers import number
 
 if TYPE_CHECKING:
     from prunecast.table import Table
+
+
+class Number(click.ParamType[float]):
+    """One number; a fraction such as 1/16 is welcome."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        try:
+            return number(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a number such as 0.5 or 1/16", param, ctx)
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 LAWS = click.Choice(["auto", "eq2", "dip"])
@@ -91,9 +108,22 @@ def candidate_options(command: Command) -> Command:
     return _together(CANDIDATES, command)
 
 
+class OutputFile(click.Path):
+    """A file to be written, in a folder that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; a missing folder is told before any work."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        check_folder(path)
+        return path
+
+
 def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Command], Command]:
     """Where a command writes: one file, or a folder."""
-    kind = click.Path(file_okay=not folder, dir_okay=folder, path_type=Path)
+    kind = click.Path(file_okay=False, path_type=Path) if folder else OutputFile()
     return click.option("-o", "--output", type=kind, default=Path(default), show_default=True, help=help_)
 
 

@@ -162,13 +162,15 @@ def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
     return {"law": "eq1", "configurations": [asdict(one) for one in fits]}
 
 
-def predictions(frame: "pd.DataFrame", quantity: str = "error") -> str:
-    """Predicted errors, one row each."""
+def predictions(frame: "pd.DataFrame", quantity: str = "error", notes: Iterable[str] = ()) -> str:
+    """Predicted errors, one row each; the number of examples where it tells rows apart."""
+    several = frame["num_examples"].nunique() > 1
     rows = [
         [
             f"{row.density:.4g}",
             f"{row.depth:g}",
             f"{row.width:g}",
+            *([f"{row.num_examples:,.0f}"] if several else []),
             f"{row.unpruned_error:.4f} {row.unpruned_source}",
             f"{row.error:.4f}",
             f"{row.lower:.4f} to {row.upper:.4f}",
@@ -176,8 +178,10 @@ def predictions(frame: "pd.DataFrame", quantity: str = "error") -> str:
         ]
         for row in frame.itertuples()
     ]
-    header = ["density", "depth", "width", "unpruned error", "error", "95% of new runs", "region"]
-    return render([grid(header, rows, left=0)], quantity)
+    sizes = ["depth", "width", *(["examples"] if several else [])]
+    header = ["density", *sizes, "unpruned error", "error", "95% of new runs", "region"]
+    said = bullets(notes)
+    return render([grid(header, rows, left=0), *([""] if said else []), *said], quantity)
 
 
 def scores(results: Sequence["Score"], quantity: str = "error") -> str:

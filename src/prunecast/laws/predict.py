@@ -1,5 +1,6 @@
 """Predictions of a fitted law, with the interval in which a single new training falls."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -194,9 +195,21 @@ def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
     )
 
 
+def unvaried(fit: Fit, asked: Mapping[str, npt.ArrayLike]) -> Iterator[str]:
+    """A sentence for each axis asked away from the only value it was measured at, where no law can know it."""
+    for name in PLACE:
+        known = {getattr(configuration, name) for configuration in fit.configurations}
+        if len(known) == 1 and not np.allclose(asked[name], list(known)):
+            words = name.replace("num_examples", "number of examples")
+            yield (
+                f"The {words} was {known.pop():g} in every measurement, so nothing tells what another one does: "
+                "take this as a guess, and its interval as too narrow."
+            )
+
+
 def _outside(fit: Fit, asked: dict[str, Floats]) -> npt.NDArray[np.bool_]:
     outside = asked["density"] < min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
-    for name in ("depth", "width", "num_examples"):
+    for name in PLACE:
         known = [getattr(configuration, name) for configuration in fit.configurations]
         outside |= (asked[name] < min(known) * (1 - 1e-9)) | (asked[name] > max(known) * (1 + 1e-9))
     return np.asarray(outside)

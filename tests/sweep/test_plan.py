@@ -65,7 +65,7 @@ def test_tables_change_presets():
         (BASE.replace("[3, 4]", "[]"), "depth is empty"),
         (BASE.replace("[3, 4]", "3.5"), "depth is 3.5; give a whole number"),
         (BASE.replace("[3, 4]", '"deep"'), "depth is 'deep'; give a whole number"),
-        (BASE.replace("[0.5, 1]", "[0.5, -1]"), "width is -1; give a positive factor"),
+        (BASE.replace("[0.5, 1]", "[0.5, -1]"), "p.toml: width is -1; give a positive factor"),
         (BASE.replace("replicates = 2", "replicates = 0"), "replicates is 0; give how many"),
         (BASE.replace('"digits_cnn"', "7"), "family is 7; give a name or a list of names"),
         (BASE + "method = 3", "method is 3; give a preset's name or a table"),

@@ -3,10 +3,12 @@
 import dataclasses
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prunecast.errors import PrunecastError
 from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
 from prunecast.spec.check import require, require_known_keys, require_number
@@ -55,19 +57,21 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
         _replicates(grid, place),
     ]
     for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
-        spec = ChainSpec(
-            family=family,
-            dataset=dataset,
-            recipe=how,
-            method=what,
-            depth=depth,
-            width=width,
-            num_examples=_all(dataset, how, place) if num_examples == "all" else num_examples,
-            replicate=replicate,
-            loader=grid.get("loader"),
-            image_size=grid.get("image_size"),
-            threads=grid.get("threads", 1),
-        )
+        num_examples = _all(dataset, how, place) if num_examples == "all" else num_examples
+        with _at(place):
+            spec = ChainSpec(
+                family=family,
+                dataset=dataset,
+                recipe=how,
+                method=what,
+                depth=depth,
+                width=width,
+                num_examples=num_examples,
+                replicate=replicate,
+                loader=grid.get("loader"),
+                image_size=grid.get("image_size"),
+                threads=grid.get("threads", 1),
+            )
         rules = _rules(grid, place, spec)
         keep = bool(grid.get("keep_weights"))
         yield PlannedChain(
@@ -79,6 +83,15 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
             resources=wanted,
             devices=_devices(grid, place, spec),
         )
+
+
+@contextmanager
+def _at(place: str) -> Iterator[None]:
+    """A spec knows what is wrong with it, and not in which file it stands."""
+    try:
+        yield
+    except PrunecastError as problem:
+        raise PrunecastError(f"{place}: {problem}") from problem
 
 
 def _devices(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> int:

@@ -128,3 +128,11 @@ def test_rows_too_few_for_the_other_law_still_get_a_suggestion() -> None:
     assert np.isnan(study.other_law_regret)
     assert not study.settled
     assert study.suggestions
+
+
+def test_a_target_that_nothing_reaches_settles_no_choice() -> None:
+    table = read(SHIPPED, where={"num_examples": 50_000})
+    assert following(table, target_error=0.2).settled
+    beyond = following(table, target_error=0.001)
+    assert not beyond.settled
+    assert beyond.notes[0].startswith("No network of these sizes gets to 0.001")

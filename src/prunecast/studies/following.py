@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.architectures import FAMILIES
+from prunecast.choice import choose
 from prunecast.choice.source import check_target
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
@@ -55,6 +56,7 @@ def following(table: Table, *, law: str = "auto", target_error: float | None = N
     found = list(study.suggestions())
     other = _other(table, law)
     regret = expected_regret(fitted, target_error)
+    beyond = tuple(_beyond(fitted, target_error))
     changed = np.nan if other is None else expected_regret(fitted, target_error, other=other)
     return Following(
         law=law,
@@ -65,8 +67,8 @@ def following(table: Table, *, law: str = "auto", target_error: float | None = N
         regret=regret,
         other_law_regret=changed,
         one_size=not {"depth", "width"} & set(fitted.axes),
-        settled=_settled(fitted, float(np.maximum(regret, changed))),
-        notes=tuple(_notes(fitted)),
+        settled=not beyond and _settled(fitted, float(np.maximum(regret, changed))),
+        notes=(*beyond, *_notes(fitted)),
     )
 
 
@@ -75,6 +77,12 @@ def _other(table: Table, law: str) -> Fit | None:
         return fit(table, law="eq2" if law == "dip" else "dip")
     except PrunecastError:
         return None
+
+
+def _beyond(fitted: Fit, target_error: float | None) -> Iterator[str]:
+    """A target that nothing reaches leaves nothing to choose, which is not the same as a settled choice."""
+    if target_error is not None and not choose(fitted, target_error=target_error).met:
+        yield f"No network of these sizes gets to {target_error:g}, so there is nothing to choose yet."
 
 
 def _settled(fitted: Fit, regret: float) -> bool:

@@ -42,21 +42,21 @@ def choice(result: "Choice") -> str:
 
 
 def _advice(result: "Choice") -> str:
-    best = result.answer
-    words = f"Train depth {best.depth:g}, width {best.width:.4g}"
-    if best.level == 0:
-        return f"{words}, and do not prune it."
-    return f"{words}, and prune to density {best.density:.4g} ({plural(best.level, 'level')})."
+    best, target = result.answer, result.question.target_error
+    network = f"depth {best.depth:g}, width {best.width:.4g}"
+    density = f"to density {best.density:.4g} ({plural(best.level, 'level')})"
+    if target is not None and not result.met:
+        pruned = f"pruned {density}" if best.level else "not pruned"
+        return f"The target of {target:g} is not met; closest is {network}, {pruned}."
+    return f"Train {network}, and " + (f"prune {density}." if best.level else "do not prune it.")
 
 
 def _promise(result: "Choice") -> str:
     best, target = result.answer, result.question.target_error
     how = "was measured at" if best.source == "measured" else "gets about"
     words = f"It {how} error {best.error:.4f}; 95% of new trainings fall in {_interval(best)}"
-    if target is None:
+    if target is None or not result.met:
         return f"{words}."
-    if not result.met:
-        return f"{words}. The target of {target:g} is not met."
     return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."
 
 

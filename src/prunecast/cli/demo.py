@@ -21,7 +21,7 @@ from prunecast.sweep.executors import usual_jobs
 from prunecast.table import Table, read
 
 Say = Callable[[str], None]
-CONFIDENCE = 0.8
+CONFIDENCE = 0.95
 """Probability that the target is met."""
 SIZES = "within"
 """Only sizes between the measured ones are chosen."""

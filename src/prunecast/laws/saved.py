@@ -148,7 +148,7 @@ def load(path: str | Path) -> Fit:
         ) from error
     except ValueError as error:
         raise PrunecastError(
-            f"{path} is not a saved law ({error}); `prunecast fit TABLE -o law.json` writes one"
+            f"{path} is not a saved law (it is not JSON); `prunecast fit TABLE -o law.json` writes one"
         ) from error
     if not isinstance(body, dict):
         raise PrunecastError(f"{path} is not a saved law; `prunecast fit TABLE -o law.json` writes one")

@@ -82,7 +82,7 @@ def _again(standings: "Sequence[Standing]") -> list[str]:
     tried.sort(key=lambda pair: (-pair[0], pair[1]))
     named = ", ".join(f"chain {number} (try {tries})" for tries, number in tried[:8])
     more = f" and {len(tried) - 8:,} more" if len(tried) > 8 else ""
-    return [f"taken up again after a worker was killed: {named}{more}"] if tried else []
+    return [f"taken up again after a worker was killed or stopped: {named}{more}"] if tried else []
 
 
 def problems(standings: "Sequence[Standing]") -> list[object]:

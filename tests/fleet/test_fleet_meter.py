@@ -2,14 +2,11 @@
 
 from itertools import count
 
-from prunecast.fleet import meter
 from prunecast.fleet.meter import Meter
 
 
-def test_only_building_alone_is_idle(monkeypatch):
-    ticks = count()
-    monkeypatch.setattr(meter.time, "perf_counter", lambda: float(next(ticks)))
-    own = Meter()
+def test_only_building_alone_is_idle():
+    own = Meter(clock=map(float, count()).__next__)
     with own.doing("building"):  # from 1
         with own.doing("building"):  # 2 to 3
             pass

@@ -120,6 +120,11 @@ def group_of(member: Member) -> Group:
     )
 
 
+def work(steps: int, depth: int) -> int:
+    """What steps count for where chains are compared: they take longer in deeper networks."""
+    return steps * depth
+
+
 def levels_left(member: Member) -> int:
     """The most levels that a chain may still train."""
     return max(1, member.job.rules.level_cap - member.level.level + 1)

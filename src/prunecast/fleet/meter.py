@@ -4,7 +4,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 Doing = Literal["building", "training"]
@@ -13,11 +13,12 @@ Doing = Literal["building", "training"]
 class Meter:
     """Counts who is doing what; may be used from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         """Nobody does anything yet."""
+        self._clock = clock
         self._lock = threading.Lock()
         self._now: Counter[Doing] = Counter()
-        self._since = time.perf_counter()
+        self._since = clock()
         self.idle = 0.0
         """Seconds in which somebody built and nobody trained."""
 
@@ -32,7 +33,7 @@ class Meter:
 
     def _change(self, what: Doing, by: int) -> None:
         with self._lock:
-            now = time.perf_counter()
+            now = self._clock()
             if self._now["building"] and not self._now["training"]:
                 self.idle += now - self._since
             self._now[what] += by

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.members import Group, Member, group_of, levels_left
+from prunecast.fleet.members import Group, Member, group_of, levels_left, work
 from prunecast.fleet.shapes import halves
 from prunecast.pruning import Trained
 from prunecast.spec import ChainSpec
@@ -61,7 +61,7 @@ class Rank:
     steps: int
     """Of the level."""
     work: float
-    """Along the longest of its chains, this level included: steps, which take longer in deeper networks."""
+    """Along the longest of its chains, this level included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +116,8 @@ def rank(members: Sequence[Member]) -> Rank:
     """The rank of members that train together."""
     group = group_of(members[0])
     steps = group.last - group.first
-    return Rank(team=team(group), steps=steps, work=steps * max(map(levels_left, members)) * group.kind.depth)
+    left = steps * max(map(levels_left, members))
+    return Rank(team=team(group), steps=steps, work=work(left, group.kind.depth))
 
 
 def team(group: Group) -> Team:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prunecast.fleet.members import Job
+from prunecast.fleet.members import Job, work
 from prunecast.fleet.outcomes import Team, company
 from prunecast.spec import ChainSpec
 from prunecast.training import timeline
@@ -15,8 +15,8 @@ LEAST = 2
 
 
 def work_of_level(spec: ChainSpec) -> int:
-    """What a level takes: steps, which take longer in deeper networks."""
-    return timeline(spec.recipe, spec.num_examples).total * spec.depth
+    """What a whole level counts for."""
+    return work(timeline(spec.recipe, spec.num_examples).total, spec.depth)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,14 +53,14 @@ class Remaining:
 
     def packs_at_once(self, budget: float, most: int) -> int:
         """As many as keep up with the longest chain: others beside it would only slow it down, and it ends last."""
-        work: defaultdict[int, int] = defaultdict(int)
+        longest: defaultdict[int, int] = defaultdict(int)
         widths: defaultdict[int, float] = defaultdict(float)
         for number, levels in self._levels.items():
             if levels > 0:
                 own = self._shares[number]
-                work[own.team] = max(work[own.team], levels * own.work)
+                longest[own.team] = max(longest[own.team], levels * own.work)
                 widths[own.team] += own.width
-        if not work:
+        if not longest:
             return min(most, LEAST)
-        total = sum(work[own] * math.ceil(widths[own] / budget) for own in work)
-        return min(most, max(LEAST, math.ceil(total / max(work.values()))))
+        total = sum(longest[own] * math.ceil(widths[own] / budget) for own in longest)
+        return min(most, max(LEAST, math.ceil(total / max(longest.values()))))

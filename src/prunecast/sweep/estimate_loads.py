@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from prunecast.fleet import Options
+from prunecast.fleet.members import work
 from prunecast.fleet.options import FULL_PACKS
 from prunecast.fleet.shapes import Shape, deal
 from prunecast.fleet.yard import Yard
@@ -70,12 +71,12 @@ def _at_once(dealt: Iterable[Sequence[tuple[Crowd, tuple[Shape, ...]]]]) -> int:
     """
     total, longest = 0, 1
     for team in dealt:
-        work = [
-            (crowd.levels * crowd.members[0].level.last * crowd.kind.depth, len(shapes))
+        levels = [
+            (work(crowd.levels * crowd.members[0].level.last, crowd.kind.depth), len(shapes))
             for crowd, shapes in team
         ]
-        total += sum(own * packs for own, packs in work)
-        longest = max(longest, sum(own for own, _ in work))
+        total += sum(own * packs for own, packs in levels)
+        longest = max(longest, sum(own for own, _ in levels))
     return max(1, math.ceil(total / longest))
 
 

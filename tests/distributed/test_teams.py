@@ -1,8 +1,10 @@
 import dataclasses
 import os
 import signal
+import subprocess
 import sys
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,7 @@ from teams import (
 )
 
 from prunecast.data import load
-from prunecast.distributed import run_team
+from prunecast.distributed import launch, run_team
 from prunecast.distributed.task import DiedError
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, run_chain
@@ -120,6 +122,20 @@ def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_team(tmp_path
     ]
     assert len(rows(plan(), tmp_path)) == 6
     assert list(run_plan(plan(PLAN.replace("devices = 2", "")), tmp_path)) == []  # the same chains
+
+
+def test_a_member_may_die_in_the_middle_of_a_message(tmp_path):
+    here, there = Pipe()
+    words = f"import os; os.write({there.fileno()}, (1000).to_bytes(4, 'big') + b'half'); os.abort()"
+    process = subprocess.Popen([sys.executable, "-c", words], pass_fds=[there.fileno()])
+    there.close()
+    (tmp_path / "output").touch()
+    member = launch._Member(rank=0, process=process, pipe=here, output=tmp_path / "output")
+    with (
+        here,
+        pytest.raises(DiedError, match="Process 1 of the 1 that train this chain was ended by SIGABRT"),
+    ):
+        list(launch._heard([member]))
 
 
 OWN = """

@@ -135,7 +135,7 @@ def _heard(members: list[_Member]) -> Iterator[Record]:
             assert isinstance(pipe, Connection)
             try:
                 message = pipe.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # the latter where it died in the middle of a message
                 raise _death(by_pipe[pipe], len(members)) from None
             if isinstance(message, Record):
                 yield message

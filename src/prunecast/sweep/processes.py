@@ -119,7 +119,7 @@ class _Pool:
     def _hear(self, worker: _Worker) -> Iterator[Outcome]:
         try:
             message = worker.pipe.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # the latter where it died in the middle of a message
             yield from self._replace(worker)
             return
         if isinstance(message, Exception):

@@ -197,10 +197,13 @@ def test_losses_have_no_upper_limit_and_no_chance() -> None:
     assert table.frame["error"].tolist() == [25, 50, 12.5, 25]
     assert table.frame["unpruned_error"].tolist() == [25, 25, 12.5, 12.5]
     assert (table.metric, table.chance) == ("loss", None)
-    assert table.notes == ("Column perplexity is read as error.",)
+    assert table.notes == ("Column perplexity is read as loss.",)
     with pytest.raises(TableError, match="says nothing about losses"):
         read(frame, metric="loss", chance=0.9)
-    with pytest.raises(TableError, match=r"row 1.*column perplexity: 0 where error must be a number above 0"):
+    with pytest.raises(
+        TableError,
+        match=r"row 1.*column perplexity: 0 where loss must be a number above 0; .* without any loss",
+    ):
         read(frame.assign(perplexity=0), metric="loss")
     with pytest.raises(TableError, match="no column loss; a table needs density and loss"):
         read(frame.drop(columns="perplexity"), metric="loss")
@@ -214,6 +217,28 @@ def test_a_table_of_both_gives_the_metric_asked_for() -> None:
     assert table.frame["unpruned_error"].tolist() == [1.5, 1.5, 1.0, 1.0]
     assert table.frame["original_error"].tolist() == base()["error"].tolist()
     assert table.frame["original_unpruned_error"].tolist() == base()["unpruned_error"].tolist()
-    again = read(table.frame, metric="loss")
+    assert "Column loss is read as" not in " ".join(table.notes)
+    again = read(table.frame.rename(columns={"error": "loss"}), metric="loss")
     assert again.digest == table.digest
-    assert "Column error is read as the loss." in again.notes
+
+
+@pytest.mark.parametrize("column", ["error", "top1_err", "test_accuracy"])
+def test_errors_are_not_taken_for_losses(column: str) -> None:
+    """Whatever their values: percentages lie above 1 as losses do."""
+    for scale in (1, 100):
+        frame = pd.DataFrame({"density": [1.0, 0.5], column: [0.1 * scale, 0.2 * scale]})
+        with pytest.raises(TableError) as refused:
+            read(frame, metric="loss")
+        assert str(refused.value) == (
+            'DataFrame: no column loss, which --metric loss (metric="loss" in Python) asks for; leave that out to use '
+            f"the errors of column {column}, or rename the column to loss if it holds losses"
+        )
+
+
+def test_a_missing_loss_is_refused_by_its_name() -> None:
+    with pytest.raises(TableError) as refused:
+        read(base().assign(loss=[1.5, None, 1.0, 2.0]), metric="loss")
+    assert str(refused.value) == (
+        "DataFrame, row 2, column loss: the value is missing, and loss must be a number above 0; "
+        "give it, or leave the row out"
+    )

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from prunecast.choice.source import VALIDATION
 
 Speak = Callable[[str], str]
-WORD = re.compile(r"(?<![\w./=-])(?<!validation )(test )?(error)(s?)(?![\w/=-]|\.\w)", re.IGNORECASE)
-"""The word in a sentence, not the part of an option's or a file's name."""
+WORD = re.compile(
+    r"(?<![\w./=-])(?<!validation )(?<!column )(test )?(error)(s?)(?![\w/=-]|\.\w)", re.IGNORECASE
+)
+"""The word in a sentence, not the part of an option's or a file's name, nor the name of a column."""
 WORDS = {"loss": ("loss", "losses"), VALIDATION: ("validation error", "validation errors")}
 
 

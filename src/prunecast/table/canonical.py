@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.table.columns import CONFIGURATION, NAMES
+from prunecast.table.columns import CONFIGURATION, NAMES, named
 from prunecast.table.errors import TableError
 from prunecast.table.groups import Codes, codes, levels, refuse_duplicates, refuse_varying, unpruned
 from prunecast.table.raw import Raw
@@ -31,7 +31,7 @@ def canonical_frame(raw: Raw) -> tuple[pd.DataFrame, tuple[str, ...]]:
     columns |= {"density": density, "error": error}
     stated = _stated(raw, configuration, chain, density == 1)
     columns["unpruned_error"] = unpruned(configuration, chain, density, error, stated)
-    _refuse_unknown_unpruned(columns, raw.rows)
+    _refuse_unknown_unpruned(columns, raw.rows, raw.metric)
     notes = (*raw.notes, *_absences(raw), *numbering, *_set_aside(raw, stated, columns["unpruned_error"]))
     return _joined(names, columns, raw.frame), notes
 
@@ -105,22 +105,22 @@ def _stated(raw: Raw, configuration: Codes, chain: Codes, dense: npt.NDArray[np.
     column = raw.frame["unpruned_error"]
     there = column.notna().to_numpy()
     limit = SHARE if raw.metric == "error" else POSITIVE
-    complement = raw.bound["unpruned_error"].complement
-    values[there] = checked(column[there], "unpruned_error", limit, raw.rows.keep(there), complement)
+    complement, word = raw.bound["unpruned_error"].complement, named("unpruned_error", raw.metric)
+    values[there] = checked(column[there], "unpruned_error", limit, raw.rows.keep(there), complement, word)
     measured = np.bincount(configuration, weights=dense) > 0
     refuse_varying(chain, values, there & ~measured[configuration], raw.rows)
     return values
 
 
-def _refuse_unknown_unpruned(columns: Mapping[str, Column], rows: Rows) -> None:
+def _refuse_unknown_unpruned(columns: Mapping[str, Column], rows: Rows, metric: str) -> None:
     unknown = np.isnan(columns["unpruned_error"].astype(np.float64))
     if not unknown.any():
         return
     row = int(np.argmax(unknown))
     which = ", ".join(f"{name} {columns[name][row]:g}" for name in CONFIGURATION)
     raise TableError(
-        f"{rows.label}, {rows.place(row)}: the configuration {which} has no unpruned error;"
-        " add its row with density 1, or a column unpruned_error"
+        f"{rows.label}, {rows.place(row)}: the configuration {which} has no unpruned {named('error', metric)};"
+        f" add its row with density 1, or a column {named('unpruned_error', metric)}"
     )
 
 

@@ -79,19 +79,16 @@ def synonyms(canonical: str, metric: str) -> tuple[tuple[str, ...], tuple[str, .
 def bind(columns: Sequence[str], metric: str, label: str) -> dict[str, Binding]:
     """Match a header to the canonical columns; ambiguous and missing columns are refused.
 
-    With the metric "loss" the canonical `error` is the column `loss` or a synonym of it; a column
-    called `error` is taken only where there is no such column, and `unpruned_error` only with it.
+    With the metric "loss" the canonical `error` is the column `loss` or a synonym of it, never one of errors.
     """
-    found = {name: _bind_one(name, _first(name, metric), columns, metric, label) for name in CANONICAL}
-    if metric == "loss" and found["error"] is None:
-        for name in ("error", "unpruned_error"):
-            found[name] = found[name] or _bind_one(name, name, columns, metric, label)
+    found = {name: _bind_one(name, named(name, metric), columns, metric, label) for name in CANONICAL}
     bound = {name: binding for name, binding in found.items() if binding is not None}
     _require(bound, columns, metric, label)
     return bound
 
 
-def _first(canonical: str, metric: str) -> str:
+def named(canonical: str, metric: str) -> str:
+    """What people call a canonical column: `error` holds losses where these are the metric."""
     return canonical.replace("error", "loss") if metric == "loss" else canonical
 
 
@@ -112,15 +109,27 @@ def _bind_one(canonical: str, first: str, columns: Sequence[str], metric: str, l
 
 
 def _require(bound: Mapping[str, Binding], columns: Sequence[str], metric: str, label: str) -> None:
-    missing = [_first(name, metric) for name in ("density", "error") if name not in bound]
+    missing = [named(name, metric) for name in ("density", "error") if name not in bound]
     if not missing:
         return
+    other = _of_other_metric(columns, metric) if missing == [metric] else None
+    if other is not None and metric == "loss":
+        raise TableError(
+            f'{label}: no column loss, which --metric loss (metric="loss" in Python) asks for; leave that out to use '
+            f"the errors of column {other}, or rename the column to loss if it holds losses"
+        )
     found = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
     lacking = " and none ".join(missing)
-    words = f"{label}: no column {lacking}; a table needs density and {_first('error', metric)}"
-    losses = {plain(word) for word in ("loss", *_LOSS)}
-    if metric == "error" and missing == ["error"] and any(plain(column) in losses for column in columns):
+    words = f"{label}: no column {lacking}; a table needs density and {named('error', metric)}"
+    if other is not None:
         words += ' (for a table of losses say --metric loss, or metric="loss" in Python)'
     near = nearest(missing[0], columns)
     rename = f"; rename {near} to {missing[0]}, if that is it" if near and len(missing) == 1 else ""
     raise TableError(f"{words}, and the columns found are: {found}{rename}")
+
+
+def _of_other_metric(columns: Sequence[str], metric: str) -> str | None:
+    """The first column that holds errors where losses are wanted, or losses where errors are."""
+    other = "loss" if metric == "error" else "error"
+    theirs = {plain(word) for words in ((other,), *synonyms("error", other)) for word in words}
+    return next((column for column in columns if plain(column) in theirs), None)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from prunecast.table.columns import CANONICAL, Binding
+from prunecast.table.columns import CANONICAL, Binding, named
 from prunecast.table.errors import TableError
 from prunecast.table.rows import Rows
 from prunecast.table.values import Limit, Numbers, checked
@@ -28,7 +28,8 @@ class Raw:
 
     def number(self, name: str, limit: Limit) -> Numbers:
         """A canonical column as checked numbers."""
-        return checked(self.frame[name], name, limit, self.rows, self.bound[name].complement)
+        word, complement = named(name, self.metric), self.bound[name].complement
+        return checked(self.frame[name], name, limit, self.rows, complement, word)
 
     def noted(self, *notes: str) -> "Raw":
         """The same with more notes."""
@@ -63,11 +64,9 @@ def renamed(frame: pd.DataFrame, rows: Rows, bound: Mapping[str, Binding], metri
         names[column] = canonical.get(column) or _free(column, frame.columns)
         if column not in canonical and names[column] != column:
             notes.append(f"Column {column} is kept as {names[column]}.")
-        elif names[column] != column:
-            what = f"{names[column]} = 1 - {column}" if bound[names[column]].complement else names[column]
+        elif column in canonical and (name := named(names[column], metric)) != column:
+            what = f"{name} = 1 - {column}" if bound[names[column]].complement else name
             notes.append(f"Column {column} is read as {what}.")
-    if metric == "loss" and bound["error"].column == "error":
-        notes.append("Column error is read as the loss.")
     rows = replace(rows, headings={name: binding.column for name, binding in bound.items()})
     return Raw(frame=frame.rename(columns=names), rows=rows, bound=bound, metric=metric, notes=tuple(notes))
 

@@ -50,14 +50,19 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
     return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
-def checked(column: "pd.Series[Any]", name: str, limit: Limit, rows: Rows, complement: bool) -> Numbers:
-    """The column's numbers (or one minus them), refused where one is missing or outside the limit."""
+def checked(
+    column: "pd.Series[Any]", name: str, limit: Limit, rows: Rows, complement: bool, word: str = ""
+) -> Numbers:
+    """The column's numbers (or one minus them), refused where one is missing or outside the limit.
+
+    `word` is what the quantity is called where that is not its canonical name.
+    """
     given = as_numbers(column)
     values = 1 - given if complement else given
     bad = ~limit.holds(values)
     if bad.any():
         row = int(np.argmax(bad))
-        rows.refuse(name, bad, _problem(column.iloc[row], given, row, name, limit, complement))
+        rows.refuse(name, bad, _problem(column.iloc[row], given, row, word or name, limit, complement))
     return values
 
 
@@ -66,10 +71,12 @@ def _problem(raw: object, given: Numbers, row: int, name: str, limit: Limit, com
     if np.isnan(given[row]):
         seen = "the value is missing" if pd.isna(raw) or raw == "" else f"{raw!r} is not a number"  # type: ignore[call-overload]
         comma = isinstance(raw, str) and raw.count(",") == 1
-        return f"{seen}, and {must}" + ("; write decimals with a point" if comma else "")
+        remedy = "write decimals with a point" if comma else "give it, or leave the row out"
+        return f"{seen}, and {must}; {remedy}"
     seen = f"{given[row]:g} gives {name} {1 - given[row]:g}" if complement else f"{given[row]:g}"
     percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
     remedy = "; these look like percentages: divide by 100" if percent else ""
-    if name.endswith("error") and given[row] == (1 if complement else 0):
-        remedy = "; a law of relative deviations has no use for a row without any error: leave it out"
+    if name.endswith(("error", "loss")) and given[row] == (1 if complement else 0):
+        word = "loss" if name.endswith("loss") else "error"
+        remedy = f"; a law of relative deviations has no use for a row without any {word}: leave it out"
     return f"{seen} where {must}{remedy}"

@@ -1,5 +1,6 @@
 import csv
 import os
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from prunecast.cli.engine import export as export_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
 from prunecast.sweep import COLUMNS, as_csv, export, line, rows, run_plan
+from prunecast.sweep.__main__ import STOPS, _stop
 
 
 @pytest.fixture
@@ -125,6 +127,17 @@ def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):
     assert done.returncode == 2
     assert done.stderr.startswith("Error: There is no plan missing.toml")
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_stop_is_not_disturbed_by_the_next_signal():
+    before = [signal.getsignal(number) for number in STOPS]
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _stop(signal.SIGALRM, None)
+        assert {signal.getsignal(number) for number in STOPS} == {signal.SIG_IGN}
+    finally:
+        for number, handler in zip(STOPS, before, strict=True):
+            signal.signal(number, handler)
 
 
 def test_importing_the_commands_imports_nothing_heavy():

@@ -1,6 +1,7 @@
 """`python -m prunecast.sweep PLAN`: a sweep on a machine that has torch and numpy and nothing else."""
 
 import argparse
+import contextlib
 import logging
 import signal
 import sys
@@ -9,6 +10,8 @@ from typing import NoReturn
 
 from prunecast.errors import PrunecastError
 from prunecast.plural import plural
+
+STOPS = (signal.SIGTERM, signal.SIGALRM)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -27,8 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=int, default=0, help="stop cleanly after so long; 0 means never")
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    for reason in (signal.SIGTERM, signal.SIGALRM):
-        signal.signal(reason, _stop)
+    for number in STOPS:
+        signal.signal(number, _stop)
     signal.alarm(given.seconds)
     try:
         return _run(given)
@@ -46,10 +49,12 @@ def _run(given: argparse.Namespace) -> int:
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
     code = 0
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
+    sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
     try:
-        for event in run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain):
-            print(line(plan, event), flush=True)
-            code = 1 if isinstance(event, Failed) else code
+        with contextlib.closing(sweep):  # a fleet that is stopped still stores levels, and the table has them
+            for event in sweep:
+                print(line(plan, event), flush=True)
+                code = 1 if isinstance(event, Failed) else code
     except KeyboardInterrupt:
         print("Stopped; the same command goes on from here.", file=sys.stderr)
         code = 130
@@ -61,7 +66,10 @@ def _run(given: argparse.Namespace) -> int:
     return code
 
 
-def _stop(number: int, frame: object) -> NoReturn:
+def _stop(_: int, __: object) -> NoReturn:
+    """Stop as Ctrl-C does; while that is done, only Ctrl-C itself is heard once more."""
+    for number in STOPS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

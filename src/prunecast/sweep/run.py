@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
@@ -27,7 +27,7 @@ def run_plan(
     jobs: int = 1,
     plain: bool = False,
     executor: Executor | None = None,
-) -> Iterator[Event]:
+) -> Generator[Event, None, None]:
     """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
 
     Levels that are in the store already are not told again. `jobs` chains are trained at the same time, each

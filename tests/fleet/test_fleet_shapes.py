@@ -1,17 +1,24 @@
 """Members are dealt into few packs that one shape serves."""
 
+import dataclasses
 import math
 from collections import Counter
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+import torch
+from fleet_digits import chain
 
-from prunecast.fleet.options import Options, best_budget
+from prunecast import data
+from prunecast.fleet.build import Builder
+from prunecast.fleet.measure import measured_budget
+from prunecast.fleet.members import kind_of
+from prunecast.fleet.options import BUDGET, Options, best_budget
 from prunecast.fleet.shapes import deal, fitting, places, shape_of
 from prunecast.fleet.site import Site
 from prunecast.fleet.yard import Yard
-from prunecast.pruning import StopRules
+from prunecast.pruning import StopRules, open_chain
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,13 @@ def test_a_shape_that_is_far_too_wide_is_not_used():
 )
 def test_the_usual_budget_is_kept_unless_another_is_clearly_better(times, budget):
     assert best_budget(times) == budget
+
+
+def test_a_pack_that_cannot_be_built_leaves_the_usual_budget(tmp_path, caplog):
+    kind = kind_of(open_chain(chain(), tmp_path, data.load("digits")))
+    nobody = dataclasses.replace(kind, family="no_such_module:family")
+    assert measured_budget(Builder([], Options()), nobody, [1.0], [8.0, 16.0], torch.float32) == BUDGET
+    assert "no_such_module" in caplog.text
 
 
 @dataclass(frozen=True, eq=False)

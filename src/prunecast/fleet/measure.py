@@ -20,13 +20,21 @@ STEPS = 24
 def measured_budget(
     builder: Builder, kind: Kind, widths: Sequence[float], sizes: Sequence[float], dtype: torch.dtype
 ) -> float:
-    """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better."""
+    """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better.
+
+    A pack that cannot be built is no reason to end a fleet: whoever trains it finds out which member is to blame.
+    """
     times: dict[float, float] = {}
     for size in sizes:
         try:
             times[size] = _time(builder, kind, _sample(sorted(widths, reverse=True), size), dtype)
         except torch.OutOfMemoryError:
             break
+        except Exception as failure:
+            LOG.warning(
+                "Packs could not be timed, so their budget of widths is the usual %g: %r", BUDGET, failure
+            )
+            return BUDGET
     chosen = best_budget(times)
     told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
     LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)

@@ -25,7 +25,7 @@ def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         file = Path(folder) / "page.html"
-        file.write_text(page(table, target_error=0.2, studies=False), encoding="utf-8")
+        file.write_text(page(table, target_error=0.2, studies=False).html, encoding="utf-8")
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         tab = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme="light")
         tab.goto(file.as_uri())

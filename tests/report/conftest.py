@@ -30,7 +30,7 @@ def written(tmp_path_factory):
     def path(name: str, **options) -> Path:
         if name not in made:
             made[name] = folder / f"{name.replace(' ', '-')}.html"
-            made[name].write_text(page(TABLES[name](), **options), encoding="utf-8")
+            made[name].write_text(page(TABLES[name](), **options).html, encoding="utf-8")
         return made[name]
 
     return path

@@ -2,13 +2,16 @@
 
 import json
 import re
+from html import escape
 from itertools import pairwise
 
+import pandas as pd
 import pytest
 from report_tables import EVIL, TABLES, loss_table, validation_table
 
 from prunecast import choose, fit
 from prunecast.errors import PrunecastError
+from prunecast.laws.planted import planted
 from prunecast.report import page
 from prunecast.report.answers import answers, targets
 from prunecast.report.curves import measured_curves, measured_rows
@@ -16,6 +19,7 @@ from prunecast.report.html import library, script_json
 from prunecast.report.sections import MEANING
 from prunecast.report.spoken import speaker
 from prunecast.report.vega import ticks
+from prunecast.table import read
 
 MOST_BYTES = 6_000_000
 
@@ -104,14 +108,27 @@ def test_a_table_too_small_to_fit_says_what_is_missing(written):
     assert 'id="slider"' not in html
 
 
+def test_a_law_that_cannot_answer_says_why():
+    frame = planted(configurations=3, depths=(20,), widths=(0.25, 0.5, 1), num_examples=(50_000,))
+    learned = frame[["depth", "width", "num_examples", "density", "error"]]
+    lost = learned.assign(num_examples=500, error=0.9)
+    made = page(read(pd.concat([learned, lost])), studies=False)
+    assert made.missing.startswith(
+        "No answer can be given: with 500 examples these networks would err by 0.9"
+    )
+    assert escape(made.missing, quote=True).replace("&#x27;", "&#39;") in made.html
+    assert 'id="slider"' not in made.html
+    assert page(read(learned), studies=False).missing == ""
+
+
 def test_the_slider_starts_where_it_is_told():
-    held = shown_size(data_of(page(TABLES["measured"](), target_error=0.3, studies=False)))
+    held = shown_size(data_of(page(TABLES["measured"](), target_error=0.3, studies=False).html))
     assert held["answers"][held["start"]]["target"] == 0.3
 
 
 @pytest.mark.parametrize(("asked", "first"), [(None, "50,000"), (6250, "6,250"), (20_000, "20,000")])
 def test_every_number_of_examples_can_be_selected(asked, first):
-    held = data_of(page(TABLES["all sizes"](), num_examples=asked, studies=False))
+    held = data_of(page(TABLES["all sizes"](), num_examples=asked, studies=False).html)
     listed = [one["examples"] for one in held["sizes"]]
     assert shown_size(held)["examples"] == first
     assert set(listed) == {"50,000", "6,250", "3,125", first}
@@ -127,7 +144,7 @@ def test_every_number_of_examples_can_be_selected(asked, first):
 
 
 def test_a_table_of_losses_speaks_of_losses():
-    html = page(loss_table(), studies=True)
+    html = page(loss_table(), studies=True).html
     text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", own_part(html), flags=re.DOTALL)
     titles = set(re.findall(r'"title":"([^"]*)"', text))
     assert {"test loss", "measured loss", "loss by the law"} <= titles
@@ -137,10 +154,10 @@ def test_a_table_of_losses_speaks_of_losses():
 
 def test_validation_errors_are_shown_where_every_row_has_one():
     table = validation_table()
-    held = shown_size(data_of(page(table, studies=False)))
+    held = shown_size(data_of(page(table, studies=False).html))
     chosen = choose(table, target_error=held["answers"][held["start"]]["target"])
     assert held["answers"][held["start"]]["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
-    assert '"title":"validation error"' in page(table, studies=False)
+    assert '"title":"validation error"' in page(table, studies=False).html
 
 
 @pytest.mark.parametrize(

@@ -69,4 +69,9 @@ def test_a_table_too_small_still_gives_a_page(tmp_path):
     (tmp_path / "tiny.csv").write_text("density,error\n1,0.1\n0.5,0.2\n", encoding="utf-8")
     done = run("report", "tiny.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "No law could be fitted" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    why = (
+        "No law could be fitted: tiny.csv: 2 usable rows cannot determine 3 parameters; "
+        "measure more levels or configurations."
+    )
+    assert done.stdout.splitlines()[1:] == [why]
+    assert why in (tmp_path / "report.html").read_text(encoding="utf-8")

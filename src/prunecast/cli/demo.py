@@ -58,7 +58,7 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     shown = page(
         table, target_error=target_error, sizes=SIZES, confidence=CONFIDENCE, command="prunecast demo"
     )
-    write(path, shown)
+    write(path, shown.html)
     say("\n" + _found(card, folder))
     say(f"The page is {path.resolve().as_uri()}; all of this took {time.monotonic() - began:.0f} s.")
     return card

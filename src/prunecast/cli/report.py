@@ -37,11 +37,13 @@ def report(
     from prunecast.report import page
     from prunecast.report.page import write
 
-    html = page(
+    made = page(
         read_table(table, metric, chance, where), command=command_line(click.get_current_context()), **asked
     )
-    write(output, html)
-    click.echo(f"The page is in {output} ({len(html.encode()) / 1e6:.1f} MB).")
+    write(output, made.html)
+    click.echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
+    if made.missing:
+        click.echo(made.missing)
 
 
 @click.command()

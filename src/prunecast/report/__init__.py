@@ -1,5 +1,5 @@
 """What people see: the page and the figures of a table."""
 
-from prunecast.report.page import page
+from prunecast.report.page import Page, page
 
-__all__ = ["page"]
+__all__ = ["Page", "page"]

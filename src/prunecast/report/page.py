@@ -1,5 +1,6 @@
 """The page of a table: the answer on top, the evidence below."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.choice.source import as_fit, check_target, validated
@@ -16,6 +17,15 @@ from prunecast.report.vega import rows
 from prunecast.table import Table
 
 
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One HTML file, and what it could not show."""
+
+    html: str
+    missing: str = ""
+    """why there is no law or no answer on it, in a sentence; empty where both are there"""
+
+
 def page(
     table: Table,
     *,
@@ -28,8 +38,8 @@ def page(
     studies: bool = True,
     all_studies: bool = False,
     command: str = "prunecast.report.page",
-) -> str:
-    """The whole page of a table as HTML; a table too small to fit gives a page that says what is missing.
+) -> Page:
+    """The whole page of a table; one of a table too small to fit says what is missing.
 
     As in `choose`, validation errors count where every row has one.
     """
@@ -44,12 +54,16 @@ def page(
     try:
         fitted = as_fit(table, law)
     except PrunecastError as problem:
-        body = [_missing(table, str(problem)), sections.origin_section(table, None, command)]
-        return render(table, None, body, speak=spoken.speaker(table.metric))
+        why = f"No law could be fitted: {problem}."
+        body = [_missing(table, why), sections.origin_section(table, None, command)]
+        speak = spoken.speaker(table.metric)
+        return Page(html=render(table, None, body, speak=speak), missing=speak(why))
     judged = validated(table) or table
     own = charts.hue_of(fitted)
     measured = measured_rows(judged, fitted, minimise)
+    answer, why = _answer(fitted, measured, own, asked)
     body = [
+        *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
         sections.fit_section(fitted, measured, own),
         sections.parameters_section(fitted),
         sections.invariant_section(fitted, measured, measured_curves(fitted), own),
@@ -57,23 +71,18 @@ def page(
         sections.unknown_section(fitted),
         sections.origin_section(table, fitted, command),
     ]
-    return render(
-        table,
-        fitted,
-        body,
-        answer=_answer(fitted, measured, own, asked),
-        speak=spoken.speaker(table.metric, fitted),
-    )
+    speak = spoken.speaker(table.metric, fitted)
+    return Page(html=render(table, fitted, body, answer=answer, speak=speak), missing=speak(why))
 
 
-def _answer(fitted: Fit, measured: Rows, own: Hue, asked: Asked) -> Top | None:
-    """The answer; None where the table allows none, unless it is the question that is at fault."""
+def _answer(fitted: Fit, measured: Rows, own: Hue, asked: Asked) -> tuple[Top | None, str]:
+    """The answer, or why the table allows none, unless it is the question that is at fault."""
     try:
-        return top(fitted, measured, own, asked)
-    except PrunecastError:
+        return top(fitted, measured, own, asked), ""
+    except PrunecastError as problem:
         if asked != Asked(target_error=asked.target_error):
             raise
-        return None
+        return None, f"No answer can be given: {problem}."
 
 
 def _evidence(table: Table, fitted: Fit, *, everything: bool) -> Section:
@@ -82,7 +91,7 @@ def _evidence(table: Table, fitted: Fit, *, everything: bool) -> Section:
     return Section(name="studies", title="The evidence", text=[text], after=after)
 
 
-def _missing(table: Table, problem: str) -> Section:
+def _missing(table: Table, why: str) -> Section:
     """What a table too small to fit still shows, and what it lacks."""
     frame = table.frame
     own = charts.hue({axis: frame[axis] for axis in charts.AXES})
@@ -97,7 +106,7 @@ def _missing(table: Table, problem: str) -> Section:
     return Section(
         name="missing",
         title="No law yet",
-        text=[f"No law could be fitted: {problem}."],
+        text=[why],
         notes=[
             "A law of one network needs at least four levels, best down to where the error no longer rises.",
             "A law of a family needs several widths or depths, each pruned through many levels.",

@@ -102,19 +102,20 @@ def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
     rows = measured_rows(fit, candidates)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
+    whole = by_law(fit, candidates, np.ones(len(candidates)))
     curves = Curves.of(fit, candidates) if fit.law == "dip" and len(questions) > 1 else None
     for question in questions:
         search = Search(fit=fit, counter=how, question=question, candidates=candidates, curves=curves)
-        yield _answer(search, candidates, rows)
+        yield _answer(search, candidates, rows, whole)
 
 
-def _answer(search: Search, candidates: Sizes, rows: Options) -> Choice:
+def _answer(search: Search, candidates: Sizes, rows: Options, whole: Options) -> Choice:
     """Rank what the law promises beside what was measured."""
     question = search.question
     promised, met = _ranked(search, candidates, rows)
     best = _network(search, promised, 0)
     compared = met and question.target_error and question.density is None
-    matching = _matching(search, candidates, rows, promised) if compared else None
+    matching = _matching(search, whole, rows, promised) if compared else None
     return Choice(
         law=search.fit.law,
         table=search.fit.origin.table,
@@ -152,11 +153,13 @@ def _runners_up(options: Options) -> list[int]:
     measured = np.flatnonzero(options.sizes.measured)[:1]
     listed = [0, *(int(index) for index in measured if index > 0)]
     for index in range(1, len(options)):
+        if len(listed) > RUNNERS_UP:
+            break
         apart = (depth[listed] != depth[index]) | (
             np.abs(log_width[listed] - log_width[index]) > np.log(APART)
         )
-        if apart.all() and len(listed) <= RUNNERS_UP:
-            listed.append(int(index))
+        if apart.all():
+            listed.append(index)
     return sorted(listed[1:])
 
 
@@ -165,7 +168,7 @@ def _network(search: Search, options: Options, index: int) -> Network:
     size, fit, target = one.sizes, search.fit, search.question.target_error
     log_error, reach = float(one.log_error[0]), quantile(fit, (1 + COVERAGE) / 2) * float(one.spread[0])
     top = np.inf if fit.metric == "loss" else 1.0
-    trainings = int(one.level[0]) + 1
+    level = int(one.level[0])
     operations = float(size.counts.multiply_adds[0] * one.density[0])
     recipe = RECIPES.get(fit.origin.recipe)
     lowest = min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
@@ -174,7 +177,7 @@ def _network(search: Search, options: Options, index: int) -> Network:
         width=float(size.width[0]),
         num_examples=float(size.num_examples[0]),
         density=float(one.density[0]),
-        level=int(one.level[0]),
+        level=level,
         error=float(np.exp(one.told[0])),
         interval=(float(np.exp(log_error - reach)), float(min(np.exp(log_error + reach), top))),
         probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
@@ -187,9 +190,9 @@ def _network(search: Search, options: Options, index: int) -> Network:
         unpruned_source="measured" if size.measured[0] else "predicted",
         expected_unpruned_error=float(size.unpruned[0]),
         extrapolated=bool(size.outside[0] or one.density[0] < lowest),
-        trainings=trainings,
+        trainings=level + 1,
         training_cost=float(search.training_cost(one)[0]),
-        network_epochs=None if recipe is None else trainings * float(recipe.epochs),
+        network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
     )
 
 
@@ -197,25 +200,23 @@ def _whole(count: Floats, how: Counter) -> float:
     return round(float(count[0])) if how.exact else float(count[0])
 
 
-def _matching(search: Search, candidates: Sizes, rows: Options, promised: Options) -> Matching | None:
+def _matching(search: Search, whole: Options, rows: Options, promised: Options) -> Matching | None:
     """The smallest network that meets the target unpruned, pruned as far as the target allows."""
     question = search.question
     assert question.target_error is not None
-    whole = by_law(search.fit, candidates, np.ones(len(candidates)))
     meets = np.flatnonzero(search.meets(whole))
     if not len(meets):
         return None
     size = measured_by(question.minimise, whole)
-    at = meets[[np.argmin(size[meets])]]
-    same = (rows.sizes.depth == candidates.depth[at]) & (rows.sizes.width == candidates.width[at])
-    pruned = join(search.for_target(candidates[at]), rows[same])
-    pruned = join(pruned[search.meets(pruned)], whole[at])
-    smallest = float(measured_by(question.minimise, pruned).min())
+    best = meets[np.argmin(size[meets])]
+    depth, width = whole.sizes.depth[best], whole.sizes.width[best]
+    pruned = join(*(own[(own.sizes.depth == depth) & (own.sizes.width == width)] for own in (promised, rows)))
+    smallest = float(measured_by(question.minimise, pruned[search.meets(pruned)]).min(initial=size[best]))
     return Matching(
-        depth=float(candidates.depth[at][0]),
-        width=float(candidates.width[at][0]),
-        unpruned_error=float(candidates.told[at][0]),
-        unpruned_size=float(size[at][0]),
+        depth=float(depth),
+        width=float(width),
+        unpruned_error=float(whole.sizes.told[best]),
+        unpruned_size=float(size[best]),
         pruned_size=smallest,
         times_smaller=smallest / float(measured_by(question.minimise, promised)[0]),
     )

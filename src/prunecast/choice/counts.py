@@ -1,7 +1,7 @@
 """How large a member of a family is: exact integers where the family is built in, else what the table says."""
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -65,6 +65,19 @@ class Counter:
         weights, fixed, multiply_adds = np.array(rows, dtype=float).reshape(-1, 3).T
         size = scaled if self.own_unit else weights
         return Counts(weights=weights, fixed=fixed, multiply_adds=multiply_adds, dense_size=size)
+
+    def operations(self, counts: Counts) -> Floats:
+        """Multiply-adds of one image; for families not built in, prunable weights stand in for them."""
+        return counts.weights if self.family is None else counts.multiply_adds
+
+    @cached_property
+    def costliest(self) -> float:
+        """Multiply-adds × examples of the costliest measured training."""
+        depth, width, examples = (
+            np.array([getattr(c, name) for c in self.fit.configurations])
+            for name in ("depth", "width", "num_examples")
+        )
+        return float((self.operations(self(depth, width)) * examples).max())
 
 
 @lru_cache(maxsize=1 << 14)

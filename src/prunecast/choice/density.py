@@ -1,5 +1,6 @@
 """How far a network can be pruned: the smallest density at which a law still promises an error."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,8 @@ from prunecast.laws.points import Floats
 
 LEAST = 1e-6
 """No density below this is ever considered."""
-GRID, BISECTIONS = 400, 40
+GRID, MOST_STEPS, EXACT = 400, 60, 1e-13
+"""A root is bracketed on a grid and then found to this accuracy in log density."""
 
 
 def log_error(fit: Fit, sizes: Sizes, density: Floats) -> Floats:
@@ -23,7 +25,7 @@ def smallest_density(fit: Fit, sizes: Sizes, log_target: Floats, curves: "Curves
     """The smallest density of each network whose ε̂ is at most the target; infinite where none is.
 
     Eq. 2 is monotone in density and solved in closed form. Other laws may dip first: the smallest root is bracketed
-    on a grid and halved until it is exact to rounding. Who asks for many targets gives the networks' `curves`.
+    on a grid and found to rounding. Who asks for many targets gives the networks' `curves`.
     """
     if fit.law != "dip":
         return _closed(fit, sizes, log_target)
@@ -42,15 +44,38 @@ def _closed(fit: Fit, sizes: Sizes, log_target: Floats) -> Floats:
 
 
 def _bracketed(fit: Fit, sizes: Sizes, log_target: Floats, curves: "Curves") -> Floats:
-    met = curves.log_error <= log_target
-    found, first = met.any(axis=0), met.argmax(axis=0)
-    upper = np.log(curves.density[first])
-    lower = np.log(curves.density[np.maximum(first - 1, 0)])
-    for _ in range(BISECTIONS):
-        middle = (lower + upper) / 2
-        good = log_error(fit, sizes, np.exp(middle)) <= log_target
-        upper, lower = np.where(good, middle, upper), np.where(good, lower, middle)
-    return np.where(found, np.where(first > 0, np.exp(upper), LEAST), np.inf)
+    excess = curves.log_error - log_target
+    met = excess <= 0
+    first = met.argmax(axis=0)
+    density = np.where(met.any(axis=0), LEAST, np.inf)
+    crossing = np.flatnonzero(first)
+    end = first[crossing]
+    networks, aims = sizes[crossing], log_target[crossing]
+    density[crossing] = np.exp(
+        _root(
+            lambda at: log_error(fit, networks, np.exp(at)) - aims,
+            (np.log(curves.density[end - 1]), np.log(curves.density[end])),
+            (excess[end - 1, crossing], excess[end, crossing]),
+        )
+    )
+    return density
+
+
+def _root(
+    function: Callable[[Floats], Floats], ends: tuple[Floats, Floats], values: tuple[Floats, Floats]
+) -> Floats:
+    """Where functions change sign between two ends: false position, an end that stays put counting half (Illinois)."""
+    (last, other), (here, there) = ends[::-1], values[::-1]
+    for _ in range(MOST_STEPS):
+        slope = np.where(here == there, 1.0, here - there)
+        tried = last - here * (last - other) / slope
+        if (np.abs(tried - last) <= EXACT).all():
+            return tried
+        value = function(tried)
+        passed = (value > 0) != (here > 0)
+        other, there = np.where(passed, last, other), np.where(passed, here, there / 2)
+        last, here = tried, value
+    return last
 
 
 @dataclass(frozen=True, kw_only=True)

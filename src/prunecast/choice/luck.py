@@ -8,13 +8,12 @@ import numpy as np
 
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
-from prunecast.laws.predict import evaluate, query
+from prunecast.laws.predict import PLACE, evaluate, query
 
 LEVELS = 5.0
 """Over about so many levels what a law misses of a curve stays the same."""
 LOG_KEPT = float(np.log(0.8))
 """A level in log density."""
-LEAST_ROWS = 3
 
 
 def noise(fit: Fit) -> float:
@@ -23,36 +22,19 @@ def noise(fit: Fit) -> float:
     Deviations from the law may be large and smooth, as where pruning first improves a network; what changes from
     one level to the next and back is noise.
     """
-    squares: list[Floats] = []
-    for index, deviation in enumerate(_deviations(fit)):
-        if len(deviation) >= LEAST_ROWS:
-            share = 1 / np.maximum(np.array(fit.configurations[index].curve)[:, 2], 1.0)
-            bend = deviation[2:] - 2 * deviation[1:-1] + deviation[:-2]
-            squares.append(bend**2 / (share[2:] + 4 * share[1:-1] + share[:-2]))
-    return float(np.sqrt(np.concatenate(squares).mean())) if squares else fit.spread.run
-
-
-def _deviations(fit: Fit) -> list[Floats]:
-    """log ε − log ε̂ of every measured row, curve by curve."""
-    return [
-        _deviation(fit, c.depth, c.width, c.num_examples, c.unpruned_error, c.curve)
-        for c in fit.configurations
-    ]
-
-
-def _deviation(
-    fit: Fit,
-    depth: float,
-    width: float,
-    num_examples: float,
-    unpruned: float,
-    curve: tuple[tuple[float, float, float], ...],
-) -> Floats:
-    density, error, _ = np.array(curve, dtype=float).reshape(-1, 3).T
-    asked = {"depth": depth, "width": width, "num_examples": num_examples}
-    columns = {name: np.full(len(density), value) for name, value in asked.items()}
-    points = query(fit, {"density": density, **columns}, np.full(len(density), unpruned))
-    return np.asarray(np.log(error) - evaluate(fit, fit.theta()[None], points)[0][0])
+    rows = [(index, *row) for index, c in enumerate(fit.configurations) for row in c.curve]
+    index, density, error, replicates = np.array(rows, dtype=float).reshape(-1, 4).T
+    own = index.astype(np.int64)
+    places = {name: np.array([getattr(c, name) for c in fit.configurations])[own] for name in PLACE}
+    unpruned = np.array([c.unpruned_error for c in fit.configurations])[own]
+    points = query(fit, {"density": density, **places}, unpruned)
+    deviation, share = (
+        np.log(error) - evaluate(fit, fit.theta()[None], points)[0][0],
+        1 / np.maximum(replicates, 1),
+    )
+    bend = deviation[2:] - 2 * deviation[1:-1] + deviation[:-2]
+    squares = (bend**2 / (share[2:] + 4 * share[1:-1] + share[:-2]))[own[2:] == own[:-2]]
+    return float(np.sqrt(squares.mean())) if len(squares) else fit.spread.run
 
 
 def settle_unpruned(

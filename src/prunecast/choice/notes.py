@@ -56,10 +56,11 @@ def _settings(search: Search, best: Network) -> Iterator[str]:
 
 def _other_sizes(search: Search, best: Network) -> Iterator[str]:
     """An answer below every density that was measured with its number of examples."""
-    own = [c for c in search.fit.configurations if np.isclose(c.num_examples, search.question.num_examples)]
-    lowest = min((c.lowest_density for c in own), default=0.0)
-    anywhere = min(c.lowest_density for c in search.fit.configurations)
-    if anywhere * (1 - 1e-9) <= best.density < lowest * (1 - 1e-9):
+    every = [(c.num_examples, c.lowest_density) for c in search.fit.configurations]
+    examples, reached = np.array(every, dtype=float).T
+    own = reached[np.isclose(examples, search.question.num_examples)]
+    lowest = own.min() if len(own) else 0.0
+    if reached.min() * (1 - 1e-9) <= best.density < lowest * (1 - 1e-9):
         yield (
             f"With {search.question.num_examples:,.0f} examples nothing was pruned below density {lowest:.3g}: what "
             "happens there rests on the curves of other dataset sizes."

@@ -166,22 +166,9 @@ def measured_by(measure: str, options: Options) -> Floats:
     return offset + slope * options.density
 
 
-def training_unit(fit: Fit, counter: Counter, sizes: Sizes) -> Floats:
-    """The cost of one training of each network in trainings of the costliest measured one.
-
-    Cost is multiply-adds × examples; for families not built in, prunable weights stand in for multiply-adds.
-    """
-    depth, width, examples = (
-        np.array([getattr(c, name) for c in fit.configurations])
-        for name in ("depth", "width", "num_examples")
-    )
-    known = counter(depth, width)
-    whole, own = (
-        (known.multiply_adds, sizes.counts.multiply_adds)
-        if counter.family is not None
-        else (known.weights, sizes.counts.weights)
-    )
-    return np.asarray(own * sizes.num_examples / (whole * examples).max())
+def training_unit(counter: Counter, sizes: Sizes) -> Floats:
+    """The cost of one training of each network, in trainings of the costliest measured one."""
+    return np.asarray(counter.operations(sizes.counts) * sizes.num_examples / counter.costliest)
 
 
 def whole_weights(counter: Counter, sizes: Sizes, density: Floats, *, up: bool) -> Floats:

@@ -38,7 +38,7 @@ class Search:
 
     def training_cost(self, options: Options) -> Floats:
         """Trainings × multiply-adds × examples, in trainings of the costliest measured network."""
-        unit = training_unit(self.fit, self.counter, options.sizes)
+        unit = training_unit(self.counter, options.sizes)
         return np.asarray((options.level + 1) * unit)
 
     def affordable(self, options: Options) -> Mask:
@@ -60,7 +60,7 @@ class Search:
         """The lowest density that the training budget reaches; above 1 where not even one training is affordable."""
         if self.question.max_training is None:
             return np.full(len(sizes), LEAST)
-        trainings = np.floor(self.question.max_training / training_unit(self.fit, self.counter, sizes) + 1e-9)
+        trainings = np.floor(self.question.max_training / training_unit(self.counter, sizes) + 1e-9)
         return np.asarray(np.where(trainings < 1, 2.0, np.maximum(KEPT_A_LEVEL ** (trainings - 1), LEAST)))
 
     def for_target(self, sizes: Sizes) -> Options:

@@ -63,7 +63,7 @@ class Sizes:
             "width": self.width,
             "num_examples": self.num_examples,
         }
-        return replace(query(fit, asked, self.unpruned), weights=self.counts.dense_size)
+        return query(fit, asked, self.unpruned, self.counts.dense_size)
 
 
 def examples(fit: Fit, wanted: float | None) -> float:

@@ -1,6 +1,7 @@
 """The laws a table can be fitted with, by name."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -22,6 +23,7 @@ def build(law: str, points: Points, metric: str) -> PruningForm:
     return LAWS[law](points, metric)
 
 
+@cache
 def named(law: str, names: tuple[str, ...], axes: tuple[str, ...]) -> PruningForm:
     """A law for evaluation alone, from the names of its parameters."""
     parameters = tuple(

@@ -174,8 +174,8 @@ def size_of(fit: Fit, depth: Floats, width: Floats) -> Floats:
     return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
 
 
-def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
-    """Each row as a configuration of its own, in the paper's units."""
+def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats, weights: Floats | None = None) -> Points:
+    """Each row as a configuration of its own, in the paper's units; its weights may be given where they are known."""
     count = len(unpruned)
     return Points(
         configuration=np.arange(count),
@@ -184,7 +184,7 @@ def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats) -> Points:
         error=np.ones(count),
         replicates=np.ones(count),
         nonzero=np.ones(count),
-        weights=size_of(fit, asked["depth"], asked["width"]),
+        weights=size_of(fit, asked["depth"], asked["width"]) if weights is None else weights,
         depth=asked["depth"],
         width=asked["width"],
         num_examples=np.maximum(asked["num_examples"], 1.0),

@@ -127,7 +127,7 @@ class Weighing:
             new = new[np.arange(0, len(new), 1 + len(new) // MOST_NEW)]
             if not len(new):
                 continue
-            points, unit = self._points(new), training_unit(self.fit, self.counter, new)
+            points, unit = self._points(new), training_unit(self.counter, new)
             sums, errors = level_sums(self.one.form, self.one.theta, points, MOST_LEVELS)
             ends = self._last_useful(errors)
             for levels in NEW_LEVELS:
@@ -139,7 +139,7 @@ class Weighing:
 
     def _more_levels(self) -> Iterator[Suggestion]:
         measured, points = self._measured_sizes(), self.one.points
-        unit = training_unit(self.fit, self.counter, measured)
+        unit = training_unit(self.counter, measured)
         lowest = np.minimum.reduceat(points.density, points.starts)
         last = np.round(np.log(lowest) / np.log(KEPT_A_LEVEL)).astype(np.int64)
         known, most = self._points(measured), int(last.max()) + max(MORE_LEVELS)
@@ -154,7 +154,7 @@ class Weighing:
 
     def _replicates(self) -> Iterator[Suggestion]:
         measured, points = self._measured_sizes(), self.one.points
-        unit = training_unit(self.fit, self.counter, measured)
+        unit = training_unit(self.counter, measured)
         rows = np.bincount(points.configuration, minlength=points.configurations)
         share = 1 / np.maximum(points.unpruned_replicates, 1.0)
         again = Sums(

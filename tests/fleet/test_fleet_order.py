@@ -4,7 +4,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from prunecast.fleet.outcomes import LONG, Rank, Training, Work
+from prunecast.fleet.ranks import Rank
+from prunecast.fleet.under_way import LONG, Training, UnderWay
 
 
 def ranked(team, work, steps=10 * LONG):
@@ -12,7 +13,7 @@ def ranked(team, work, steps=10 * LONG):
 
 
 def busy(*, training=(), closing=()):
-    own = Work()
+    own = UnderWay()
     for one in training:
         own.training[Future()] = Training(rank=one, share=0.1)
     for one in closing:

@@ -17,7 +17,6 @@ from prunecast.fleet.members import kind_of
 from prunecast.fleet.options import BUDGET, Options, best_budget
 from prunecast.fleet.shapes import deal, fitting, places, shape_of
 from prunecast.fleet.site import Site
-from prunecast.fleet.yard import Yard
 from prunecast.pruning import StopRules, open_chain
 
 
@@ -93,19 +92,21 @@ class Trainee(Sized):
 
 
 @pytest.mark.parametrize(
-    ("compiled", "levels", "wanted", "given"),
+    ("compiled", "fused", "levels", "wanted", "given"),
     [
-        (True, 20, [1.0] * 3, (1.0,) * 16),  # 20,000 steps do not pay for another minute of compiling
-        (True, 2000, [1.0] * 3, (1.0,) * 3),  # 2,000,000 do
-        (True, 20, [0.5], (0.5,)),  # nothing that holds it is there
-        (False, 20, [1.0] * 9, (1.0,) * 16),
-        (False, 20, [1.0] * 3, (1.0,) * 3),
+        (True, False, 20, [1.0] * 3, (1.0,) * 16),  # 20,000 steps do not pay for another minute of compiling
+        (True, False, 2000, [1.0] * 3, (1.0,) * 3),  # 2,000,000 do
+        (None, False, 20, [1.0] * 3, (1.0,) * 3),  # so few steps are not compiled
+        (None, False, 60, [1.0] * 10, (1.0,) * 16),
+        (None, True, 20, [1.0] * 3, (1.0,) * 3),  # 13 empty slots of a fused pack cost more than another
+        (None, True, 20, [1.0] * 15, (1.0,) * 16),
+        (True, False, 20, [0.5], (0.5,)),  # nothing that holds it is there
+        (False, False, 20, [1.0] * 9, (1.0,) * 16),
+        (False, False, 20, [1.0] * 3, (1.0,) * 3),
     ],
 )
-def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, levels, wanted, given):
-    yard, kind = Yard([], Options(compile=compiled, fuse=False)), "kind"
-    yard._sites[kind] = Site()
-    full = [Trainee(1.0, levels=levels) for _ in range(16)]
-    assert yard.shape(kind, full) == (1.0,) * 16
-    assert yard.shape(kind, [Trainee(width, levels=levels) for width in wanted]) == given
-    assert yard.shape(kind, full) == (1.0,) * 16
+def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, fused, levels, wanted, given):
+    site, full = Site(compiling=compiled), [Trainee(1.0, levels=levels) for _ in range(16)]
+    assert site.shape(full, fused=fused) == (1.0,) * 16
+    assert site.shape([Trainee(width, levels=levels) for width in wanted], fused=fused) == given
+    assert site.shape(full, fused=fused) == (1.0,) * 16

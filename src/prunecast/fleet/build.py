@@ -50,7 +50,7 @@ class Builder:
                 [networks[width] for width in shape],
                 image_shape=kind.dataset.train.image_shape,
                 smallest_group=self._options.smallest_group,
-                device=kind.dataset.train.labels.device,
+                device=kind.device,
                 dtype=dtype,
                 memory_format=torch.channels_last,
             )
@@ -76,7 +76,7 @@ class Builder:
         What a kind is told once holds until it fails. Modules are traced, so nobody may hold a lock of the yard.
         """
         key = kind, max(shape)
-        if not self._options.fuse or kind.dataset.train.labels.device.type not in FUSED_ON:
+        if not self._options.fuse or kind.device.type not in FUSED_ON:
             return False
         if key not in self._fusable:
             try:
@@ -100,8 +100,8 @@ class Builder:
         with MODULES.alone():
             one = pack([network(kind, width)], image_shape=kind.dataset.train.image_shape)
             program = lower(one, kind.dataset.train.image_shape)
-        list(variants(program, kind.dataset.train.labels.device))
-        compiler(kind.dataset.train.labels.device)("update.cu", {})
+        list(variants(program, kind.device))
+        compiler(kind.device)("update.cu", {})
 
     def _compiled(self) -> Programs:
         if self._programs is None:

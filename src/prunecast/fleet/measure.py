@@ -51,7 +51,7 @@ def _sample(widths: Sequence[float], size: float) -> Shape:
 
 def _time(builder: Builder, kind: Kind, shape: Shape, dtype: torch.dtype) -> float:
     """Seconds of a step over the widths of a pack, or of several small ones side by side on their streams."""
-    device = kind.dataset.train.labels.device
+    device = kind.device
     with MODULES.alone(), DEVICE.alone():
         prototype = builder.prototype(kind, shape, dtype)
         packs = max(1, round(BUDGET / sum(shape)))

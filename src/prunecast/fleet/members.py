@@ -69,6 +69,11 @@ class Kind:
     """With only what a single step depends on."""
     batch: int
 
+    @property
+    def device(self) -> torch.device:
+        """Where the data lies, and all packs with it."""
+        return self.dataset.train.labels.device
+
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
@@ -118,16 +123,6 @@ def group_of(member: Member) -> Group:
         first=member.first,
         last=level.last,
     )
-
-
-def work(steps: int, depth: int) -> int:
-    """What steps count for where chains are compared: they take longer in deeper networks."""
-    return steps * depth
-
-
-def levels_left(member: Member) -> int:
-    """The most levels that a chain may still train."""
-    return max(1, member.job.rules.level_cap - member.level.level + 1)
 
 
 @dataclass(frozen=True, kw_only=True)

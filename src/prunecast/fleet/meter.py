@@ -1,4 +1,4 @@
-"""How long packs were built while none trained: the time that starting up costs a fleet."""
+"""Where the time of a fleet's threads goes, and how long streams waited for packs while none trained."""
 
 import contextlib
 import threading
@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Literal
 
-Doing = Literal["building", "training"]
+Doing = Literal["waiting", "training", "compiling"]
+"""Waiting is for a pack: for its building and capturing, and for sizes of packs to be tried out."""
 
 
 class Meter:
@@ -19,8 +20,10 @@ class Meter:
         self._lock = threading.Lock()
         self._now: Counter[Doing] = Counter()
         self._since = clock()
+        self.spent: dict[Doing, float] = {"waiting": 0.0, "training": 0.0, "compiling": 0.0}
+        """Seconds of all threads together."""
         self.idle = 0.0
-        """Seconds in which somebody built and nobody trained."""
+        """Seconds in which somebody waited and nobody trained."""
 
     @contextlib.contextmanager
     def doing(self, what: Doing) -> Iterator[None]:
@@ -34,7 +37,9 @@ class Meter:
     def _change(self, what: Doing, by: int) -> None:
         with self._lock:
             now = self._clock()
-            if self._now["building"] and not self._now["training"]:
+            for own, threads in self._now.items():
+                self.spent[own] += threads * (now - self._since)
+            if self._now["waiting"] and not self._now["training"]:
                 self.idle += now - self._since
             self._now[what] += by
             self._since = now

@@ -5,18 +5,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prunecast.fleet.members import Job, work
-from prunecast.fleet.outcomes import Team, company
-from prunecast.spec import ChainSpec
-from prunecast.training import timeline
+from prunecast.fleet.members import Job
+from prunecast.fleet.ranks import Team, team_of, work_of_level
 
 LEAST = 2
 """Packs at once at least: one trains while the levels of another end."""
-
-
-def work_of_level(spec: ChainSpec) -> int:
-    """What a whole level counts for."""
-    return work(timeline(spec.recipe, spec.num_examples).total, spec.depth)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +32,7 @@ class Remaining:
         self._shares: dict[int, _Share] = {}
         teams: dict[Team, int] = {}
         for number, job in jobs:
-            own = teams.setdefault(company(job.spec), len(teams))
+            own = teams.setdefault(team_of(job.spec), len(teams))
             self._levels[number] = job.rules.level_cap + 1
             self._shares[number] = _Share(team=own, work=work_of_level(job.spec), width=job.spec.width)
 

@@ -16,26 +16,18 @@ from prunecast.fleet.beside import Beside
 from prunecast.fleet.build import Builder
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.measure import measured_budget
-from prunecast.fleet.members import Kind, Member, levels_left
+from prunecast.fleet.members import Kind, Member
 from prunecast.fleet.meter import Meter
 from prunecast.fleet.options import BUDGET, CANDIDATES, ON_CPU, Options
 from prunecast.fleet.pack import pack
 from prunecast.fleet.runner import Runner
-from prunecast.fleet.shapes import Shape, fitting, shape_of
+from prunecast.fleet.shapes import Shape, shape_of
 from prunecast.fleet.site import Site, free_bytes, words
 from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
 from prunecast.spec import ChainSpec
 
 LOG = logging.getLogger(__name__)
-WASTE = 2.0
-"""How many times as wide as its members an uncompiled pack may be before another shape is made."""
-COMPILE_FROM = 50_000
-"""Steps from which compiling a shape pays: levels that end while that is done beside the training wait for it."""
-SPARED_FROM = 400_000
-"""Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
-SPARED_FUSED = 20_000
-"""The same for fused packs, which are ready within seconds."""
 
 
 class Yard:
@@ -46,81 +38,64 @@ class Yard:
         self._options, self._builder = options, Builder(specs, options)
         self._sites: dict[Kind, Site] = {}
         self._returned = threading.Condition()
+        """Held by who looks at sites or changes them; told when a runner is idle again."""
         self._maker = self._thread("build")
         """Makes all packs, because the libraries remember their choices of algorithms by thread."""
         self.beside = Beside(self._thread("compile"))
         """Compiles for packs beside their training."""
-        self.building = 0.0
-        """Seconds that streams waited for packs: building, capturing, trying sizes out."""
         self.meter = Meter()
-        self.compiling = 0.0
-        """Seconds of compiling beside the training."""
 
     def _thread(self, name: str) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(1, name, initializer=lambda: torch.set_num_threads(self._options.threads))
+        return ThreadPoolExecutor(
+            1, name, initializer=torch.set_num_threads, initargs=(self._options.threads,)
+        )
 
     def check(self, kind: Kind, chain: Chain) -> None:
         """Raise `Unpackable` where networks of this kind cannot be packed."""
         if kind not in self._sites:
             pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
             with self._returned:  # others go through all sites
-                self._sites[kind] = Site()
+                self._sites[kind] = Site(compiling=self._options.compile)
 
     def budget(self, kind: Kind, members: Sequence[Member]) -> float:
         """The widths that one pack may add up to, measured where that makes a difference."""
         site = self._sites[kind]
         if site.budget is not None:
             return site.budget
-        if kind.dataset.train.labels.device.type != "cuda":
+        if kind.device.type != "cuda":
             return self._options.budget or ON_CPU
         total = sum(member.width for member in members)
         useful = [size for size in CANDIDATES if size < 2 * total]
         if self._options.budget or len(useful) < 2:
             return self._options.budget or BUDGET
-        began, widths = time.perf_counter(), [member.width for member in members]
+        widths = [member.width for member in members]
         dtype = next(members[0].chain.untrained.parameters()).dtype
-        with self.beside.put_off(), self.meter.doing("building"):
+        with self.beside.put_off(), self.meter.doing("waiting"):
             measuring = self._maker.submit(measured_budget, self._builder, kind, widths, useful, dtype)
             site.budget = measuring.result()
-        self.building += time.perf_counter() - began
         return site.budget
 
     def shape(self, kind: Kind, members: Sequence[Member]) -> Shape:
         """The narrowest known shape that holds them, or a new one that just does where that pays."""
-        first = members[0].level
-        steps = max(1, first.last - first.first) * max(map(levels_left, members))
-        own = shape_of(members)
-        fused = self._builder.fuses(kind, own)  # it may wait for who builds, who waits for the lock
+        # Not under the lock: this may wait for who builds, and who builds waits for the lock.
+        fused = self._builder.fuses(kind, shape_of(members))
         with self._returned:
-            site = self._sites[kind]
-            if site.compiling is None:
-                site.compiling = (
-                    steps > COMPILE_FROM if self._options.compile is None else self._options.compile
-                )
-            pays = SPARED_FUSED if fused else SPARED_FROM
-            spare = pays / steps if fused or site.compiling else (WASTE - 1) * sum(own)
-            found = fitting(site.shapes, members, sum(own) + spare)
-            if found is None:
-                site.shapes.append(own)
-            return found or own
+            return self._sites[kind].shape(members, fused=fused)
 
     def compiles(self, kind: Kind, shape: Shape) -> bool:
         """Whether packs go on compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
         if self._builder.fuses(kind, shape):
             return False
-        on_gpu = kind.dataset.train.labels.device.type == "cuda"
+        on_gpu = kind.device.type == "cuda"
         return bool(self._sites[kind].compiling) and (on_gpu or self._options.compile is True)
 
     def shrink(self, kind: Kind, shape: Shape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
         with self._returned:
             site = self._sites[kind]
-            site.budget = max(sum(shape) / 2, min(shape))
-            site.shapes = [known for known in site.shapes if sum(known) < sum(shape)]
+            site.shrink(shape)
             self._drop_idle()
-            LOG.warning(
-                "A pack of width %g does not fit into the memory; trying %g.", sum(shape), site.budget
-            )
+        LOG.warning("A pack of width %g does not fit into the memory; trying %g.", sum(shape), site.budget)
 
     def give_up(self, kind: Kind, shape: Shape, runner: Runner | None, failure: Exception) -> bool:
         """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
@@ -169,7 +144,7 @@ class Yard:
         while True:
             if (idle := self._idle(site, shape)) is not None:
                 return idle
-            with self.beside.put_off(), self.meter.doing("building"):
+            with self.beside.put_off(), self.meter.doing("waiting"):
                 made = self._maker.submit(self._obtain, site, kind, shape, chain).result()
             if made is not None:
                 return made
@@ -195,7 +170,7 @@ class Yard:
 
         One of a shape never built is taken to be as large as the largest.
         """
-        device = kind.dataset.train.labels.device
+        device = kind.device
         if device.type != "cuda":
             return True
         if streams_left() < 2 * self._options.workers:  # those who train alone need some, too
@@ -214,7 +189,7 @@ class Yard:
     def _build(self, site: Site, kind: Kind, shape: Shape, chain: Chain) -> Runner:
         """A pack that can begin at once; steps that must be compiled first take over when they are ready."""
         began = time.perf_counter()
-        device = kind.dataset.train.labels.device
+        device = kind.device
         before = free_bytes(device)
         if shape not in site.prototypes:
             dtype = next(chain.untrained.parameters()).dtype
@@ -230,7 +205,6 @@ class Yard:
             runner = self._compiled(site, kind, shape)
         with self._returned:
             site.made[shape] = site.made.get(shape, 0) + 1
-        self.building += time.perf_counter() - began
         told = f" and takes {site.bytes[shape] / 2**30:.1f} GiB" if device.type == "cuda" else ""
         LOG.info("%s is ready after %.1f s%s.", words(shape), time.perf_counter() - began, told)
         return runner
@@ -241,7 +215,8 @@ class Yard:
         if runner is None or not site.compiling or not self._room(site, kind, shape):
             return
         try:
-            faster = self._compiled(site, kind, shape)
+            with self.meter.doing("compiling"):
+                faster = self._compiled(site, kind, shape)
         except torch.OutOfMemoryError:
             LOG.warning("%s goes on uncompiled, because the memory does not hold it twice.", words(shape))
             return
@@ -249,7 +224,6 @@ class Yard:
             LOG.warning("Packs go on uncompiled: %r", failure)
             site.compiling = False
             return
-        self.compiling += time.perf_counter() - began
         if site.compiling:
             runner.faster = faster
             LOG.info("%s goes on compiled, after %.1f s.", words(shape), time.perf_counter() - began)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import cycle
 
 from prunecast.fleet import Options
-from prunecast.fleet.members import work
 from prunecast.fleet.options import FULL_PACKS
+from prunecast.fleet.ranks import work
 from prunecast.fleet.shapes import Shape, deal
 from prunecast.fleet.yard import Yard
 from prunecast.sweep.cost import evaluated, multiply_adds

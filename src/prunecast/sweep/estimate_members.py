@@ -19,7 +19,7 @@ from prunecast.data import Dataset
 from prunecast.data.load import MOST_OF_DEVICE
 from prunecast.fleet import Job, Unpackable
 from prunecast.fleet.members import Kind, Member, kind_of
-from prunecast.fleet.outcomes import Team, company
+from prunecast.fleet.ranks import Team, team_of
 from prunecast.fleet.yard import Yard
 from prunecast.pruning import Chain, Level, chain_folder
 from prunecast.pruning.record import Pruned
@@ -115,7 +115,7 @@ def teams(opened: Sequence[tuple[PlannedChain, Chain]]) -> list[list[Crowd]]:
     """Chains that train together, those with the most steps first, as the crowds of their levels."""
     found: dict[Team, list[tuple[PlannedChain, Chain]]] = {}
     for planned, chain in opened:
-        found.setdefault(company(planned.spec), []).append((planned, chain))
+        found.setdefault(team_of(planned.spec), []).append((planned, chain))
     longest_first = sorted(found.values(), key=lambda own: -own[0][1].times.total)
     return [list(_crowds(own)) for own in longest_first]
 

@@ -58,7 +58,7 @@ class PackTiming:
 
 def time_crew(crew: Crew, builder: Builder) -> PackTiming:
     """Time real steps and a real evaluation of a crew; a pack too large for the memory is halved."""
-    device, shapes = crew.kind.dataset.train.labels.device, crew.shapes
+    device, shapes = crew.kind.device, crew.shapes
     try:
         return _timed(crew, builder, compiled=False)
     except torch.OutOfMemoryError as failure:
@@ -80,7 +80,7 @@ def time_compiled(crew: Crew, builder: Builder) -> PackTiming | None:
         LOG.warning("Packs are reckoned uncompiled: %r", failure)
         return None
     finally:
-        _let_go(crew.kind.dataset.train.labels.device)
+        _let_go(crew.kind.device)
     return found if found.compiled else None
 
 
@@ -90,7 +90,7 @@ def _let_go(device: torch.device) -> None:
 
 
 def _timed(crew: Crew, builder: Builder, *, compiled: bool) -> PackTiming:
-    device = crew.kind.dataset.train.labels.device
+    device = crew.kind.device
     with settings(crew.kind.recipe.precision, device, 1, trials=False):
         began = time.perf_counter()
         runners = _runners(crew, builder, compiled=compiled)

@@ -85,6 +85,48 @@ def test_mistakes_are_named_with_the_remedy(text, words):
     assert words in str(failure.value)
 
 
+TEXTS = ("family", "dataset", "loader", "root")
+NUMBERS = ("image_size", "depth", "width", "num_examples", "replicates", "threads", "level_cap", "devices")
+TABLES = ("stop", "select", "resources", "scale")
+WRONG = {
+    **dict.fromkeys(TEXTS, ("5", "true", "{}", "[[]]", "1979-05-27")),
+    **dict.fromkeys(NUMBERS, ("-1", '"x"', "true", "{}", "[[]]", "nan", "inf", "1979-05-27")),
+    **dict.fromkeys(TABLES, ("5", '"x"', '""', "[]", "[1]", "1979-05-27")),
+    **dict.fromkeys(("recipe", "method"), ("5", '"x"', "true", "{}", "[]", "[[]]", "1979-05-27")),
+    "grid": ("5", '"x"', "true", "{}", "[]", "[[]]", "[1]"),
+    "keep_weights": ("0", '"no"', "{}", "[]"),
+    "stop.disconnected": ("0", '"no"', "[]"),
+    "stop.at_chance": ("-1", '"x"', "true", "0.5", "inf"),
+    "method.name": ("5", "[]", "{}"),
+    "method.fraction": ("1", '"x"', "[]", "nan"),
+    "method.substeps": ("0", '"x"', "0.5", "inf"),
+    "recipe.name": ("5", "[1]", "{}"),
+    "recipe.epochs": ("0", '"x"', "nan", "[]"),
+    "recipe.drops": ("5", '"x"', "[[]]", "[nan]"),
+}
+
+
+NEEDED = {"method": {"name": '"own"'}, "recipe": {"preset": '"digits"'}}
+
+
+def written(key, value):
+    """The line of a plan that gives a key this value; a dot before it stands for its table."""
+    table, _, field = key.rpartition(".")
+    inside = ", ".join(f"{own} = {text}" for own, text in {**NEEDED.get(table, {}), field: value}.items())
+    return f"{table} = {{{inside}}}" if table else f"{key} = {value}"
+
+
+@pytest.mark.parametrize("key", WRONG)
+def test_a_value_of_the_wrong_kind_is_a_sentence_that_names_plan_and_key(key):
+    kept = [line for line in BASE.splitlines() if not line.startswith(f"{key.partition('.')[0]} =")]
+    for value in WRONG[key]:
+        with pytest.raises(PrunecastError) as failure:
+            parsed("\n".join([*kept, written(key, value)]))
+        words = str(failure.value).lower()
+        assert words.startswith("p.toml"), value
+        assert key.rpartition(".")[2] in words, value
+
+
 def test_shipped_plans_are_read_by_name():
     assert "digits-chain" in shipped_plans()
     for name in shipped_plans():

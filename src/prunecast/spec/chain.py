@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prunecast.errors import PrunecastError
-from prunecast.spec.check import require
+from prunecast.spec.check import require, require_number, require_text
 from prunecast.spec.method import Method
 from prunecast.spec.recipe import Recipe
 
@@ -52,7 +52,12 @@ class ChainSpec:
         require(good, f"width is {self.width}; give a positive factor.")
         require(self.num_examples > 0, f"num_examples is {self.num_examples}; give a positive number.")
         require(self.replicate >= 0, f"replicate is {self.replicate}; give 0 or more.")
-        require(self.threads > 0, f"threads is {self.threads}; give a positive number.")
+        if self.loader is not None:
+            require_text("loader", self.loader)
+        for field in ("threads", "image_size"):
+            if (value := getattr(self, field)) is not None:
+                require_number(field, value, whole=True)
+                require(value > 0, f"{field} is {value}; give a positive number.")
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
 

@@ -1,7 +1,7 @@
 """Checks of what a user writes into a spec; each message names the field and the remedy."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prunecast.errors import PrunecastError
 
@@ -18,14 +18,26 @@ def require_one_of(place: str, value: object, valid: Iterable[str]) -> None:
     require(value in known, f"{place} is {value!r}; choose one of {', '.join(known)}.")
 
 
-def require_known_keys(place: str, given: Iterable[str], valid: Iterable[str]) -> None:
-    """Refuse misspelt keys, and list the valid ones."""
+def require_known_keys(place: str, given: object, valid: Iterable[str]) -> None:
+    """Refuse what is no table, and misspelt keys in one; list the valid ones."""
     known = tuple(valid)
+    if not isinstance(given, Mapping):
+        raise PrunecastError(f"{place} is {given!r}; give a table, with keys of {', '.join(known)}.")
     unknown = [key for key in given if key not in known]
     if unknown:
         raise PrunecastError(
             f"{place} has the unknown key {', '.join(map(repr, unknown))}; valid keys are {', '.join(known)}."
         )
+
+
+def require_text(place: str, value: object) -> None:
+    """Refuse what is not a text."""
+    require(isinstance(value, str), f"{place} is {value!r}; give a text in quotes.")
+
+
+def require_flag(place: str, value: object) -> None:
+    """Refuse what is neither true nor false, the word "no" for instance, which would count as true."""
+    require(isinstance(value, bool), f"{place} is {value!r}; give true or false.")
 
 
 def require_number(place: str, value: object, *, whole: bool = False) -> None:

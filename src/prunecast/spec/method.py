@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from prunecast.spec.check import require, require_one_of
+from prunecast.spec.check import require, require_number, require_one_of, require_text
 
 Score = Literal["magnitude", "layerwise-magnitude", "random", "none", "synflow"]
 Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
@@ -32,6 +32,9 @@ class Method:
         place = f"Method {self.name!r}:"
         require_one_of(f"{place} score", self.score, SCORES)
         require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
+        require_text(f"{place} name", self.name)
+        require_number(f"{place} fraction", self.fraction)
+        require_number(f"{place} substeps", self.substeps, whole=True)
         require(0 < self.fraction < 1, f"{place} fraction is {self.fraction}; give a number between 0 and 1.")
         require(self.substeps > 0, f"{place} substeps is {self.substeps}; give a positive number.")
         require(

@@ -4,7 +4,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from prunecast.spec.check import require, require_known_keys, require_number, require_one_of
+from prunecast.spec.check import require, require_known_keys, require_number, require_one_of, require_text
 
 Optimizer = Literal["sgd", "adam"]
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -77,6 +77,7 @@ class Recipe:
             require(inside, f"{place} {field} must lie between 0 and its {self.epochs:g} epochs.")
 
     def _check_types(self, place: str) -> None:
+        require_text(f"{place} name", self.name)
         listed = isinstance(self.drops, tuple)
         require(listed, f"{place} drops is {self.drops!r}; give a list of numbers.")
         for field in ("epochs", "learning_rate", "drop_factor", "rewind", "warmup", "weight_decay"):

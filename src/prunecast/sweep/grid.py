@@ -11,7 +11,7 @@ from typing import Any
 from prunecast.errors import PrunecastError
 from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
-from prunecast.spec.check import require, require_known_keys, require_number
+from prunecast.spec.check import require, require_flag, require_known_keys, require_number, require_text
 from prunecast.sweep.facts import FACTS
 from prunecast.sweep.resources import Resources, checked
 from prunecast.sweep.select import Select
@@ -46,7 +46,10 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
     """The product of a grid's lists; `place` names it in messages, data lies relative to `beside`."""
     missing = [key for key in REQUIRED if key not in grid]
     require(not missing, f"{place} lacks the key {', '.join(missing)}; add it.")
-    root = beside / Path(grid["root"]).expanduser() if "root" in grid else None
+    root, keep = grid.get("root"), grid.get("keep_weights", False)
+    if root is not None:
+        require_text(f"{place}: root", root)
+    require_flag(f"{place}: keep_weights", keep)
     select = _select(grid, place)
     wanted = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
     axes: list[list[Any]] = [
@@ -73,11 +76,10 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
                 threads=grid.get("threads", 1),
             )
         rules = _rules(grid, place, spec)
-        keep = bool(grid.get("keep_weights"))
         yield PlannedChain(
             spec=spec,
             rules=rules,
-            root=root,
+            root=None if root is None else beside / Path(root).expanduser(),
             keep_weights=keep,
             select=select,
             resources=wanted,
@@ -87,10 +89,12 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """A spec knows what is wrong with it, and not in which file it stands."""
+    """A spec knows what is wrong with it, and as a rule not in which file it stands."""
     try:
         yield
     except PrunecastError as problem:
+        if str(problem).startswith(place):
+            raise
         raise PrunecastError(f"{place}: {problem}") from problem
 
 
@@ -107,7 +111,10 @@ def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:
     stop = grid.get("stop", {})
     require_known_keys(f"{place}, [stop]", stop, STOP_KEYS)
     cap = grid.get("level_cap", level_cap(spec.family, spec.dataset))
-    require_number(f"{place}: level_cap", cap, whole=True)
+    require_flag(f"{place}, [stop]: disconnected", stop.get("disconnected", True))
+    for name, value in ((": level_cap", cap), (", [stop]: at_chance", stop.get("at_chance", 0))):
+        require_number(place + name, value, whole=True)
+        require(value >= 0, f"{place}{name} is {value}; give 0 or more.")
     return StopRules(level_cap=cap, **stop)
 
 
@@ -147,7 +154,7 @@ def _list(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
 
 def _words(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
     values = grid[key] if isinstance(grid[key], list) else [grid[key]]
-    good = bool(values) and all(isinstance(value, str) for value in values)
+    good = bool(values) and all(isinstance(value, str) and value for value in values)
     require(good, f"{place}: {key} is {grid[key]!r}; give a name or a list of names.")
     return values
 
@@ -162,7 +169,9 @@ def _replicates(grid: Mapping[str, Any], place: str) -> list[int]:
 
 
 def _recipes(given: Any, place: str) -> list[Recipe]:
-    return [_recipe(item, place) for item in (given if isinstance(given, list) else [given])]
+    require(given != [], f"{place}: recipe is empty; give a preset's name or a table, or a list of them.")
+    with _at(place):
+        return [_recipe(item, place) for item in (given if isinstance(given, list) else [given])]
 
 
 def _recipe(given: Any, place: str) -> Recipe:
@@ -176,7 +185,9 @@ def _recipe(given: Any, place: str) -> Recipe:
 
 
 def _methods(given: Any, place: str) -> list[Method]:
-    return [_method(item, place) for item in (given if isinstance(given, list) else [given])]
+    require(given != [], f"{place}: method is empty; give a preset's name or a table, or a list of them.")
+    with _at(place):
+        return [_method(item, place) for item in (given if isinstance(given, list) else [given])]
 
 
 def _method(given: Any, place: str) -> Method:

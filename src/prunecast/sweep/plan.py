@@ -70,7 +70,8 @@ def parse_plan(
     require_known_keys(place, body, (*KEYS, "scale"))
     body = scaled(body, scale, place)
     grids = body.pop("grid", [{}])
-    require(isinstance(grids, list), f"{place}: write a grid as [[grid]], with two brackets.")
+    tables = isinstance(grids, list) and bool(grids) and all(isinstance(grid, dict) for grid in grids)
+    require(tables, f"{place}: write a grid as [[grid]], with two brackets.")
     chains: dict[str, PlannedChain] = {}
     for number, grid in enumerate(grids, 1):
         where = f"{place}, grid {number}" if len(grids) > 1 else place

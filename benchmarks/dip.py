@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import prunecast
-from prunecast.laws import formulas, held_out
+from prunecast.laws import held_out
 from prunecast.laws.catalogue import build
+from prunecast.laws.dual import Array
 from prunecast.laws.eq2 import eq2
-from prunecast.laws.forms import ComplexStep, Parameter
+from prunecast.laws.forms import DualForm, Parameter
 from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Points
 
@@ -77,7 +78,7 @@ class Variant:
         return f"a = {self.depth}, {self.shape}, {'ν' if self.nu else 'no ν'}, sharpness {self.sharpness}"
 
 
-def depth_of(variant: Variant, values: list[formulas.Array], points: Points) -> formulas.Array:
+def depth_of(variant: Variant, values: list[Array], points: Points) -> Array:
     at = points.configuration
     n, unpruned = points.num_examples[at] / LARGEST, points.unpruned[at]
     if variant.depth == "A":
@@ -93,9 +94,7 @@ def depth_of(variant: Variant, values: list[formulas.Array], points: Points) -> 
     }[variant.depth]()
 
 
-def log_error(
-    columns: list[formulas.Array], points: Points, variant: Variant, axes: tuple[str, ...]
-) -> formulas.Array:
+def log_error(columns: list[Array], points: Points, variant: Variant, axes: tuple[str, ...]) -> Array:
     """Log ε̂ = log ε_low + (γ/s₁)·log(1 + (p_low/m*)^s₁) − (γ/s₂)·log(1 + (p′/m*)^s₂); Eq. 2 has s₁ = s₂ = 2."""
     high, gamma, p, *rest = columns
     exponents, rest = rest[: len(axes)], rest[len(axes) :]
@@ -115,12 +114,12 @@ def log_error(
     return low + gamma / s_low * np.log(1 + np.exp(above)) - gamma / s_high * np.log(1 + np.exp(below))
 
 
-def tried(variant: Variant, points: Points) -> ComplexStep:
+def tried(variant: Variant, points: Points) -> DualForm:
     plain = eq2(points)
     axes = (*plain.axes, *(["num_examples"] if variant.nu else []))
     nu = (exponent("nu", -1.0, 2.0),) if variant.nu else ()
     own = (*nu, *DEPTHS[variant.depth], *SHAPES[variant.shape], *SHARPNESS[variant.sharpness])
-    return ComplexStep(
+    return DualForm(
         name=variant.name,
         parameters=(*plain.parameters, *own),
         formula=partial(log_error, variant=variant, axes=axes),

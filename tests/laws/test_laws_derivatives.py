@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from prunecast.laws import eq2
+from prunecast.laws.dual import Dual
 from prunecast.laws.forms import bounds, inner, natural
 from prunecast.laws.rivals import rivals
 from prunecast.laws.solver import Objective, residual_stack
@@ -82,3 +83,21 @@ def test_inner_scale_and_back(small):
     values = np.array([0.8, 0.5, 0.01, 1.2, -0.3])
     np.testing.assert_allclose(natural(form, inner(form, values)), values, rtol=1e-14)
     np.testing.assert_allclose(inner(form, values)[:3], np.log(values[:3]))
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        lambda a, b: a + 2 * b - 3,
+        lambda a, b: (a - b) * (a * b),
+        lambda a, b: 1 / a - b / (a + b),
+        lambda a, b: a**b + a**2 + 3.0**b,
+        lambda a, b: np.exp(-a) * np.log(b) / np.sqrt(a + b),
+    ],
+)
+def test_dual_numbers_follow_every_operation(formula):
+    at = np.array([[0.7, 1.9]])
+    found = formula(*(Dual(value, {i: 1.0}) for i, value in enumerate(at[0])))
+    expected = numerical(lambda t: formula(t[:, 0], t[:, 1]), at)
+    assert found.value == pytest.approx(formula(*at[0]))
+    assert [found.slopes[i] for i in range(2)] == pytest.approx(expected.tolist(), rel=1e-8)

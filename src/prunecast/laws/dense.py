@@ -6,7 +6,8 @@ from functools import partial
 import numpy as np
 
 from prunecast.laws import formulas
-from prunecast.laws.forms import ComplexStep, Parameter, bounds, natural
+from prunecast.laws.dual import Array
+from prunecast.laws.forms import DualForm, Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import solve
 
@@ -33,25 +34,21 @@ class DenseLaw:
         )
 
 
-def _log_error(
-    values: dict[str, formulas.Array], size: formulas.Array, num_examples: formulas.Array
-) -> formulas.Array:
+def _log_error(values: dict[str, Array], size: Array, num_examples: Array) -> Array:
     normalized = formulas.dense_normalized(
         num_examples, size, values["a"], values["alpha"], values["b"], values["beta"], values["floor"]
     )
     return formulas.envelope(normalized, values["ceiling"], values["eta"])
 
 
-def _formula(
-    columns: list[formulas.Array], points: Points, names: tuple[str, ...], fixed: dict[str, float]
-) -> formulas.Array:
+def _formula(columns: list[Array], points: Points, names: tuple[str, ...], fixed: dict[str, float]) -> Array:
     values = {name: np.asarray(value) for name, value in fixed.items()} | dict(
         zip(names, columns, strict=True)
     )
     return _log_error(values, points.weights[points.configuration], points.num_examples[points.configuration])
 
 
-def _form(points: Points, ceiling: float | None) -> tuple[ComplexStep, dict[str, float]]:
+def _form(points: Points, ceiling: float | None) -> tuple[DualForm, dict[str, float]]:
     """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where known.
 
     Only ε̃/η enters, so η and the scale of ε̃ would say the same thing twice, and η is held at 1.
@@ -72,7 +69,7 @@ def _form(points: Points, ceiling: float | None) -> tuple[ComplexStep, dict[str,
     parameters = tuple(
         Parameter(name=n, symbol=n, lower=low, upper=high) for n, (low, high) in ranges.items()
     )
-    return ComplexStep(
+    return DualForm(
         name="dense", parameters=parameters, formula=partial(_formula, names=names, fixed=fixed)
     ), fixed
 

@@ -4,13 +4,14 @@ A parameter set lives in the form's inner scale: logarithms where a parameter is
 shape (sets, parameters); results have shape (sets, rows).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from prunecast.laws import formulas
+from prunecast.laws.dual import Array, Dual
 from prunecast.laws.points import Floats, Points
 
 FAR = 50.0
@@ -152,24 +153,24 @@ class Joint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComplexStep:
-    """A form given by one formula in natural parameters; derivatives by complex step are exact to rounding."""
+class DualForm:
+    """A form given by one formula in natural parameters, differentiated by dual numbers."""
 
     name: str
     parameters: tuple[Parameter, ...]
-    formula: Callable[[list[formulas.Array], Points], formulas.Array]
+    formula: Callable[[list[Array], Points], Array]
     """log ε̂ from one column per parameter, each of shape (sets, 1)"""
 
-    def _columns(self, theta: Floats) -> list[formulas.Array]:
+    def _columns(self, theta: Floats) -> list[Floats]:
         """Natural parameters, one column each."""
         return [
             np.exp(theta[:, i : i + 1]) if parameter.positive else theta[:, i : i + 1]
             for i, parameter in enumerate(self.parameters)
         ]
 
-    def _evaluate(self, columns: list[formulas.Array], points: Points) -> formulas.Array:
+    def _evaluate(self, columns: Sequence[Array], points: Points) -> Array:
         with np.errstate(all="ignore"):
-            return self.formula(columns, points)
+            return self.formula(list(columns), points)
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
         """Log ε̂ of the form, kept finite far outside the range of sense so that a search can walk back."""
@@ -177,16 +178,13 @@ class ComplexStep:
         return np.asarray(np.clip(np.nan_to_num(value, nan=FAR), -FAR, FAR))
 
     def stack(self, theta: Floats, points: Points) -> Floats:
-        """Im log ε̂(θ + ih)/h for each parameter, and log ε̂.
-
-        Only the parameter that is shifted is complex, so that what does not depend on it stays in real arithmetic.
-        """
-        step = 1e-30
+        """The derivatives of the formula by each inner parameter, and log ε̂ as finite as above."""
         columns = self._columns(theta)
-        stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
-        for i, parameter in enumerate(self.parameters):
-            slope = columns[i] if parameter.positive else 1.0
-            shifted = [*columns[:i], columns[i] + 1j * step * slope, *columns[i + 1 :]]
-            stack[:, i] = self._evaluate(shifted, points).imag / step
-        stack[:, -1] = self.log_error(theta, points)
-        return np.nan_to_num(stack, nan=0.0, posinf=0.0, neginf=0.0)
+        slopes = [c if p.positive else np.ones_like(c) for c, p in zip(columns, self.parameters, strict=True)]
+        duals = [Dual(c, {i: slope}) for i, (c, slope) in enumerate(zip(columns, slopes, strict=True))]
+        found = self._evaluate(duals, points)
+        stack = np.empty((len(theta), len(columns) + 1, len(points)))
+        for i in range(len(columns)):
+            stack[:, i] = found.slopes.get(i, 0.0)
+        stack[:, -1] = np.clip(np.nan_to_num(found.value, nan=FAR), -FAR, FAR)
+        return np.nan_to_num(stack, copy=False, nan=0.0, posinf=0.0, neginf=0.0)

@@ -4,22 +4,21 @@ Legend: d density (share of prunable weights kept) · l depth · w width · n nu
 · ε_np error of the unpruned network · ε↑ error of the high plateau · γ slope of the power-law region ·
 p, p′ where the high plateau ends, in d and in m* · φ, ψ exponents of depth and width in the invariant m*.
 
-All functions broadcast, and accept complex arguments where a derivative is taken by complex step.
+All functions broadcast, and accept dual numbers where derivatives are wanted.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-Array = Any
-"""An array of floats, or of complex numbers inside a complex step."""
+from prunecast.laws.dual import Array
 
 MAX_EXPONENT = 300.0
 """Exponents are cut here, so that nothing overflows; the error is on its plateau long before."""
 
 
 def power(base: Array, exponent: Array) -> Array:
-    """base^exponent of a positive base; in a complex step several times faster than the operator."""
+    """base^exponent of a positive base, faster than the operator."""
     return np.exp(exponent * np.log(base))
 
 

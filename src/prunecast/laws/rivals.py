@@ -11,17 +11,18 @@ from typing import Protocol
 import numpy as np
 
 from prunecast.laws import eq2, formulas
-from prunecast.laws.forms import ComplexStep, Form, Parameter
+from prunecast.laws.dual import Array
+from prunecast.laws.forms import DualForm, Form, Parameter
 from prunecast.laws.points import Points
 from prunecast.laws.words import SYMBOLS
 
-Columns = list[formulas.Array]
+Columns = list[Array]
 
 
 class Formula(Protocol):
     """A form in m*: its leading parameters, then the exponents of `axes`."""
 
-    def __call__(self, columns: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+    def __call__(self, columns: Columns, points: Points, axes: tuple[str, ...]) -> Array:
         """Log ε̂ of every row."""
 
 
@@ -43,22 +44,22 @@ def _exponents(axes: tuple[str, ...]) -> tuple[Parameter, ...]:
     return tuple(Parameter(name=n, symbol=SYMBOLS[n], lower=-2.0, upper=6.0, positive=False) for n in names)
 
 
-def _log_scale(exponents: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+def _log_scale(exponents: Columns, points: Points, axes: tuple[str, ...]) -> Array:
     """log(l^φ w^ψ) of every row."""
-    total: formulas.Array = np.zeros(len(points))
+    total: Array = np.zeros(len(points))
     for exponent, axis in zip(exponents, axes, strict=True):
         total = total + exponent * points.log_axes[axis][1]
     return total
 
 
-def _lower(columns: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+def _lower(columns: Columns, points: Points, axes: tuple[str, ...]) -> Array:
     gamma, p, *exponents = columns
     log_unpruned = points.log_unpruned[points.configuration]
     log_m = np.log(points.density) + _log_scale(exponents, points, axes)
     return formulas.lower_transition(log_unpruned, log_m, -log_unpruned, gamma, np.log(p))
 
 
-def _adapted(columns: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+def _adapted(columns: Columns, points: Points, axes: tuple[str, ...]) -> Array:
     high, b, beta, *exponents = columns
     scale = np.exp(-beta * _log_scale(exponents, points, axes))
     unpruned = points.unpruned[points.configuration]
@@ -66,18 +67,18 @@ def _adapted(columns: Columns, points: Points, axes: tuple[str, ...]) -> formula
     return formulas.envelope(formulas.adapted_rosenfeld(inside, points.density, b * scale, beta), high, high)
 
 
-def _power(columns: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+def _power(columns: Columns, points: Points, axes: tuple[str, ...]) -> Array:
     c, gamma, *exponents = columns
     return np.log(c) - gamma * (np.log(points.density) + _log_scale(exponents, points, axes))
 
 
-def _broken(columns: Columns, points: Points, axes: tuple[str, ...]) -> formulas.Array:
+def _broken(columns: Columns, points: Points, axes: tuple[str, ...]) -> Array:
     a, b, c0, break_at, c1, sharpness, *exponents = columns
     m = points.density * np.exp(_log_scale(exponents, points, axes))
     return np.log(formulas.broken_power_law(m, a, b, c0, break_at, c1, sharpness))
 
 
-def _sparse(columns: Columns, points: Points, smallest: float, most: float) -> formulas.Array:
+def _sparse(columns: Columns, points: Points, smallest: float, most: float) -> Array:
     """In units of the smallest network and the largest dataset of the table, which keeps the search in range."""
     nonzero = points.nonzero / smallest
     examples = points.num_examples[points.configuration] / most
@@ -91,10 +92,8 @@ def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     top = float(points.error.max())
     ceiling = 100 * top if metric == "loss" else 1.0
 
-    def form(name: str, formula: Formula, parameters: tuple[Parameter, ...]) -> ComplexStep:
-        return ComplexStep(
-            name=name, parameters=(*parameters, *exponents), formula=partial(formula, axes=axes)
-        )
+    def form(name: str, formula: Formula, parameters: tuple[Parameter, ...]) -> DualForm:
+        return DualForm(name=name, parameters=(*parameters, *exponents), formula=partial(formula, axes=axes))
 
     lower = form("lower", _lower, _positive(gamma=(0.05, 20.0), p=(1e-8, 10.0)))
     highest_unpruned = float(points.unpruned.max())
@@ -105,7 +104,7 @@ def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     power = form("power", _power, _positive(c=(1e-4, 10 * top), gamma=(0.01, 5.0)))
     slopes = {"c0": (1e-4, 2.0), "break_at": (1e-6, 10.0), "c1": (0.01, 5.0), "sharpness": (0.1, 5.0)}
     broken = form("broken", _broken, _positive(a=(1e-4 * top, top), b=(1e-4 * top, 10 * top), **slopes))
-    frantar = ComplexStep(
+    frantar = DualForm(
         name="frantar",
         parameters=_positive(
             a_s=(1e-6, 10.0),

@@ -1,0 +1,44 @@
+"""Numbers that carry their derivatives along, so that a formula is written once and differentiated exactly."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+Array = Any
+"""An array of floats, or a dual number of them."""
+
+SLOPES: dict[np.ufunc, tuple[Callable[..., Array], ...]] = {
+    np.add: (lambda result, a, b: 1.0, lambda result, a, b: 1.0),
+    np.subtract: (lambda result, a, b: 1.0, lambda result, a, b: -1.0),
+    np.multiply: (lambda result, a, b: b, lambda result, a, b: a),
+    np.divide: (lambda result, a, b: 1 / b, lambda result, a, b: -result / b),
+    np.power: (lambda result, a, b: b * result / a, lambda result, a, b: result * np.log(a)),
+    np.negative: (lambda result, a: -1.0,),
+    np.exp: (lambda result, a: result,),
+    np.log: (lambda result, a: 1 / a,),
+    np.sqrt: (lambda result, a: 0.5 / result,),
+}
+"""The derivative of each operation by each of its arguments, from its result and its arguments."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dual(NDArrayOperatorsMixin):
+    """A value and its derivatives by the parameters it depends on, under their columns."""
+
+    value: Array
+    slopes: dict[int, Array]
+
+    def __array_ufunc__(self, operation: np.ufunc, method: str, *inputs: Array) -> "Dual":
+        """The chain rule: numpy calls this for every operation that a dual number takes part in."""
+        values = [own.value if isinstance(own, Dual) else own for own in inputs]
+        result = operation(*values)
+        slopes: dict[int, Array] = {}
+        for own, by_own in zip(inputs, SLOPES[operation], strict=True):
+            if isinstance(own, Dual):
+                outer = by_own(result, *values)
+                for column, inner in own.slopes.items():
+                    slopes[column] = outer * inner + slopes.get(column, 0.0)
+        return Dual(result, slopes)

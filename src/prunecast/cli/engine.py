@@ -121,8 +121,8 @@ def run(
 
     try:
         with placed(planned, cluster, here, device) as (there, executor):
-            _begin(planned, store, board)
             events = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
+            _begin(planned, store, board)
             seconds = follow(events, planned, board, jobs)
     except KeyboardInterrupt:
         click.echo(

@@ -49,8 +49,8 @@ def _run(given: argparse.Namespace) -> int:
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
     code = 0
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
-    sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
     try:
+        sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
         with contextlib.closing(sweep):  # a fleet that is stopped still stores levels, and the table has them
             for event in sweep:
                 print(line(plan, event), flush=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from prunecast.architectures import FAMILIES, architecture
 from prunecast.errors import PrunecastError
 from prunecast.sweep.cost import steps
+from prunecast.sweep.examples import check_examples, official
 from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
@@ -47,7 +48,11 @@ class Overview:
 
 
 def overview(plan: Plan) -> Overview:
-    """Count the networks, chains and trainings of a plan; depths that a family does not have are refused."""
+    """Count the networks, chains and trainings of a plan.
+
+    Depths that a family does not have are refused, and more examples than a dataset is known to have.
+    """
+    check_examples(plan, official)
     groups: dict[tuple[str, str, int, float], list[PlannedChain]] = {}
     for chain in plan.chains:
         spec = chain.spec

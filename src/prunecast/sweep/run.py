@@ -8,6 +8,7 @@ from pathlib import Path
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
+from prunecast.sweep.examples import at_hand, check_examples
 from prunecast.sweep.executors import executor_for
 from prunecast.sweep.facts import FACTS
 from prunecast.sweep.grid import PlannedChain
@@ -33,10 +34,14 @@ def run_plan(
     Levels that are in the store already are not told again. `jobs` chains are trained at the same time, each
     in a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. Where
     the plan selects, unpruned networks are trained first and those left out are told. Chains that another
-    run is working on are come back to until they are at their end.
+    run is working on are come back to until they are at their end. A plan that cannot be run is refused at once.
     """
     run = executor or executor_for(device, jobs, plain=plain)
     check(plan)
+    return _events(plan, store, run)
+
+
+def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, None]:
     numbered = list(enumerate(plan.chains, 1))
     subject = [(number, chain) for number, chain in numbered if chain.select]
     aside: set[int] = set()
@@ -51,7 +56,7 @@ def run_plan(
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan whose data is not there before anything runs."""
+    """Refuse a plan whose data is not there, or not enough of it, before anything runs."""
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
         if not root.exists():
             remedy = "put it there, or name the folder that holds it with --data"
@@ -61,6 +66,7 @@ def check(plan: Plan) -> None:
     nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
     for name in sorted(name for name in nowhere if name in FACTS and FACTS[name].official):
         raise PrunecastError(missing(plan.name, name, plan.data))
+    check_examples(plan, at_hand())
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:

@@ -247,8 +247,7 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, plan_file, 
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as running:
-        while "· level " not in running.stdout.readline():
-            pass
+        assert any("· level " in line for line in running.stdout), "it ended before its first level"
         os.killpg(running.pid, signal.SIGINT)
         _, complaint = running.communicate()
     assert running.returncode == 130

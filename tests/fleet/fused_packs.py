@@ -109,8 +109,8 @@ def ready(widths: Sequence[float] = MIXED, *, batch: int = 3, **changes: Any) ->
     return bench(packed(uneven(resnets(widths)), size=32), noise(20, size=32), recipe=recipe)
 
 
-def fused(own: PackBench) -> FusedStep:
-    return fused_step(own, compile_for_cpu)
+def fused(own: PackBench, *, packs: int = 6) -> FusedStep:
+    return fused_step(own, compile_for_cpu, packs)
 
 
 def relative(ours: Tensor, theirs: Tensor) -> float:

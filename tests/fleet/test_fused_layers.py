@@ -95,10 +95,12 @@ def weight(layer: Layer) -> Tensor:
 
 
 @pytest.mark.parametrize(
-    ("widths", "batch"), [(MIXED, 3), (NARROW, 9)], ids=["mixed", "two blocks of images"]
+    ("widths", "batch", "packs"),
+    [(MIXED, 3, 6), (NARROW, 9, 6), (NARROW, 5, 1)],
+    ids=["mixed", "two blocks of images", "two small blocks of a pack that is alone"],
 )
-def test_every_layer_makes_of_its_input_what_float64_makes_of_it(widths, batch):
-    one = fused(ready(widths, batch=batch))
+def test_every_layer_makes_of_its_input_what_float64_makes_of_it(widths, batch, packs):
+    one = fused(ready(widths, batch=batch), packs=packs)
     one._images(one.source, one.bench.order, (None, None))
     one.passes.forward()
     layers = Layers(one)

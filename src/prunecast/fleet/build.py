@@ -32,9 +32,12 @@ FUSED_ON = ("cuda",)
 class Builder:
     """Builds packs and their runners; its methods may be called from any thread."""
 
-    def __init__(self, specs: Sequence[ChainSpec], options: Options) -> None:
-        """Look at all specs, so that buffers are large enough for the longest epoch from the start."""
-        self._options = options
+    def __init__(self, specs: Sequence[ChainSpec], options: Options, packs: int | None = None) -> None:
+        """Look at all specs, so that buffers are large enough for the longest epoch from the start.
+
+        `packs` are expected to train at once, as many as there are workers unless told.
+        """
+        self._options, self._packs = options, packs or options.workers
         self._programs: Programs | None = None
         self._longest: dict[int, int] = {}
         self._fusable: dict[tuple[Kind, float], bool] = {}
@@ -61,7 +64,8 @@ class Builder:
         bench = bench_of(prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch)
         if self.fuses(kind, shape):
             try:
-                return make_fused_runner(fused_step(bench, compiler(bench.cursor.device)), kind.dataset.test)
+                step = fused_step(bench, compiler(bench.cursor.device), self._packs)
+                return make_fused_runner(step, kind.dataset.test)
             except torch.OutOfMemoryError:
                 raise
             except Exception as reason:

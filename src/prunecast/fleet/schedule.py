@@ -47,17 +47,17 @@ class Scheduler:
         self._ahead = _pool("draws", options.workers, options)
         self._streams = _pool("stream", options.workers, options)
         self._closers = _pool("close", options.workers + 2, options)
-        self._yard = Yard([job.spec for _, job in jobs], options)
+        self._remaining = Remaining(jobs)
+        self._unpackable: set[int] = set()
+        """Open chains that train alone."""
+        self._yard = Yard([job.spec for _, job in jobs], options, self._at_once())
         self._door = Door(store, self._yard, opener)
         self._trainer = Trainer(self._yard, self._ahead, options)
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
-        self._remaining = Remaining(jobs)
         self._under_way = UnderWay()
         self._waiting = Waiting(self._yard, self._under_way)
         self._locks: dict[int, ExitStack] = {}
         """Of all open chains."""
-        self._unpackable: set[int] = set()
-        """Open chains that train alone."""
         self.left: list[int] = []
         """Jobs that the plain loop must do after the fleet: data that streams, dropout, failures of the fleet."""
         self.told: Counter[int] = Counter()

@@ -33,9 +33,9 @@ LOG = logging.getLogger(__name__)
 class Yard:
     """All packs of a fleet; its methods may be called from any thread."""
 
-    def __init__(self, specs: Sequence[ChainSpec], options: Options) -> None:
-        """Nothing is built yet."""
-        self._options, self._builder = options, Builder(specs, options)
+    def __init__(self, specs: Sequence[ChainSpec], options: Options, packs: int | None = None) -> None:
+        """Nothing is built yet; `packs` are expected to train at once, as many as there are workers unless told."""
+        self._options, self._builder = options, Builder(specs, options, packs)
         self._sites: dict[Kind, Site] = {}
         self._returned = threading.Condition()
         """Held by who looks at sites or changes them; told when a runner is idle again."""

@@ -8,7 +8,7 @@ from torch import Tensor
 from prunecast.fleet.fused.fork import beside, meet
 from prunecast.fleet.fused.kernels import Argument, Kernels
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Value
-from prunecast.fleet.fused.work import Work, images_a_block, limits
+from prunecast.fleet.fused.work import Work, images_a_block, least_share, limits
 
 Compile = Callable[[str, Mapping[str, int]], Kernels]
 """Gives the kernels of a source file, compiled with macros."""
@@ -37,6 +37,8 @@ class Passes:
 
     program: Program
     batch: int
+    packs: int
+    """That train at once, as far as is known."""
     layers: tuple[Layer, ...]
     images: Tensor
     joined: Mapping[int, Tensor]
@@ -184,7 +186,8 @@ class Passes:
     def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
         """Blocks with a share of the images each."""
         at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
-        share = images_a_block(self.batch, len(work.items) * work.parts, at_once)
+        items, least = len(work.items) * work.parts, least_share(name, self.packs)
+        share = images_a_block(self.batch, items, at_once, least)
         grid = (len(work.items), -(-self.batch // share), work.parts)
         kernels = self.compile(source, work.macros)
         kernels.launch(

@@ -14,12 +14,16 @@ def prepare_passes(
     program: Program,
     *,
     batch: int,
+    packs: int,
     parameters: Mapping[str, Tensor],
     sums: Mapping[str, Tensor],
     gradients: Mapping[str, Tensor],
     kernels_of: Compile,
 ) -> Passes:
-    """Lay out all activations; sums and gradients are given by name of norm and of weight."""
+    """Lay out all activations; sums and gradients are given by name of norm and of weight.
+
+    `packs` is how many are expected to train at once.
+    """
     _refuse_other_readers(program)
     device = next(iter(parameters.values())).device
 
@@ -45,6 +49,7 @@ def prepare_passes(
     return Passes(
         program=program,
         batch=batch,
+        packs=packs,
         layers=layers,
         images=activation(*sizes[0]),
         joined={number: activation(*sizes[number]) for number in joined},

@@ -157,8 +157,11 @@ def refuse_recipe(recipe: Recipe) -> None:
         raise Unfused("Images that are cropped and scaled (resized-crop) are not fused.")
 
 
-def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
-    """Lay out a pack's fused step; raises `Unfused` where the network, the data or the recipe are of another kind."""
+def fused_step(bench: PackBench, kernels_of: Compile, packs: int) -> FusedStep:
+    """Lay out the fused step of one of so many packs that train at once.
+
+    Raises `Unfused` where the network, the data or the recipe are of another kind.
+    """
     source = bench.source
     refuse_recipe(bench.recipe)
     if not on_device(source):
@@ -187,6 +190,7 @@ def fused_step(bench: PackBench, kernels_of: Compile) -> FusedStep:
         passes=prepare_passes(
             program,
             batch=bench.batch,
+            packs=packs,
             parameters=trained,
             sums=sums,
             gradients=gradients,

@@ -30,6 +30,9 @@ BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
 
 LEAST_SHARE = 4
 """Images that a block takes at least: narrow packs leave room by that, which packs on other streams use."""
+LEAST_SHARE_OF_FEW = 2
+"""The same for convolutions where few packs train at once, who have room enough."""
+FEW_PACKS = 2
 FIXED_COSTS = 4
 """What a block does before its first image and after its last takes as long as some images."""
 
@@ -75,14 +78,19 @@ class Work:
         return self.macros["OUT"] // self.macros["ROWS"]
 
 
+def least_share(kernel: str, packs: int) -> int:
+    """Images that a block of a kernel takes at least, where so many packs train at once."""
+    return LEAST_SHARE_OF_FEW if kernel == "convolve" and packs <= FEW_PACKS else LEAST_SHARE
+
+
 @cache
-def images_a_block(batch: int, items: int, at_once: int) -> int:
+def images_a_block(batch: int, items: int, at_once: int, least: int) -> int:
     """The share of the images that ends soonest, where so many blocks run at once and each has its fixed costs."""
 
     def cost(parts: int) -> int:
         return -(-items * parts // at_once) * (-(-batch // parts) + FIXED_COSTS)
 
-    parts = min(range(1, max(1, batch // LEAST_SHARE) + 1), key=cost)
+    parts = min(range(1, max(1, batch // least) + 1), key=cost)
     return -(-batch // parts)
 
 

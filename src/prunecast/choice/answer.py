@@ -52,6 +52,7 @@ class Network:
     expected_unpruned_error: float
     """what the law is given: a measured one with the luck of its trainings taken out"""
     extrapolated: bool
+    """whether depth, width and number of examples, two at a time, or the density lie outside what was measured"""
     trainings: int
     training_cost: float
     """in trainings of the costliest measured network: trainings × multiply-adds × examples, relative"""

@@ -20,11 +20,12 @@ from prunecast.choice.options import (
     quantile,
 )
 from prunecast.choice.search import Search
-from prunecast.choice.sizes import Sizes, examples, hopeful, sizes
+from prunecast.choice.sizes import Sizes, examples, hopeful, inside, sizes
 from prunecast.choice.source import as_fit, quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
+from prunecast.laws.reach import below
 from prunecast.laws.uncertainty import COVERAGE
 from prunecast.spec.presets import RECIPES
 from prunecast.table import Table
@@ -96,9 +97,10 @@ def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
         check(question, fit)
     if how.family is not None and first.depth is not None and not float(first.depth).is_integer():
         raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
-    candidates = hopeful(
-        fit, sizes(fit, how, first.num_examples, first.sizes, only_depth=first.depth, only_width=first.width)
-    )
+    named = {"only_depth": first.depth, "only_width": first.width}
+    found = sizes(fit, how, first.num_examples, first.sizes, **named)
+    free = first.depth is None and first.width is None
+    candidates = hopeful(fit, inside(fit, found, first.sizes) if free else found)
     rows = measured_rows(fit, candidates)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
@@ -171,7 +173,6 @@ def _network(search: Search, options: Options, index: int) -> Network:
     level = int(one.level[0])
     operations = float(size.counts.multiply_adds[0] * one.density[0])
     recipe = RECIPES.get(fit.origin.recipe)
-    lowest = min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
     return Network(
         depth=float(size.depth[0]),
         width=float(size.width[0]),
@@ -189,7 +190,7 @@ def _network(search: Search, options: Options, index: int) -> Network:
         unpruned_error=float(size.told[0]),
         unpruned_source="measured" if size.measured[0] else "predicted",
         expected_unpruned_error=float(size.unpruned[0]),
-        extrapolated=bool(size.outside[0] or one.density[0] < lowest),
+        extrapolated=bool(size.outside[0] or below(fit, one.density)[0]),
         trainings=level + 1,
         training_cost=float(search.training_cost(one)[0]),
         network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),

@@ -9,12 +9,13 @@ from prunecast.choice.checks import ceiling
 from prunecast.choice.counts import counter
 from prunecast.choice.density import inverse, log_error, smallest_density
 from prunecast.choice.options import line, whole_weights
-from prunecast.choice.sizes import Sizes, examples
+from prunecast.choice.sizes import Sizes, examples, inside
 from prunecast.choice.sizes import sizes as networks
 from prunecast.choice.source import quantity
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Integers
+from prunecast.laws.reach import below
 
 ERRORS = 200
 
@@ -34,6 +35,8 @@ class Frontier:
     density: Floats
     predicted: NDArray[np.bool_]
     """whether the unpruned error comes from the dense law"""
+    extrapolated: NDArray[np.bool_]
+    """whether a network lies outside what was measured, as in an answer"""
 
 
 def frontier(
@@ -46,7 +49,7 @@ def frontier(
 ) -> Frontier:
     """Fewest parameters for each error; by default 200 errors from the least possible to ε↑ or chance."""
     how = counter(fit)
-    candidates = networks(fit, how, examples(fit, num_examples), sizes)
+    candidates = inside(fit, networks(fit, how, examples(fit, num_examples), sizes), sizes)
     targets = _errors(fit, candidates) if errors is None else np.asarray(errors, dtype=float)
     if not (targets > 0).all():
         raise PrunecastError("errors on a frontier are positive")
@@ -69,6 +72,7 @@ def frontier(
         width=chosen.width,
         density=kept,
         predicted=~chosen.measured,
+        extrapolated=chosen.outside | below(fit, kept),
     )
 
 

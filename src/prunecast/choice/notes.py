@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prunecast.choice.answer import Network
+from prunecast.choice.beyond import beyond
 from prunecast.choice.density import log_error
 from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
@@ -23,6 +24,7 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
         yield _impossible(search, candidates, best)
     elif best.source == "measured":
         yield from _measured(search, candidates, options)
+    yield from beyond(search.fit, search.question, best)
     if search.fit.undetermined:
         symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
         yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
@@ -33,8 +35,6 @@ def notes(search: Search, candidates: Sizes, options: Options, best: Network, me
             f"Nobody trained this size: its unpruned error of {best.unpruned_error:.4f} is predicted by the dense law "
             f"(off by {miss:.1%} on sizes left out), which widens the interval."
         )
-    if best.extrapolated:
-        yield f"This answer lies outside what was measured: {_where(search, best)}."
     yield from unvaried(search.fit, {name: [getattr(best, name)] for name in PLACE})
     if search.fit.dense is None:
         yield "There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."
@@ -113,17 +113,3 @@ def _law(fit: Fit) -> Iterator[str]:
             yield note.text
         elif note.kind == "preference" and fit.law == "dip":
             yield f"Answered by the law that follows the dip. {note.text}"
-
-
-def _where(search: Search, best: Network) -> str:
-    parts = []
-    for name in PLACE:
-        known = [getattr(c, name) for c in search.fit.configurations]
-        value = getattr(best, name)
-        if not min(known) * (1 - 1e-9) <= value <= max(known) * (1 + 1e-9):
-            span = f"{min(known):g} to {max(known):g}" if min(known) < max(known) else f"{min(known):g} alone"
-            parts.append(f"{name.replace('num_', 'number of ')} {value:g} (measured: {span})")
-    lowest = min(c.lowest_density for c in search.fit.configurations)
-    if best.density < lowest * (1 - 1e-9):
-        parts.append(f"density {best.density:.3g} (measured down to {lowest:.3g})")
-    return ", ".join(parts)

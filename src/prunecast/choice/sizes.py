@@ -12,6 +12,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.predict import query
+from prunecast.laws.reach import outside
 from prunecast.laws.result import Configuration
 
 PER_OCTAVE = 8
@@ -41,7 +42,7 @@ class Sizes:
     measured: NDArray[np.bool_]
     """whether ε_np was measured; else the dense law predicts it"""
     outside: NDArray[np.bool_]
-    """whether depth, width or number of examples lies outside what was measured"""
+    """whether depth, width and number of examples, two at a time, lie outside what was measured"""
 
     def __len__(self) -> int:
         return len(self.depth)
@@ -91,7 +92,7 @@ def sizes(
     only_depth: float | None = None,
     only_width: float | None = None,
 ) -> Sizes:
-    """Measured sizes with this number of examples, and unless `reach` is measured, sizes of the dense law.
+    """Measured sizes with this number of examples, and others in reach on each axis, whose errors the dense law tells.
 
     A depth or width that is the only one wanted may be any.
     """
@@ -126,6 +127,26 @@ def sizes(
         measured=known,
         outside=_outside(fit, depth, width, num_examples),
     )
+
+
+def inside(fit: Fit, found: Sizes, reach: str) -> Sizes:
+    """Those to answer with: unless `reach` is around, none outside what was measured, two axes at a time.
+
+    For a number of examples beyond the measured ones, the nearest of these counts.
+    """
+    if reach == "around":
+        return found
+    known = [c.num_examples for c in fit.configurations]
+    wanted = float(found.num_examples[0])
+    kept = found.measured | ~_outside(
+        fit, found.depth, found.width, float(np.clip(wanted, min(known), max(known)))
+    )
+    if not kept.any():
+        raise PrunecastError(
+            f"no size was trained both on fewer and on more than {wanted:,.0f} examples, so none lies within what was "
+            "measured; allow others with --sizes around"
+        )
+    return found[kept]
 
 
 def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
@@ -169,11 +190,8 @@ def _unpruned(
 
 
 def _outside(fit: Fit, depth: Floats, width: Floats, num_examples: float) -> NDArray[np.bool_]:
-    outside = np.zeros(len(depth), dtype=bool)
-    for name, values in (("depth", depth), ("width", width), ("num_examples", np.array(num_examples))):
-        known = [getattr(c, name) for c in fit.configurations]
-        outside |= (values < min(known) * (1 - 1e-9)) | (values > max(known) * (1 + 1e-9))
-    return outside
+    examples = np.full(len(depth), num_examples)
+    return outside(fit, {"depth": depth, "width": width, "num_examples": examples})
 
 
 def _grid(

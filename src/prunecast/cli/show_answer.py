@@ -137,7 +137,8 @@ def frontier(line: "Frontier") -> str:
             f"{line.depth[i]:g}",
             f"{line.width[i]:.4g}",
             f"{line.density[i]:.4g}",
-            "predicted" if line.predicted[i] else "measured",
+            ("predicted" if line.predicted[i] else "measured")
+            + (", outside" if line.extrapolated[i] else ""),
         ]
         for i in range(0, len(line.error), step)
     ]

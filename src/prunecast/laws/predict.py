@@ -11,6 +11,7 @@ from scipy import special  # `stats` takes longer to import than most fits take
 from prunecast.errors import PrunecastError
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.points import Floats, Points
+from prunecast.laws.reach import below, outside
 from prunecast.laws.result import Fit
 from prunecast.laws.uncertainty import COVERAGE
 
@@ -35,7 +36,7 @@ class Prediction:
     upper: Floats
     region: npt.NDArray[np.str_]
     extrapolated: npt.NDArray[np.bool_]
-    """whether depth, width, dataset size or density lies outside what was measured"""
+    """whether depth, width and dataset size, two at a time, or the density lie outside what was measured"""
 
     def frame(self) -> pd.DataFrame:
         """One row per prediction."""
@@ -66,6 +67,7 @@ def predict(
     flat = dict(zip(asked, (np.ravel(array) for array in arrays), strict=True))
     _check(fit, flat, given=unpruned_error is not None)
     unpruned, source, doubt = _unpruned(fit, flat)
+    placed = PLACE if num_examples is not None or fit.needs_examples or unpruned_error is None else PLACE[:2]
     points = query(fit, flat, unpruned)
     log_error, spread = estimate(fit, points, doubt)
     reach = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
@@ -81,7 +83,7 @@ def predict(
         "lower": np.exp(log_error - reach),
         "upper": np.minimum(np.exp(log_error + reach), top),
         "region": names,
-        "extrapolated": _outside(fit, flat),
+        "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in placed}),
     }
     return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
 
@@ -205,11 +207,3 @@ def unvaried(fit: Fit, asked: Mapping[str, npt.ArrayLike]) -> Iterator[str]:
                 f"The {words} was {known.pop():g} in every measurement, so nothing tells what another one does: "
                 "take this as a guess, and its interval as too narrow."
             )
-
-
-def _outside(fit: Fit, asked: dict[str, Floats]) -> npt.NDArray[np.bool_]:
-    outside = asked["density"] < min(c.lowest_density for c in fit.configurations) * (1 - 1e-9)
-    for name in PLACE:
-        known = [getattr(configuration, name) for configuration in fit.configurations]
-        outside |= (asked[name] < min(known) * (1 - 1e-9)) | (asked[name] > max(known) * (1 + 1e-9))
-    return np.asarray(outside)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prunecast.choice.counts import counter
 from prunecast.choice.options import by_law, line
-from prunecast.choice.sizes import Sizes, examples, sizes
+from prunecast.choice.sizes import Sizes, examples, inside, sizes
 from prunecast.laws import Fit
 from prunecast.laws.formulas import log_invariant
 from prunecast.laws.judge import REGIONS, region
@@ -117,7 +117,7 @@ def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
 
 def family(fit: Fit, num_examples: float | None = None, reach: str = "around") -> Sizes:
     """Every candidate size for one number of examples, those measured first."""
-    return sizes(fit, counter(fit), examples(fit, num_examples), reach)
+    return inside(fit, sizes(fit, counter(fit), examples(fit, num_examples), reach), reach)
 
 
 def curves(fit: Fit, members: Sizes, minimise: str = "stored", lowest: float | None = None) -> list[Curve]:

@@ -9,7 +9,6 @@ from prunecast import data, spec
 from prunecast.distributed import Task, run_team
 from prunecast.errors import BusyError
 from prunecast.pruning import StopRules, follow_chain, run_chain
-from prunecast.pruning.record import without_times
 from prunecast.sweep import parse_plan
 
 CHAIN = spec.ChainSpec(
@@ -59,10 +58,6 @@ def unbroken(team, store):
     if team.rank:
         follow_chain(CHAIN, store, data.load("digits"), team)
     return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, team=team))
-
-
-def numbers(records):
-    return [without_times(record) for record in records]
 
 
 def members(starter):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from digits_chains import numbers
 
 sys.path.insert(0, str(Path(__file__).parent))
 from members import PROCESSES, in_a_team
@@ -19,7 +20,6 @@ from teams import (
     free,
     gone,
     members,
-    numbers,
     plan,
     start_and_tell,
     task,

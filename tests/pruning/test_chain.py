@@ -2,8 +2,9 @@ import dataclasses
 
 import pytest
 import torch
+from digits_chains import numbers
 from safetensors.torch import load_file
-from tiny import CHAIN, chain, digits, numbers, run
+from tiny import CHAIN, chain, digits, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
 from prunecast.pruning.chain import bench_of, take_up

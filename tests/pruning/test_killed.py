@@ -4,7 +4,8 @@ import signal
 import time
 
 import pytest
-from tiny import chain, numbers, run, work
+from digits_chains import numbers
+from tiny import chain, run, work
 
 from prunecast.pruning import chain_folder
 from prunecast.pruning.files import read_tensors

@@ -6,8 +6,9 @@ import sys
 
 import pytest
 import torch
+from digits_chains import numbers
 from safetensors import safe_open
-from tiny import CHAIN, chain, digits, numbers, run
+from tiny import CHAIN, chain, digits, run
 
 from prunecast import data
 from prunecast.errors import PrunecastError

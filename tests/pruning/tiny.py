@@ -5,7 +5,6 @@ from digits_chains import changed
 
 from prunecast import data
 from prunecast.pruning import StopRules, run_chain
-from prunecast.pruning.record import without_times
 
 CHAIN = changed(digits_chains.CHAIN, num_examples=200, recipe={"checkpoint_steps": 1})
 
@@ -27,7 +26,3 @@ def work(store, spec, cap, pipe):
     pipe.send("working")
     for _ in run_chain(spec, store, digits, rules=StopRules(level_cap=cap, at_chance=0)):
         pass
-
-
-def numbers(records):
-    return [without_times(record) for record in records]

@@ -1,6 +1,5 @@
 """What is known about one trained network, and why a chain ends."""
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -109,8 +108,3 @@ def within(records: Sequence[Record], rules: StopRules) -> list[Record]:
         if why_ended(records[:count], rules):
             return list(records[:count])
     return list(records)
-
-
-def without_times(record: Record) -> Record:
-    """The record with its time, its device and its code left out: what must not depend on interruptions."""
-    return dataclasses.replace(record, seconds=0.0, device="", code="")

@@ -15,7 +15,6 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 import torch
 
@@ -57,7 +56,6 @@ def processes(
     *,
     devices: Sequence[str] = ("cpu", "cpu"),
     packed: bool = False,
-    start: str = "forkserver",
 ) -> Iterator[Outcome]:
     """Run jobs in a process for each of the devices, the longest first, one chain at a time.
 
@@ -68,25 +66,20 @@ def processes(
     longest_first = sorted(jobs, key=lambda job: -chain_work(job.chain, job.done))
     size = len(devices) if packed else len(jobs)
     shares = [tuple(longest_first[first::size]) for first in range(min(size, len(jobs)))]
-    pool = _Pool(shares, store, packed, _context(start))
+    pool = _Pool(shares, store, packed)
     try:
         yield from pool.run(devices[: len(shares)])
     finally:
         pool.close()
 
 
-def _context(start: str) -> Any:
-    context = multiprocessing.get_context(start)
-    if start == "forkserver":
-        context.set_forkserver_preload(PRELOADED)
-    return context
-
-
 class _Pool:
     """The driver's side: which worker has which chains, and what is still to do."""
 
-    def __init__(self, shares: Sequence[Share], store: Path, packed: bool, context: Any) -> None:
-        self._waiting, self._store, self._packed, self._context = deque(shares), store, packed, context
+    def __init__(self, shares: Sequence[Share], store: Path, packed: bool) -> None:
+        self._waiting, self._store, self._packed = deque(shares), store, packed
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(PRELOADED)
         self._workers: list[_Worker] = []
         self._deaths = Deaths(store)
 

@@ -31,11 +31,11 @@ def images_launch(*, batch: int, slots: int, height: int, width: int, colours: i
     return Launch(grid=(-(-height // rows), batch, parts), threads=THREADS, shared=shared)
 
 
-def head_parts(ranges: Ranges, *, at_most: int = CHANNELS_A_PART) -> list[int]:
-    """The first slot of every part of neighbouring slots with at most so many channels, and the number of slots."""
+def head_parts(ranges: Ranges) -> list[int]:
+    """The first slot of every part of neighbouring slots with few enough channels, and the number of slots."""
     parts, begin = [0], 0
     for slot, (first, count) in enumerate(ranges):
-        if slot > parts[-1] and first + count - begin > at_most:
+        if slot > parts[-1] and first + count - begin > CHANNELS_A_PART:
             parts.append(slot)
             begin = first
     return [*parts, len(ranges)]

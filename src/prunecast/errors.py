@@ -11,3 +11,9 @@ class StoreError(PrunecastError):
 
 class BusyError(PrunecastError):
     """Another process is working on a chain, so this one must wait or do something else."""
+
+
+def sentence(problem: PrunecastError) -> str:
+    """What went wrong as a sentence for people: with a full stop, also where its last words were someone else's."""
+    words = str(problem)
+    return words if words.endswith((".", "?", "!")) else f"{words}."

@@ -240,9 +240,10 @@ def test_a_mistake_is_one_sentence_and_exit_code_2(called, law_file, tmp_path, m
     assert done.stdout == ""
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
-    expected = f"prunecast: {message}\n"
+    assert done.stderr.endswith(".\n")
+    expected = f"prunecast: {message}.\n"
     if message.endswith("..."):
-        assert done.stderr.startswith(expected.removesuffix("...\n"))
+        assert done.stderr.startswith(expected.removesuffix("....\n"))
     else:
         assert done.stderr == expected
 

@@ -8,7 +8,7 @@ from importlib import import_module
 import click
 
 from prunecast import __version__
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, sentence
 from prunecast.near import nearest
 
 COMMANDS = {
@@ -90,13 +90,13 @@ def main() -> None:
     try:
         cli.main(standalone_mode=False)
     except PrunecastError as error:
-        click.echo(f"prunecast: {error}", err=True)
+        click.echo(f"prunecast: {sentence(error)}", err=True)
         sys.exit(2)
     except ModuleNotFoundError as missing:
         name = (missing.name or "").split(".")[0]
         if name not in EXTRAS:
             raise
-        click.echo(f"prunecast: this needs {name}: pip install 'prunecast[{EXTRAS[name]}]'", err=True)
+        click.echo(f"prunecast: this needs {name}: pip install 'prunecast[{EXTRAS[name]}]'.", err=True)
         sys.exit(2)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
@@ -104,7 +104,7 @@ def main() -> None:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("prunecast: stopped", err=True)
+        click.echo("prunecast: stopped.", err=True)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()
@@ -112,5 +112,5 @@ def main() -> None:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        click.echo(f"prunecast: what was to be printed cannot be written: {error.strerror}", err=True)
+        click.echo(f"prunecast: what was to be printed cannot be written: {error.strerror}.", err=True)
         os._exit(2)  # the interpreter would try to write the rest once more, and complain

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, sentence
 from prunecast.plural import plural
 
 STOPS = (signal.SIGTERM, signal.SIGALRM)
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(given)
     except PrunecastError as mistake:
-        print(f"Error: {mistake}", file=sys.stderr)
+        print(f"Error: {sentence(mistake)}", file=sys.stderr)
         return 2
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from prunecast.laws import eq2
+from prunecast.laws import catalogue, eq2
 from prunecast.laws.catalogue import starts
 from prunecast.laws.forms import bounds, natural
 from prunecast.laws.measured import measured
 from prunecast.laws.solver import Objective, refit, residual_stack, solve
+from prunecast.studies.refits import own_points
 
 PER_ROW = ("configuration", "level", "density", "error", "replicates", "nonzero")
 TIGHT = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
@@ -138,6 +139,19 @@ def test_refits_equal_weighted_solutions(small):
         [solve(form, small, start[None], weights=row[None], tolerance=1e-10).theta for row in weights]
     )
     np.testing.assert_allclose(refit(form, small, start, weights).theta, one_by_one, rtol=2e-6)
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_packed_points_are_solved_as_each_alone(small, law):
+    form = catalogue.build(law, small, "error")
+    member = np.random.default_rng(6).random((8, len(small))) < 0.4
+    start = starts(form, small)[0]
+    own, weights = own_points(small, member)
+    assert own.error.ndim == 2
+    together = solve(form, own, np.tile(start, (8, 1)), weights=weights, tolerance=1e-10)
+    alone = [solve(form, small.rows(row), start[None], tolerance=1e-10) for row in member]
+    np.testing.assert_allclose(together.theta, np.concatenate([one.theta for one in alone]), atol=1e-6)
+    np.testing.assert_allclose(together.cost, np.concatenate([one.cost for one in alone]), rtol=1e-6)
 
 
 def test_bounds_are_respected_and_reported(small):

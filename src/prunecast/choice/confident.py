@@ -6,8 +6,7 @@ from prunecast.choice.density import LEAST, Curves, smallest_density
 from prunecast.choice.options import by_law, quantile
 from prunecast.choice.sizes import Sizes
 from prunecast.laws import Fit
-from prunecast.laws.points import Floats
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask
 
 STEPS, CLOSE = 30, 1e-6
 GRID, HALVINGS = 24, 25

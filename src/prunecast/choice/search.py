@@ -19,8 +19,7 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.sizes import Sizes
 from prunecast.laws import Fit
-from prunecast.laws.points import Floats
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask
 
 MINIMUM_GRID, ZOOMS = 60, 4
 

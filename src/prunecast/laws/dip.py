@@ -42,17 +42,16 @@ class Sinking:
         column = 3 + len(self.axes)
         stack[:, column] = (rows.upper - 1) * sunk / (1 - sunk)
         if share is not None:
-            stack[:, column + 1] = stack[:, column] * share.take(points.configuration, axis=-1)
+            stack[:, column + 1] = stack[:, column] * points.spread(share)
         return stack
 
     def _rows(
         self, theta: Floats, points: Points, log_unpruned: Floats, sunk: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
         """Eq. 2 over the sunken plateau, and log(ε↑/ε_low), both of every row."""
-        at = points.configuration
-        log_low = log_unpruned.take(at, axis=-1) + np.log1p(-sunk)
+        log_low = points.spread(log_unpruned) + np.log1p(-sunk)
         gamma, height = np.exp(theta[:, 1:2]), theta[:, :1] - log_low
-        scale = log_scale(self, theta, points).take(at, axis=-1)
+        scale = points.spread(log_scale(self, theta, points))
         high, low = formulas.transitions(height, gamma, theta[:, 2:3], scale)
         return formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma), height
 
@@ -68,7 +67,7 @@ class Sinking:
         if len(self.parameters) > column + 1:
             ratio = points.num_examples / points.weights / np.exp(theta[:, column + 1 : column + 2])
             deepest, share = deepest / (1 + ratio), ratio / (1 + ratio)
-        return deepest.take(points.configuration, axis=-1) * (1 - points.density**2), share
+        return points.spread(deepest) * (1 - points.density**2), share
 
 
 def dip(points: Points, metric: str = "error") -> Sinking:

@@ -3,22 +3,23 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import catalogue
-from prunecast.laws.dense import fit_dense
+from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.forms import PruningForm, natural
 from prunecast.laws.identify import plateau_reached, power_law_seen, undetermined
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
 from prunecast.laws.notes import Optimum, notes
-from prunecast.laws.points import Floats, Points
+from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.prefer import held_out_rms, preference, preferred
 from prunecast.laws.result import Configuration, Fit, Origin, Spread
-from prunecast.laws.solver import Mask, Objective, Solution, solve
+from prunecast.laws.solver import Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
 from prunecast.table import Table
 
@@ -70,17 +71,36 @@ def fit(
         "high_error": high_error,
         "seed": seed,
     }
+    known = Known(table=table, data=measured(table, replicates))
     if law != AUTO:
-        return _fit(table, law, **options)
-    plain = _fit(table, "eq2", **options)
+        return _fit(known, law, **options)
+    plain = _fit(known, "eq2", **options)
     if any(note.kind == "preference" for note in plain.notes) and preferred(plain.held_out) != "eq2":
         with contextlib.suppress(PrunecastError):  # too few rows for its parameters
-            return _fit(table, preferred(plain.held_out), **options)
+            return _fit(known, preferred(plain.held_out), **options)
     return plain
 
 
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A table as it is fitted, and what every law fitted to it shares."""
+
+    table: Table
+    data: Measured
+
+    @cached_property
+    def held_out(self) -> dict[str, float]:
+        """How well each law predicts configurations left out."""
+        return held_out_rms(self.data.points, self.table.metric)
+
+    @cached_property
+    def dense(self) -> DenseLaw | None:
+        """The law of the unpruned errors."""
+        return fit_dense(self.data.points, self.table.chance)
+
+
 def _fit(
-    table: Table,
+    known: Known,
     law: str,
     *,
     replicates: Replicates,
@@ -89,8 +109,7 @@ def _fit(
     high_error: str | float,
     seed: int,
 ) -> Fit:
-    data = measured(table, replicates)
-    points = data.points
+    table, points = known.table, known.data.points
     form = catalogue.build(law, points, table.metric)
     objective = _objective(residual, huber)
     starts, held = _hold_high_error(catalogue.starts(form, points, seed), form, table, high_error)
@@ -108,42 +127,7 @@ def _fit(
         "huber": str(huber),
         "high_error": str(high_error),
     }
-    return _assemble(table, data, optimum, unsure, to_paper, options)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SingleFit:
-    """Eq. 1 fitted to one configuration alone."""
-
-    depth: float
-    width: float
-    num_examples: float
-    unpruned_error: float
-    parameters: dict[str, float]
-    deviation: Deviation
-    at_bound: tuple[str, ...]
-
-
-def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) -> list[SingleFit]:
-    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out."""
-    points = measured(table, replicates).points
-    each = (points.of(np.array([index])) for index in range(points.configurations))
-    return [_fit_one(one, table.metric, seed) for one in each if len(one) > 3]
-
-
-def _fit_one(points: Points, metric: str, seed: int) -> SingleFit:
-    form = catalogue.build("eq2", points, metric)
-    found = best(solve(form, points, catalogue.starts(form, points, seed)))
-    names = [parameter.name for parameter in form.parameters]
-    return SingleFit(
-        depth=float(points.depth[0]),
-        width=float(points.width[0]),
-        num_examples=float(points.num_examples[0]),
-        unpruned_error=float(points.unpruned[0]),
-        parameters=dict(zip(names, natural(form, found.theta).tolist(), strict=True)),
-        deviation=deviation(relative(form.log_error(found.theta[None], points)[0], points)),
-        at_bound=tuple(name for name, bound in zip(names, found.at_bound, strict=True) if bound),
-    )
+    return _assemble(known, optimum, unsure, to_paper, options)
 
 
 def _objective(residual: str, huber: float | None) -> Objective:
@@ -208,14 +192,14 @@ def _to_paper(form: PruningForm, points: Points) -> Floats:
 
 
 def _assemble(
-    table: Table,
-    data: Measured,
+    known: Known,
     found: Optimum,
     unsure: Uncertainty,
     to_paper: Floats,
     options: dict[str, str],
 ) -> Fit:
-    points, form, held = data.points, found.form, found.held
+    table, data, points = known.table, known.data, known.data.points
+    form, held = found.form, found.held
     names = [parameter.name for parameter in form.parameters]
     values = dict(zip(names, natural(form, to_paper @ found.theta).tolist(), strict=True))
     ends = zip(natural(form, unsure.lower).tolist(), natural(form, unsure.upper).tolist(), strict=True)
@@ -238,7 +222,7 @@ def _assemble(
         deviation=deviation(delta),
         regions=dict(zip(REGIONS, regions, strict=True)),
         noise_floor=floor,
-        held_out=held_out_rms(points, table.metric),
+        held_out=known.held_out,
         rows=len(points),
         at_chance=data.at_chance,
         configurations=tuple(_configurations(points, per_configuration)),
@@ -250,7 +234,7 @@ def _assemble(
             run=unsure.run,
             unpruned=unsure.unpruned,
         ),
-        dense=fit_dense(points, table.chance),
+        dense=known.dense,
         origin=_origin(table),
         options=options,
     )

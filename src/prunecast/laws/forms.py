@@ -135,7 +135,7 @@ class Joint:
         rows, height = self._rows(
             theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
         )
-        return fill(self, theta, points, rows, height.take(points.configuration, axis=-1))
+        return fill(self, theta, points, rows, points.spread(height))
 
     def unpruned_slope(self, stack: Floats) -> Floats:
         """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
@@ -148,7 +148,7 @@ class Joint:
         gamma = np.exp(theta[:, 1:2])
         height = theta[:, :1] - log_unpruned
         high, low = formulas.transitions(height, gamma, theta[:, 2:3], log_scale(self, theta, points))
-        high, low, log_unpruned = (x.take(points.configuration, axis=-1) for x in (high, low, log_unpruned))
+        high, low, log_unpruned = map(points.spread, (high, low, log_unpruned))
         return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.forms import PruningForm, bounds
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask, Normal, iterate
+from prunecast.laws.points import Floats, Mask, Points
+from prunecast.laws.solver import Normal, iterate
 
 INNER_STEPS = 6
 """Gauss-Newton steps for each ℓ; the one-dimensional problems are nearly linear."""

@@ -8,9 +8,9 @@ import numpy as np
 from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
-from prunecast.laws.points import Floats, Points
+from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.result import Configuration, Fit
-from prunecast.laws.solver import Mask, Objective
+from prunecast.laws.solver import Objective
 from prunecast.laws.uncertainty import profile
 from prunecast.laws.words import SYMBOLS
 

@@ -2,17 +2,25 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+OF_A_ROW = ("level", "density", "error", "replicates", "nonzero")
+OF_A_CONFIGURATION = ("weights", "depth", "width", "num_examples", "unpruned", "unpruned_replicates")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Points:
-    """Errors of pruned networks; rows are sorted by configuration, so that a configuration is a slice."""
+    """Errors of pruned networks; rows are sorted by configuration, so that a configuration is a slice.
+
+    Many problems of one form are solved at once. They share these points, or each has its own (see `packed`).
+    """
 
     configuration: Integers
     """index of each row's configuration"""
@@ -38,12 +46,12 @@ class Points:
     """inside the invariant the number of examples is divided by this"""
 
     def __len__(self) -> int:
-        return len(self.error)
+        return int(self.error.shape[-1])
 
     @property
     def configurations(self) -> int:
         """How many configurations there are."""
-        return len(self.depth)
+        return int(self.depth.shape[-1])
 
     @cached_property
     def starts(self) -> Integers:
@@ -80,27 +88,36 @@ class Points:
         """Log depth, width and number of examples over their references, one a configuration and one a row."""
         examples = np.log(self.num_examples / self.reference_examples)
         values = {"depth": self.log_depth, "width": self.log_width, "num_examples": examples}
-        return {axis: (own, own[self.configuration]) for axis, own in values.items()}
+        return {axis: (own, self.spread(own)) for axis, own in values.items()}
 
-    def rows(self, keep: NDArray[np.bool_]) -> "Points":
+    def spread(self, values: Floats) -> Floats:
+        """Values of the configurations, last axis, as values of the rows."""
+        return values.take(self.configuration, axis=-1) if self.configuration.ndim == 1 else values
+
+    def packed(self, at: Integers) -> "Points":
+        """The rows at each of many sets of places as points of their own: arrays have shape (sets, rows).
+
+        Every row is a configuration of its own then.
+        """
+        own = self.configuration[at]
+        columns = {name: getattr(self, name)[at] for name in OF_A_ROW}
+        columns |= {name: getattr(self, name)[own] for name in OF_A_CONFIGURATION}
+        return replace(self, configuration=own, **columns)
+
+    def of_sets(self, at: NDArray[Any] | slice) -> "Points":
+        """The points of some of the sets; points that are not packed belong to all."""
+        if self.configuration.ndim == 1:
+            return self
+        columns = {name: getattr(self, name)[at] for name in (*OF_A_ROW, *OF_A_CONFIGURATION)}
+        return replace(self, configuration=self.configuration[at], **columns)
+
+    def rows(self, keep: Mask) -> "Points":
         """The rows to keep; configurations left without a row go too."""
         used = np.unique(self.configuration[keep])
         renumbered = np.searchsorted(used, self.configuration[keep])
-        return replace(
-            self,
-            configuration=renumbered,
-            level=self.level[keep],
-            density=self.density[keep],
-            error=self.error[keep],
-            replicates=self.replicates[keep],
-            nonzero=self.nonzero[keep],
-            weights=self.weights[used],
-            depth=self.depth[used],
-            width=self.width[used],
-            num_examples=self.num_examples[used],
-            unpruned=self.unpruned[used],
-            unpruned_replicates=self.unpruned_replicates[used],
-        )
+        columns = {name: getattr(self, name)[keep] for name in OF_A_ROW}
+        columns |= {name: getattr(self, name)[used] for name in OF_A_CONFIGURATION}
+        return replace(self, configuration=renumbered, **columns)
 
     def of(self, configurations: Integers) -> "Points":
         """All rows of some configurations."""

@@ -11,15 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.forms import Form, bounds
-from prunecast.laws.points import Floats, Points
+from prunecast.laws.points import Floats, Mask, Points
 
 ROWS_AT_ONCE = 1 << 16
 """Sets × rows evaluated together: small enough for the processor's cache, large enough to hide Python."""
 
+# A large block that is freed at once makes glibc keep freed memory up to its size (31 MiB) for the next array. Else
+# every step asks the system for fresh pages, which takes longer than the arithmetic.
+np.empty(31 << 17)
+
 LEAST_DAMPING = 1e-12
 """Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
-
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +124,7 @@ def _evaluate(
     size = max(1, ROWS_AT_ONCE // max(1, len(points)))
     parts = [
         _normal(
-            residual_stack(form, theta[i : i + size], points, objective),
+            residual_stack(form, theta[i : i + size], points.of_sets(slice(i, i + size)), objective),
             None if weights is None else weights[i : i + size],
             objective,
         )
@@ -137,7 +139,8 @@ def _evaluate_start(
     form: Form, theta: Floats, points: Points, weights: Floats | None, objective: Objective
 ) -> Normal:
     """The first evaluation; sets that share one start and differ only in weights share the formula's cost."""
-    if weights is not None and objective.huber is None and len(theta) > 1 and (theta == theta[0]).all():
+    shared = points.configuration.ndim == 1 and (theta == theta[0]).all()
+    if weights is not None and objective.huber is None and len(theta) > 1 and shared:
         return _normal(residual_stack(form, theta[:1], points, objective), weights, objective)
     return _evaluate(form, theta, points, weights, objective)
 
@@ -170,23 +173,25 @@ def solve(
     weights: Floats | None = None,
     held: Mask | None = None,
     objective: Objective | None = None,
+    limits: tuple[Floats, Floats] | None = None,
     damping: float = 1e-1,
     tolerance: float = 1e-7,
     max_iterations: int = 200,
 ) -> Solution:
-    """Minimise the weighted squared residuals from every start, inside the form's bounds.
+    """Minimise the weighted squared residuals from every start, inside the form's bounds or the `limits` of each start.
 
     `weights` has one row per start, `held` marks parameters that keep their starting value. A set has converged
     when the next step would move no parameter by more than the tolerance; that step is still taken. `damping` says
     how little to trust the first step: small for a start near the optimum.
     """
     objective = objective or Objective()
-    lower, upper = bounds(form)
+    lower, upper = limits or bounds(form)
     theta = np.clip(np.atleast_2d(starts).astype(float), lower, upper)
     movable = np.broadcast_to(True if held is None else ~held, theta.shape)
 
     def evaluate(active: NDArray[np.int64], candidate: Floats) -> Normal:
-        return _evaluate(form, candidate, points, None if weights is None else weights[active], objective)
+        own = None if weights is None else weights[active]
+        return _evaluate(form, candidate, points.of_sets(active), own, objective)
 
     first = _evaluate_start(form, theta, points, weights, objective)
     return iterate(
@@ -239,21 +244,23 @@ def iterate(
     max_iterations: int,
 ) -> Solution:
     """Levenberg-Marquardt, projected on the bounds; `evaluate` gives the normal equations of some sets."""
-    lower, upper = limits
+    lower, upper = (np.broadcast_to(limit, theta.shape) for limit in limits)
+    least, most = lower, upper
     sets = len(theta)
     cost, converged = normal.cost, np.zeros(sets, dtype=bool)
     active, here, growth, iterations = np.arange(sets), theta.copy(), np.full(sets, 2.0), 0
     while iterations < max_iterations:
         iterations += 1
-        outward = np.where(normal.gradient > 0, here <= lower, here >= upper)
+        outward = np.where(normal.gradient > 0, here <= least, here >= most)
         step = _step(normal, damping, movable & ~outward)
-        candidate = np.minimum(np.maximum(here + step, lower), upper)
+        candidate = np.minimum(np.maximum(here + step, least), most)
         small: Mask = np.asarray((np.abs(candidate - here) <= tolerance).all(axis=1))
         if small.any():
             done, go_on = active[small], ~small
             theta[done], cost[done], converged[done] = candidate[small], normal.cost[small], True
             active, here, candidate, normal = active[go_on], here[go_on], candidate[go_on], normal[go_on]
             damping, growth, movable = damping[go_on], growth[go_on], movable[go_on]
+            least, most = least[go_on], most[go_on]
         if not len(active):
             break
         trial = evaluate(active, candidate)

@@ -7,8 +7,8 @@ from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.latent import fit_latent
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask, Objective, solve
+from prunecast.laws.points import Floats, Mask, Points
+from prunecast.laws.solver import Objective, solve
 
 DRAWS = 400
 COVERAGE = 0.95

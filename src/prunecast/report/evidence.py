@@ -20,7 +20,7 @@ def study_sections(table: Table, fit: Fit, *, everything: bool = False) -> Itera
     makers: dict[str, tuple[str, Callable[[], Section]]] = {
         "optimality": (
             "Do its smallest networks hold?",
-            lambda: _optimality(studies.optimality(table, law=law)),
+            lambda: _optimality(studies.optimality(table, law=law, fitted=fit)),
         ),
         "extrapolation": (
             "Does it hold from small to large?",

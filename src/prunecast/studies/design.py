@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.forms import PruningForm
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask, Points
 from prunecast.studies.refits import refit
 
 RIDGE = 1e-6

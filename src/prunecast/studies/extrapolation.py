@@ -10,8 +10,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws.catalogue import LAWS
 from prunecast.laws.judge import Deviation, deviation, relative
 from prunecast.laws.measured import measured
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask, Points
 from prunecast.studies.refits import best_fit
 from prunecast.table import Table
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.laws.forms import PruningForm
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask, Points
 
 KEPT_A_LEVEL = 0.8
 

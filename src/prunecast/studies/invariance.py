@@ -7,9 +7,9 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit_each
 from prunecast.laws.eq2 import EXPONENT_OF
-from prunecast.laws.fitting import SingleFit
 from prunecast.laws.forms import natural
 from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.singles import SingleFit
 from prunecast.studies.refits import Subject, subject
 from prunecast.table import Table
 

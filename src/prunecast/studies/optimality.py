@@ -48,9 +48,14 @@ class Optimality:
     notes: tuple[str, ...]
 
 
-def optimality(table: Table, *, law: str = "eq2", num_examples: float | None = None) -> Optimality:
-    """Hold the law's smallest networks against the measured ones, for one number of examples."""
-    fitted, one = fit(table, law=law), subject(table, law)
+def optimality(
+    table: Table, *, law: str = "eq2", num_examples: float | None = None, fitted: Fit | None = None
+) -> Optimality:
+    """Hold the law's smallest networks against the measured ones, for one number of examples.
+
+    `fitted` is that law fitted to this table, by who has it already.
+    """
+    fitted, one = fitted or fit(table, law=law), subject(table, law)
     known = _compared(fitted, one.points)
     if not known:
         raise PrunecastError(

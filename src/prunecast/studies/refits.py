@@ -9,8 +9,8 @@ from prunecast.laws import catalogue
 from prunecast.laws.forms import PruningForm
 from prunecast.laws.judge import relative
 from prunecast.laws.measured import Measured, measured
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Mask, solve
+from prunecast.laws.points import Floats, Mask, Points
+from prunecast.laws.solver import solve
 from prunecast.table import Table
 
 MAX_ITERATIONS = 60
@@ -56,11 +56,18 @@ def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[P
 
 def refit(form: PruningForm, points: Points, start: Floats, member: Mask) -> Floats:
     """The parameters fitted to each row of `member`, a set of points to use; one call for all sets."""
-    used = np.asarray(member.any(axis=0))
     starts = np.tile(start, (len(member), 1)) if start.ndim == 1 else start
-    weights = member[:, used].astype(float)
-    found = solve(form, points.rows(used), starts, weights=weights, max_iterations=MAX_ITERATIONS)
-    return found.theta
+    own, weights = own_points(points, member)
+    return solve(form, own, starts, weights=weights, max_iterations=MAX_ITERATIONS).theta
+
+
+def own_points(points: Points, member: Mask) -> tuple[Points, Floats]:
+    """The points of all sets and the weights that each gives them; sets that have few in common get their own."""
+    used, longest = np.asarray(member.any(axis=0)), int(member.sum(axis=1).max())
+    if 2 * longest < used.sum():
+        first = np.argsort(~member, axis=1, kind="stable")[:, :longest]
+        return points.packed(first), np.take_along_axis(member, first, axis=1).astype(float)
+    return points.rows(used), member[:, used].astype(float)
 
 
 def deviations(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats]:

@@ -11,8 +11,7 @@ import numpy as np
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.judge import Deviation, deviation
-from prunecast.laws.points import Floats
-from prunecast.laws.solver import Mask
+from prunecast.laws.points import Floats, Mask
 from prunecast.studies.design import grow_configurations, grow_points
 from prunecast.studies.refits import Subject, deviations, refit, subject
 from prunecast.table import Table

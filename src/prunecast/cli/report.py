@@ -67,7 +67,7 @@ def figures(
     try:
         drawn = draw(read_table(table, metric, chance, where), output, **asked)
     except OSError as problem:
-        raise PrunecastError(f"{output} cannot be written: {problem.strerror}") from None
+        raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another place") from None
     for one in drawn:
         click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
 

@@ -11,11 +11,11 @@ from scipy import special  # `stats` takes longer to import than most fits take
 from prunecast.errors import PrunecastError
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.reach import below, outside
+from prunecast.laws.reach import AXES, below, outside
 from prunecast.laws.result import Fit
 from prunecast.laws.uncertainty import COVERAGE
 
-PLACE = ("depth", "width", "num_examples")
+PLACE = AXES
 PARTS = 16
 """Places are looked up among the measured configurations in so many parts, which bounds the memory it takes."""
 

@@ -115,7 +115,7 @@ def save(fit: Fit, path: Path) -> None:
         aside.replace(path)
     except OSError as error:
         aside.unlink(missing_ok=True)
-        raise PrunecastError(f"{path} cannot be written: {error.strerror}") from error
+        raise PrunecastError(f"{path} cannot be written: {error.strerror}; choose another place") from error
 
 
 def dumps(body: object) -> str:

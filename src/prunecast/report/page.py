@@ -130,4 +130,4 @@ def write(path: Path, text: str) -> None:
         aside.replace(path)
     except OSError as problem:
         aside.unlink(missing_ok=True)
-        raise PrunecastError(f"{path} cannot be written: {problem.strerror}") from None
+        raise PrunecastError(f"{path} cannot be written: {problem.strerror}; choose another place") from None

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 import torch
@@ -13,7 +14,14 @@ from tiny import CHAIN, chain, digits, run
 from prunecast import data
 from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules, chain_folder, chain_folders, run_chain
-from prunecast.pruning.files import read_json, read_tensors, write_json, write_tensors, write_whole
+from prunecast.pruning.files import (
+    read_json,
+    read_tensors,
+    remove_leftovers,
+    write_json,
+    write_tensors,
+    write_whole,
+)
 
 TENSORS = {
     "a": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
@@ -132,6 +140,39 @@ def test_a_damaged_file_is_named(tmp_path, name):
         PrunecastError, match=f"{name} is damaged.*Restore it from a copy, or delete the folder"
     ):
         run(tmp_path, cap=2)
+
+
+def test_a_damaged_checkpoint_costs_no_more_than_the_begun_level(tmp_path, caplog):
+    unbroken = run(tmp_path / "unbroken", cap=1)
+    begun, folder = tmp_path / "begun", chain_folder(tmp_path / "begun", CHAIN)
+    running = run_chain(CHAIN, begun, digits, rules=StopRules(level_cap=1))
+    next(running)
+    fill_the_disk_for(folder.path / "mask-002.safetensors")
+    with pytest.raises(PrunecastError, match="No space left"):
+        next(running)
+    folder.checkpoint.write_bytes(folder.checkpoint.read_bytes()[:-1])
+    assert numbers(run(begun, cap=1)) == numbers(unbroken)
+    assert "checkpoint.safetensors is damaged, so its level begins anew" in caplog.text
+    folder.checkpoint.write_bytes(b"")
+    assert numbers(run(begun, cap=1)) == numbers(unbroken)
+    assert not folder.checkpoint.exists()
+
+
+def test_who_tidies_up_a_folder_takes_nothing_from_who_writes_there(tmp_path):
+    path, removed = tmp_path / "failure.json", threading.Event()
+
+    def tidy():
+        while not list(tmp_path.glob(".*.tmp")):
+            pass
+        remove_leftovers(tmp_path)
+        removed.set()
+
+    tidying = threading.Thread(target=tidy)
+    tidying.start()
+    write_whole(path, bytes(50_000_000))
+    tidying.join()
+    assert removed.is_set()
+    assert path.stat().st_size == 50_000_000
 
 
 @pytest.mark.parametrize("name", ["records.json", "spec.json"])

@@ -35,11 +35,10 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write aside, flush to the disk, rename: a reader sees the old file or the new one, never a part."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        try:
+            _write_aside(aside, path, data)
+        except FileNotFoundError:  # a failure is written without the lock: who took it just now has tidied up
+            _write_aside(aside, path, data)
         sync_folder(path.parent)
     except OSError as failure:
         aside.unlink(missing_ok=True)
@@ -48,6 +47,14 @@ def write_whole(path: Path, data: bytes) -> None:
             f"Cannot write {path}: {failure.strerror}. Nothing finished is lost; "
             f"{remedy} and run the same command again."
         ) from failure
+
+
+def _write_aside(aside: Path, path: Path, data: bytes) -> None:
+    with aside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
 
 
 def sync_folder(folder: Path) -> None:

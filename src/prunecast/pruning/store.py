@@ -16,6 +16,7 @@ A level counts as finished when records.json names it; that file is replaced las
 
 import dataclasses
 import fcntl
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,10 @@ from prunecast.pruning.masks import Masks
 from prunecast.pruning.record import Pruned, Record
 from prunecast.spec import ChainSpec, as_dict, from_dict
 
+LOG = logging.getLogger(__name__)
 FORMAT = 1
+DAMAGED = -1
+"""Stands for the level of a checkpoint that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,16 +115,27 @@ class ChainFolder:
         write_json(self.path / "records.json", {"format": FORMAT, "levels": levels})
 
     def stale(self, done: int) -> list[Path]:
-        """Files that only finished levels needed; a kill can leave them behind."""
-        starts = [path for path in self.path.glob("start-*.safetensors") if path < self.start(done)]
-        if self.checkpoint.exists() and read_tensors(self.checkpoint)[1]["level"] < done:
-            return [self.checkpoint, *starts]
-        return starts
+        """Files that only finished levels needed, left behind by a kill, and a checkpoint that is damaged."""
+        return self._stale(done, self._begun())
 
     def tidy(self, done: int) -> None:
         """Remove what `done` finished levels no longer need; only the holder of the lock may."""
-        for path in self.stale(done):
+        begun = self._begun()
+        if begun == DAMAGED:
+            LOG.warning("%s is damaged, so its level begins anew.", self.checkpoint)
+        for path in self._stale(done, begun):
             path.unlink(missing_ok=True)
+
+    def _stale(self, done: int, begun: int | None) -> list[Path]:
+        starts = [path for path in self.path.glob("start-*.safetensors") if path < self.start(done)]
+        return starts if begun is None or begun >= done else [self.checkpoint, *starts]
+
+    def _begun(self) -> int | None:
+        """The level of the checkpoint, if there is one; it only saves time, so a damaged one is no calamity."""
+        try:
+            return int(read_tensors(self.checkpoint)[1]["level"]) if self.checkpoint.exists() else None
+        except PrunecastError:
+            return DAMAGED
 
     def write_masks(self, level: int, masks: Mapping[str, Tensor]) -> None:
         """Store the masks of a level, eight weights to the byte."""

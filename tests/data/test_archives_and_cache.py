@@ -133,6 +133,7 @@ def test_what_killed_runs_left_behind_is_swept_after_a_day(place, cache):
         left.mkdir(parents=True)
         (left / "train_images.npy").write_bytes(b"half")
     os.utime(old, (0, 0))
+    (cache / ".partial-gone").symlink_to("nowhere")  # listed, and gone when it is looked at
     class_folders(place)
     load("folder", root=place)
     assert (old.exists(), young.exists()) == (False, True)

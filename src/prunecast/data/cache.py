@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -108,8 +108,9 @@ def _sync(path: Path) -> None:
 def _sweep(folder: Path) -> None:
     """Remove what killed runs left behind, a day after they last wrote there."""
     for left in folder.glob(".partial-*"):
-        if left.stat().st_mtime < time.time() - STALE_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process may be sweeping, too, or done with its own
+            if left.stat().st_mtime < time.time() - STALE_SECONDS:
+                shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

@@ -19,19 +19,9 @@ from prunecast.fleet.trace import DROPOUTS, FLATTENING, SIZES, Traced, signature
 Target = Callable[..., Any] | str
 POINTWISE: frozenset[Target] = frozenset(
     {
-        *(
-            torch.relu,
-            torch.relu_,
-            torch.sigmoid,
-            torch.tanh,
-            F.relu,
-            F.relu6,
-            F.leaky_relu,
-            F.elu,
-            F.gelu,
-            F.silu,
-        ),
-        *(F.hardswish, F.hardtanh, F.sigmoid, F.tanh, F.softplus, torch.abs, torch.neg, operator.neg),
+        *(torch.relu, torch.relu_, torch.sigmoid, torch.tanh, torch.abs, torch.neg, operator.neg),
+        *(F.relu, F.relu6, F.leaky_relu, F.elu, F.gelu, F.silu, F.hardswish, F.hardtanh),
+        *(F.sigmoid, F.tanh, F.softplus),
         *("relu", "relu_", "sigmoid", "tanh", "abs", "neg", "contiguous", "clone"),
         *(operator.add, operator.iadd, operator.sub, operator.mul, operator.imul, operator.truediv),
         *(torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum),

@@ -15,15 +15,8 @@ M = TypeVar("M", bound=nn.Module)
 PER_CHANNEL_MODULES: frozenset[type[nn.Module]] = frozenset(
     {
         *(nn.Identity, nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Hardswish, nn.Hardtanh),
-        *(
-            nn.Sigmoid,
-            nn.Tanh,
-            nn.Softplus,
-            nn.MaxPool2d,
-            nn.AvgPool2d,
-            nn.AdaptiveAvgPool2d,
-            nn.AdaptiveMaxPool2d,
-        ),
+        *(nn.Sigmoid, nn.Tanh, nn.Softplus),
+        *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d),
     }
 )
 """Modules without weights that treat every channel by itself."""

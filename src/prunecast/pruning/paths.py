@@ -14,35 +14,13 @@ CONVOLUTIONS: dict[type[nn.Module], Any] = {
     nn.Conv3d: functional.conv3d,
 }
 PASSING = (
-    nn.modules.batchnorm._BatchNorm,
-    nn.modules.dropout._DropoutNd,
-    nn.Identity,
-    nn.ReLU,
-    nn.ReLU6,
-    nn.LeakyReLU,
-    nn.PReLU,
-    nn.ELU,
-    nn.GELU,
-    nn.SiLU,
-    nn.Tanh,
-    nn.Hardtanh,
-    nn.Hardswish,
+    *(nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.Identity),
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.GELU, nn.SiLU),
+    *(nn.Tanh, nn.Hardtanh, nn.Hardswish),
 )
 PASSING_NAMES = {
-    *(
-        "relu",
-        "relu_",
-        "relu6",
-        "leaky_relu",
-        "prelu",
-        "elu",
-        "gelu",
-        "silu",
-        "tanh",
-        "hardtanh",
-        "hardswish",
-    ),
-    *("dropout", "dropout2d", "contiguous", "clone"),
+    *("relu", "relu_", "relu6", "leaky_relu", "prelu", "elu", "gelu", "silu", "tanh", "hardtanh"),
+    *("hardswish", "dropout", "dropout2d", "contiguous", "clone"),
 }
 SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 JOINS = {torch.cat, torch.concat, torch.concatenate}

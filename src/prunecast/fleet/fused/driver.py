@@ -86,9 +86,8 @@ def _kernel(module: ctypes.c_void_p, name: str) -> Kernel:
     function = ctypes.c_void_p()
     what = f"kernel {name!r} is not in its source's code"
     _call("cuModuleGetFunction", ctypes.byref(function), module, name.encode(), what=what)
-    if hasattr(
-        _driver(), "cuFuncLoad"
-    ):  # else it would be loaded by its first launch, in the middle of a capture
+    if hasattr(_driver(), "cuFuncLoad"):
+        # Else it would be loaded by its first launch, in the middle of a capture.
         _call("cuFuncLoad", function, what=f"kernel {name!r} cannot be loaded")
     return Kernel(name=name, function=function, parameters=_parameters(function))
 

@@ -40,5 +40,6 @@ class Dual(NDArrayOperatorsMixin):
             if isinstance(own, Dual):
                 outer = by_own(result, *values)
                 for column, inner in own.slopes.items():
-                    slopes[column] = outer * inner + slopes.get(column, 0.0)
+                    slope = outer * inner
+                    slopes[column] = slopes[column] + slope if column in slopes else slope
         return Dual(result, slopes)

@@ -54,7 +54,7 @@ def best_point(form: PruningForm, theta: Floats, points: Points, chosen: Mask, c
     have = np.matmul(slopes * chosen[:, None, :], slopes.transpose(0, 2, 1))
     sets = np.arange(len(theta))
     for _ in range(count):
-        leverage = (slopes * np.linalg.solve(regular(have), slopes)).sum(axis=1)
+        leverage = (slopes * np.matmul(np.linalg.inv(regular(have)), slopes)).sum(axis=1)
         at = np.where(chosen, -np.inf, leverage).argmax(axis=1)
         chosen[sets, at] = True
         added = slopes[sets, :, at]

@@ -8,6 +8,7 @@ import prunecast
 from prunecast.report import page
 from prunecast.report.figures import figures
 
+TABLE = "cifar10-resnet-160ep"
 HERE = Path(__file__).parent / "pictures"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
@@ -36,10 +37,9 @@ def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:
 
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
-    measured = prunecast.read("cifar10-resnet20-24ep", where={"num_examples": 50000})
-    law_picture(measured, HERE / "law.png")
+    law_picture(prunecast.read(TABLE, where={"num_examples": 50000}), HERE / "law.png")
     found = shutil.which("chromium")
     if found is None:
         print("No chromium here: the picture of the page stays as it is.")
     else:
-        page_picture(measured, HERE / "page.png", found)
+        page_picture(prunecast.read(TABLE), HERE / "page.png", found)

@@ -34,12 +34,14 @@ def report(
     **asked: Any,
 ) -> None:
     """Write one page that answers for every target error which network of TABLE's family to train and prune."""
+    from rich.console import Console
+
     from prunecast.report import page
     from prunecast.report.page import write
 
-    made = page(
-        read_table(table, metric, chance, where), command=command_line(click.get_current_context()), **asked
-    )
+    data, command = read_table(table, metric, chance, where), command_line(click.get_current_context())
+    with Console(stderr=True).status("reading the table") as status:  # seen on a terminal alone
+        made = page(data, command=command, tell=status.update, **asked)
     write(output, made.html)
     click.echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
     if made.missing:
@@ -67,7 +69,9 @@ def figures(
     try:
         drawn = draw(read_table(table, metric, chance, where), output, **asked)
     except OSError as problem:
-        raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another place") from None
+        raise PrunecastError(
+            f"{output} cannot be written: {problem.strerror}; choose another place"
+        ) from None
     for one in drawn:
         click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
 

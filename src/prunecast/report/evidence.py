@@ -14,7 +14,9 @@ LONG_FORMS = 10_000
 """Comparing forms on more rows than this takes long, so that a page leaves it to `prunecast study`."""
 
 
-def study_sections(table: Table, fit: Fit, *, everything: bool = False) -> Iterator[Section]:
+def study_sections(
+    table: Table, fit: Fit, tell: Callable[[str], None], *, everything: bool = False
+) -> Iterator[Section]:
     """Every study that the table allows; one it does not allow says why."""
     law = fit.law if fit.law != "eq1" else "eq2"
     makers: dict[str, tuple[str, Callable[[], Section]]] = {
@@ -42,6 +44,7 @@ def study_sections(table: Table, fit: Fit, *, everything: bool = False) -> Itera
             ]
             yield Section(name=name, title=title, text=text)
             continue
+        tell(f"study {name}")
         try:
             yield make()
         except PrunecastError as problem:

@@ -1,5 +1,6 @@
 """The page of a table: the answer on top, the evidence below."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,10 +39,12 @@ def page(
     studies: bool = True,
     all_studies: bool = False,
     command: str = "prunecast.report.page",
+    tell: Callable[[str], None] = lambda step: None,
 ) -> Page:
     """The whole page of a table; one of a table too small to fit says what is missing.
 
-    As in `choose`, validation errors count where every row has one.
+    As in `choose`, validation errors count where every row has one. `tell` is told of each step as it begins, for a
+    page of a large table takes a while.
     """
     check_target(target_error, table.metric)
     asked = Asked(
@@ -51,6 +54,7 @@ def page(
         sizes=sizes,
         confidence=confidence,
     )
+    tell("fitting the law")
     try:
         fitted = as_fit(table, law)
     except PrunecastError as problem:
@@ -61,17 +65,19 @@ def page(
     judged = validated(table) or table
     own = charts.hue_of(fitted)
     measured = measured_rows(judged, fitted, minimise)
+    tell("choosing a network for every target")
     answer, why = _answer(fitted, measured, own, asked)
     body = [
         *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
         sections.fit_section(fitted, measured, own),
         sections.parameters_section(fitted),
         sections.invariant_section(fitted, measured, measured_curves(fitted), own),
-        *([_evidence(judged, fitted, everything=all_studies)] if studies else []),
+        *([_evidence(judged, fitted, tell, everything=all_studies)] if studies else []),
         sections.unknown_section(fitted),
         sections.origin_section(table, fitted, command),
     ]
     speak = spoken.speaker(table.metric, fitted)
+    tell("writing the page")
     return Page(html=render(table, fitted, body, answer=answer, speak=speak), missing=speak(why))
 
 
@@ -85,9 +91,9 @@ def _answer(fitted: Fit, measured: Rows, own: Hue, asked: Asked) -> tuple[Top | 
         return None, f"No answer can be given: {problem}."
 
 
-def _evidence(table: Table, fitted: Fit, *, everything: bool) -> Section:
+def _evidence(table: Table, fitted: Fit, tell: Callable[[str], None], *, everything: bool) -> Section:
     text = "Each asks the table one question; `prunecast study NAME TABLE --json` gives all its numbers."
-    after = tuple(study_sections(table, fitted, everything=everything))
+    after = tuple(study_sections(table, fitted, tell, everything=everything))
     return Section(name="studies", title="The evidence", text=[text], after=after)
 
 

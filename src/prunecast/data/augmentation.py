@@ -3,7 +3,7 @@
 All devices see the same augmentation, because nothing random happens on the device.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Any
@@ -33,10 +33,14 @@ class Draws:
     """Area as a share of the image, width over height, and where the box lies in 0 to 1 down and across."""
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Draws":
-        """Return the draws with a function applied to every tensor."""
+        """Return the draws with a function applied to every tensor; torch's compiler must understand it."""
         shift = None if self.shift is None else function(self.shift)
         crop = None if self.crop is None else function(self.crop)
         return Draws(flip=function(self.flip), shift=shift, crop=crop)
+
+    def tensors(self) -> list[Tensor]:
+        """Return all tensors, in an order that is the same for all draws of a kind."""
+        return [own for own in (self.flip, self.shift, self.crop) if own is not None]
 
     def to(self, device: torch.device | str) -> "Draws":
         """Return the draws on a device."""
@@ -47,6 +51,13 @@ class Draws:
 
     def __len__(self) -> int:
         return len(self.flip)
+
+
+def merged(draws: Sequence[Draws], function: Callable[[list[Tensor]], Tensor]) -> Draws:
+    """Return draws of one kind as one, given what becomes of each tensor's versions."""
+    names = [name for name, tensor in vars(draws[0]).items() if tensor is not None]
+    versions = zip(*(own.tensors() for own in draws), strict=True)
+    return Draws(**{name: function(list(own)) for name, own in zip(names, versions, strict=True)})
 
 
 def draw(

@@ -89,8 +89,7 @@ def _tensors(bench: PackBench) -> Iterator[Tensor]:
     yield from bench.trained
     for kind in bench.slots.values():
         yield from kind
-    drawn = bench.draws and (bench.draws.flip, bench.draws.shift, bench.draws.crop)
-    yield from (own for own in drawn or () if own is not None)
+    yield from bench.draws.tensors() if bench.draws else ()
     yield from (bench.order, bench.rates, bench.cursor, bench.losses, bench.healthy)
 
 

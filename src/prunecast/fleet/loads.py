@@ -45,9 +45,8 @@ def put(runner: Runner, epochs: EpochData, chain: Chain, load: Load) -> None:
     count = epochs.order.shape[1]
     bench.order[:, :count].copy_(to_device(epochs.order, device))
     if bench.draws is not None and epochs.draws is not None:
-        for name in ("flip", "shift", "crop"):
-            if (values := getattr(epochs.draws, name)) is not None:
-                getattr(bench.draws, name)[:, :count].copy_(to_device(values, device))
+        for target, values in zip(bench.draws.tensors(), epochs.draws.tensors(), strict=True):
+            target[:, :count].copy_(to_device(values, device))
     steps = range(load.start, load.start + len(load.epochs) * times.epoch)
     rates = [learning_rate(chain.spec.recipe, times, step) for step in steps]
     bench.rates[: len(rates)].copy_(to_device(torch.tensor(rates, dtype=bench.rates.dtype), device))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prunecast.data import Dataset, Draws
+from prunecast.data.augmentation import merged
 from prunecast.fleet.bench import compact
 from prunecast.pruning import Chain, Level, Record, StopRules
 from prunecast.pruning.checkpoint import Checkpoint
@@ -141,18 +142,8 @@ def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochD
     draws = [own.draws for own in drawn if own.draws is not None]
     return EpochData(
         order=torch.cat([own.order for own in drawn], dim=1),
-        draws=_one_after_another(draws) if draws else None,
+        draws=merged(draws, lambda parts: torch.cat(parts, dim=1)) if draws else None,
     )
-
-
-def _one_after_another(draws: Sequence[Draws]) -> Draws:
-    def field(name: str) -> Tensor | None:
-        parts = [getattr(own, name) for own in draws]
-        return None if parts[0] is None else torch.cat(parts, dim=1)
-
-    flip = field("flip")
-    assert flip is not None
-    return Draws(flip=flip, shift=field("shift"), crop=field("crop"))
 
 
 def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
@@ -173,22 +164,12 @@ def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
     for row, own in zip(orders, of_slots, strict=True):
         if own is not None:
             row[:] = own[0]
-    return EpochData(
-        order=torch.from_numpy(orders), draws=None if draws is None else _stacked(of_slots, draws)
-    )
+    if draws is None:
+        return EpochData(order=torch.from_numpy(orders), draws=None)
+    nobody = draws.map(torch.zeros_like)
+    rows = [nobody if own is None or own[1] is None else own[1] for own in of_slots]
+    return EpochData(order=torch.from_numpy(orders), draws=merged(rows, _side_by_side))
 
 
-def _stacked(of_slots: Sequence[tuple[NDArray[np.int64], Draws | None] | None], like: Draws) -> Draws:
-    def field(name: str) -> Tensor | None:
-        first = getattr(like, name)
-        if first is None:
-            return None
-        whole = torch.zeros((len(of_slots), *first.shape), dtype=compact(first))
-        for row, own in zip(whole, of_slots, strict=True):
-            if own is not None:
-                row.copy_(getattr(own[1], name))
-        return whole
-
-    flip = field("flip")
-    assert flip is not None
-    return Draws(flip=flip, shift=field("shift"), crop=field("crop"))
+def _side_by_side(rows: list[Tensor]) -> Tensor:
+    return torch.stack([row.to(compact(row)) for row in rows])

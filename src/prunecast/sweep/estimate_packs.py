@@ -127,9 +127,9 @@ def _draw(bench: PackBench) -> None:
     shape, count = tuple(bench.order.shape), bench.order.shape[1]
     bench.order.copy_(torch.from_numpy(generator.integers(0, len(bench.source), shape)))
     drawn = draw(bench.recipe.augmentation, count, bench.source.image_shape, generator)
-    for name in ("flip", "shift", "crop") if drawn else ():
-        if (values := getattr(drawn, name)) is not None:
-            getattr(bench.draws, name).copy_(values)
+    if bench.draws is not None and drawn is not None:
+        for target, values in zip(bench.draws.tensors(), drawn.tensors(), strict=True):
+            target.copy_(values)
 
 
 def _advance(runners: list[Runner], steps: int) -> None:

@@ -1,6 +1,5 @@
 """The plain training loop: the reference that every faster way of training is tested against."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -129,9 +128,8 @@ def load_epoch(bench: Bench, epoch: int) -> None:
     rates = [learning_rate(bench.recipe, bench.times, step) for step in steps]
     bench.rates.copy_(torch.tensor(rates, dtype=bench.rates.dtype))
     if bench.draws is not None and draws is not None:
-        for field in dataclasses.fields(draws):
-            if (values := getattr(draws, field.name)) is not None:
-                getattr(bench.draws, field.name).copy_(values)
+        for target, values in zip(bench.draws.tensors(), draws.tensors(), strict=True):
+            target.copy_(values)
 
 
 def epoch_draws(bench: Bench, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:

@@ -3,6 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prunecast.choice.spoken import speaker
+from prunecast.plural import plural
+
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
@@ -59,6 +62,11 @@ class Network:
     network_epochs: float | None
     """trainings × epochs, where the recipe's epochs are known"""
 
+    @property
+    def span(self) -> str:
+        """The interval in words."""
+        return f"{self.interval[0]:.4f} to {self.interval[1]:.4f}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Matching:
@@ -75,7 +83,7 @@ class Matching:
     """its pruned size over the answer's"""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Choice:
     """Which network to train and how far to prune it."""
 
@@ -90,6 +98,35 @@ class Choice:
     runners_up: tuple[Network, ...]
     matching: Matching | None
     notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The answer in two sentences."""
+        return speaker(self.metric)(f"{self.advice} {self.promise}")
+
+    def __repr__(self) -> str:
+        """A line for who asks at a prompt; every field is there by its name."""
+        return f"<Choice by {self.law} from {self.table}: {self}>"
+
+    @property
+    def advice(self) -> str:
+        """What to train and how far to prune it."""
+        best, target = self.answer, self.question.target_error
+        network = f"depth {best.depth:g}, width {best.width:.4g}"
+        density = f"to density {best.density:.4g} ({plural(best.level, 'level')})"
+        if target is not None and not self.met:
+            pruned = f"pruned {density}" if best.level else "not pruned"
+            return f"The target of {target:g} is not met; closest is {network}, {pruned}."
+        return f"Train {network}, and " + (f"prune {density}." if best.level else "do not prune it.")
+
+    @property
+    def promise(self) -> str:
+        """How good that network will be."""
+        best, target = self.answer, self.question.target_error
+        how = "was measured at" if best.source == "measured" else "gets about"
+        words = f"It {how} error {best.error:.4f}; 95% of new trainings fall in {best.span}"
+        if target is None or not self.met:
+            return f"{words}."
+        return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."
 
     def as_json(self) -> dict[str, Any]:
         """The answer's numbers at the top, the rest beside them."""

@@ -7,7 +7,6 @@ from rich.table import Table
 from rich.text import Text
 
 from prunecast.cli.show import bullets, grid, percent, render
-from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Matching, Network
@@ -28,8 +27,8 @@ def choice(result: "Choice") -> str:
     best = result.answer
     return render(
         [
-            Text(_advice(result)),
-            Text(_promise(result)),
+            Text(result.advice),
+            Text(result.promise),
             "",
             facts(_facts(best)),
             *_compared(result.matching, UNITS[result.question.minimise]),
@@ -39,29 +38,6 @@ def choice(result: "Choice") -> str:
         ],
         result.metric,
     )
-
-
-def _advice(result: "Choice") -> str:
-    best, target = result.answer, result.question.target_error
-    network = f"depth {best.depth:g}, width {best.width:.4g}"
-    density = f"to density {best.density:.4g} ({plural(best.level, 'level')})"
-    if target is not None and not result.met:
-        pruned = f"pruned {density}" if best.level else "not pruned"
-        return f"The target of {target:g} is not met; closest is {network}, {pruned}."
-    return f"Train {network}, and " + (f"prune {density}." if best.level else "do not prune it.")
-
-
-def _promise(result: "Choice") -> str:
-    best, target = result.answer, result.question.target_error
-    how = "was measured at" if best.source == "measured" else "gets about"
-    words = f"It {how} error {best.error:.4f}; 95% of new trainings fall in {_interval(best)}"
-    if target is None or not result.met:
-        return f"{words}."
-    return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."
-
-
-def _interval(network: "Network") -> str:
-    return f"{network.interval[0]:.4f} to {network.interval[1]:.4f}"
 
 
 def _facts(best: "Network") -> list[list[str]]:
@@ -115,7 +91,7 @@ def _runners_up(networks: "tuple[Network, ...]") -> list[object]:
             f"{one.width:.4g}",
             f"{one.density:.4g}",
             f"{one.error:.4f}",
-            _interval(one),
+            one.span,
             "" if one.probability is None else f"{one.probability:.0%}",
             _count(one.stored_parameters),
             f"{one.training_cost:.3g}",

@@ -1,6 +1,6 @@
 """A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from prunecast.laws.forms import PruningForm, inner
 from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.points import Floats
+from prunecast.laws.words import SYMBOLS
 
 if TYPE_CHECKING:
     from prunecast.laws.predict import Prediction
@@ -68,7 +69,7 @@ class Spread:
     """standard deviation of a measured log ε_np as the law means it"""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit:
     """A law with its parameters, how sure they are, how well it fits, and what the data cannot tell."""
 
@@ -93,10 +94,21 @@ class Fit:
     """rows no better than chance, left out of the fit"""
     configurations: tuple[Configuration, ...]
     notes: tuple[Note, ...]
-    spread: Spread = field(repr=False)
+    spread: Spread
     dense: DenseLaw | None
     origin: Origin
     options: dict[str, str]
+
+    def __repr__(self) -> str:
+        """A line for who asks at a prompt; every field is there by its name."""
+        numbers = ", ".join(
+            f"{SYMBOLS.get(name, name)} {value:.3g}" for name, value in self.parameters.items()
+        )
+        off = f"off by {self.deviation.mean:+.1%} ± {self.deviation.std:.1%}"
+        size = f"{self.rows:,} rows of {len(self.configurations):,} configurations"
+        return (
+            f"<Fit of {self.law} to {self.origin.table}: {numbers}; {off} on {size}, {len(self.notes)} notes>"
+        )
 
     @property
     def undetermined(self) -> tuple[str, ...]:

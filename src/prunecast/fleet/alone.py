@@ -11,10 +11,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from prunecast.fleet.course import Stopped
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.runner import trials
 from prunecast.fleet.streams import own_stream
-from prunecast.fleet.train import Stopped
 from prunecast.pruning import Chain, Level, Trained
 from prunecast.pruning.chain import bench_of, train_level
 from prunecast.training import Bench, step

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.alone import Lone, lone
+from prunecast.fleet.course import Stopped
 from prunecast.fleet.members import Member, group_of
 from prunecast.fleet.options import Options
 from prunecast.fleet.outcomes import Closing, Outcome, apart
 from prunecast.fleet.runner import Runner
 from prunecast.fleet.shapes import Shape, places, split
-from prunecast.fleet.train import Ends, Spoilt, Stopped, diverged, train_level
+from prunecast.fleet.train import Ends, Spoilt, diverged, train_level
 from prunecast.fleet.yard import Yard
 
 

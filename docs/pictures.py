@@ -8,7 +8,7 @@ import prunecast
 from prunecast.report import page
 from prunecast.report.figures import figures
 
-TABLE = "cifar10-resnet-160ep"
+TABLE = "cifar10-resnet"
 HERE = Path(__file__).parent / "pictures"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 

@@ -81,10 +81,15 @@ def test_what_is_no_table_is_refused(folder, capsys, more, words):
     assert not Path(folder / "none.csv").exists()
 
 
+def test_a_table_is_preferred_only_where_that_is_said(folder):
+    assert shipped(folder, "first", "--method", "imp", "--preferred") == 0
+    assert json.loads((folder / "first.json").read_text())["preferred"] is True
+
+
 def test_a_control_belongs_to_no_pair(folder):
     assert shipped(folder, "control", "--method", "random") == 0
     page = json.loads((folder / "control.json").read_text())
-    assert "pair" not in page
+    assert not {"pair", "preferred"} & set(page)
     assert page["method"].startswith(
         "random: each level removes 0.2 of the surviving weights, those drawn at random"
     )

@@ -43,10 +43,16 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(read("cifar10-resnet20-24ep")) == 1
 
 
-def test_a_pair_stands_for_its_fullest_table() -> None:
+def test_a_pair_stands_for_its_preferred_or_fullest_table() -> None:
+    assert tables.resolve("cifar10-resnet") == "cifar10-resnet-160ep"
     for pair, own in tables.pairs().items():
-        sizes = [(tables.telling(name), tables.provenance(name)["rows"]) for name in own]
-        assert sizes == sorted(sizes, reverse=True)
+        pages = [tables.provenance(name) for name in own]
+        assert sum("preferred" in page for page in pages) <= 1
+        order = [
+            ("preferred" in page, tables.telling(name), page["rows"])
+            for name, page in zip(own, pages, strict=True)
+        ]
+        assert order == sorted(order, reverse=True)
         assert tables.resolve(pair) == own[0]
         assert tables.path(pair) == tables.path(own[0])
         assert read(pair).source == own[0]

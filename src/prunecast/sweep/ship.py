@@ -41,6 +41,8 @@ class Remarks:
     title: str = ""
     dataset: str = ""
     caution: str = ""
+    preferred: bool = False
+    """whether the pair's name stands for this table"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,9 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--title", default="", help="the table in a sentence")
     parser.add_argument("--dataset", default="", help="what is special about the images")
     parser.add_argument("--caution", default="", help="what to beware of")
+    parser.add_argument("--preferred", action="store_true", help="let the pair's name stand for this table")
     parser.add_argument("--into", type=Path, default=tables.FOLDER, help="folder of the two files")
     given = parser.parse_args(arguments)
-    remarks = Remarks(title=given.title, dataset=given.dataset, caution=given.caution)
+    remarks = Remarks(
+        title=given.title, dataset=given.dataset, caution=given.caution, preferred=given.preferred
+    )
     try:
         plans = [read_plan(plan, scale=given.scale) for plan in given.plan]
         found = finished(plans, given.store, given.method, given.recipe)
@@ -136,8 +141,9 @@ def provenance(
     used = [plan.name for plan in plans if any(chain.spec.digest in digests for chain in plan.chains)]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     measured = f"{len(records):,} trainings on {' and '.join(devices)}, {when}; their own times add up to"
-    page = {
+    page: dict[str, object] = {
         "pair": pair if spec.method.name == "imp" else "",
+        "preferred": remarks.preferred or "",
         "title": remarks.title or f"{spec.dataset}, {spec.family}, {spec.recipe.name}",
         "measured": f"{measured} {seconds:,.0f} s.",
         "plan": ", ".join(used),

@@ -1,8 +1,9 @@
 """Measured tables that ship with the package, each with a page of provenance beside it.
 
-A table is asked for by its own name, or by the pair of dataset and family it was measured on (`cifar10-resnet`), which
-stands for the pair's fullest table: the one with the most rows of chains that have left their low plateau. A sweep in
-progress may have more rows already and tell less of the law.
+A table is asked for by its own name, or by the pair of dataset and family it was measured on (`cifar10-resnet`). A pair
+stands for the table that says so (`preferred`), because its networks were trained to the end, or else for its fullest:
+the one with the most rows of chains that have left their low plateau. A sweep in progress may have more rows already
+and tell less of the law.
 """
 
 import csv
@@ -31,7 +32,7 @@ def names() -> tuple[str, ...]:
 
 
 def pairs() -> dict[str, tuple[str, ...]]:
-    """The pairs of dataset and family that were measured, and the tables of each, the fullest first."""
+    """The pairs of dataset and family that were measured, and the tables of each, what the pair stands for first."""
     found: dict[str, list[str]] = {}
     for name in names():
         page = _page(name)
@@ -40,9 +41,10 @@ def pairs() -> dict[str, tuple[str, ...]]:
     return {pair: tuple(sorted(own, key=_rank)) for pair, own in sorted(found.items())}
 
 
-def _rank(name: str) -> tuple[int, int, str]:
-    """Fuller tables come first, then those with more rows."""
-    return -telling(name), -int(str(_page(name)["rows"])), name
+def _rank(name: str) -> tuple[bool, int, int, str]:
+    """Who is preferred comes first, then fuller tables, then those with more rows."""
+    page = _page(name)
+    return not page.get("preferred", False), -telling(name), -int(str(page["rows"])), name
 
 
 @functools.cache
@@ -87,7 +89,7 @@ def provenance(name: str) -> dict[str, object]:
 
 
 def recipes(pair: str) -> dict[str, str]:
-    """The recipes that a pair was measured with, and the fullest table of each."""
+    """The recipes that a pair was measured with, and the preferred or fullest table of each."""
     found: dict[str, str] = {}
     for name in pairs().get(pair, ()):
         found.setdefault(str(_page(name)["recipe"]).partition(":")[0], name)
@@ -95,7 +97,7 @@ def recipes(pair: str) -> dict[str, str]:
 
 
 def measured(pair: str, recipe: str | None = None) -> "Table":
-    """The measured table of a pair, by default its fullest; `recipe` names one of `recipes(pair)`."""
+    """The measured table that a pair stands for, or that of a recipe, one of `recipes(pair)`."""
     from prunecast.table import read
 
     if recipe is None:
@@ -108,7 +110,7 @@ def measured(pair: str, recipe: str | None = None) -> "Table":
 
 
 def cifar10_resnet(recipe: str | None = None) -> "Table":
-    """CIFAR-10 ResNets: the measured table of a recipe, by default the fullest."""
+    """CIFAR-10 ResNets: the measured table of a recipe, by default the paper's."""
     return measured("cifar10-resnet", recipe)
 
 

@@ -56,7 +56,7 @@ def extrapolation(table: Table) -> Extrapolation:
     steps = [_step(*split, law, points, table.metric) for split in splits for law in LAWS]
     missing = [axis for axis in AXES if len(np.unique(getattr(points, axis))) < 3]
     notes = [
-        f"{axis.replace('num_', 'number of ')} has fewer than three sizes: nothing to show along it."
+        f"{axis.replace('num_', 'number of ').capitalize()} has fewer than three sizes: nothing to show along it."
         for axis in missing
     ]
     if "paper" not in {step.along for step in steps}:

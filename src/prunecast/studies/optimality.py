@@ -134,7 +134,7 @@ def _short(known: dict[float, Compared], examples: float) -> Iterator[str]:
 
 def _notes(fitted: Fit, few: FewCurves | None) -> list[str]:
     notes = [
-        f"{axis} does not vary in this table: its part of the choice cannot be shown."
+        f"{axis.capitalize()} does not vary in this table: its part of the choice cannot be shown."
         for axis in ("depth", "width")
         if axis not in fitted.axes
     ]

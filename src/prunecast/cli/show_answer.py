@@ -134,7 +134,7 @@ def following(study: "Following", quantity: str = "error") -> str:
         ["the same if the other law is right", percent(study.other_law_regret)],
     ]
     legend = (
-        "cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
+        "Cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
         "predictions; narrows: the parameter whose interval shrinks most"
     )
     return render(

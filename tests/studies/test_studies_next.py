@@ -92,7 +92,7 @@ def test_regret_is_zero_where_nothing_is_uncertain() -> None:
 
 def test_axes_that_never_varied_are_named() -> None:
     study = following(read(SHIPPED))
-    assert any(note.startswith("depth never varied") for note in study.notes)
+    assert any(note.startswith("Depth never varied") for note in study.notes)
 
 
 @pytest.mark.parametrize("law", ["eq2", "dip"])

@@ -18,6 +18,7 @@ AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
 NAMES = {
     "alone": "each configuration alone (Eq. 1), μ, σ",
     "joint": "all jointly, μ, σ",
+    "selected": "jointly, without networks too large for their data, μ, σ",
     "whole": "jointly, the largest dataset only, μ, σ",
     "noise": "noise of one training, σ",
     "extrapolation": "extrapolation, μ, σ",

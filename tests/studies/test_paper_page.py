@@ -85,6 +85,15 @@ def test_a_table_that_follows_the_law_keeps_the_papers_bounds():
         assert own.std < paper.std
 
 
+def test_networks_too_large_for_their_data_are_left_out_beside_all():
+    frame = planted(configurations=4, depths=(8,), widths=(0.25, 0.5, 1, 2), num_examples=(50_000,))
+    frame.loc[frame["width"] == 2, "error"] *= 1 + 4 * (frame["density"] > 0.5)
+    figures = {figure.name: figure for figure in beside(read(frame, chance=0.9), "cifar10-resnet").figures}
+    assert figures["selected"].remark.endswith(f" of {len(frame)} trainings")
+    assert figures["selected"].paper == figures["joint"].paper
+    assert figures["selected"].eq2.std < figures["joint"].eq2.std
+
+
 def test_one_chain_has_fewer_figures():
     chain = read("cifar10-resnet20-24ep-fleet").select(width=0.25, num_examples=3125)
     names = [figure.name for figure in beside(chain, "svhn-vgg").figures]

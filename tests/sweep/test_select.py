@@ -7,9 +7,9 @@ from small import BRIEF, parsed, table
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
 from prunecast.pruning.record import StopRules
+from prunecast.selection import pooled_noise
 from prunecast.spec import ChainSpec, method, recipe
 from prunecast.sweep import LeftOut, Progress, Select, left_out, look, run_plan
-from prunecast.sweep.select import Unpruned, pooled_noise
 
 SPEC = ChainSpec(
     family="digits_cnn",
@@ -60,10 +60,8 @@ def test_dataset_sizes_are_judged_apart():
 
 
 def test_the_tolerance_is_the_noise_of_a_difference_of_means():
-    noise = pooled_noise(
-        [Unpruned(depth=3, width=1, errors=(0.9, 1.1)), Unpruned(depth=4, width=1, errors=(5,))]
-    )
-    assert noise == pytest.approx(0.02**0.5)
+    assert pooled_noise([(0.9, 1.1), (5.0,)]) == pytest.approx(0.02**0.5)
+    assert pooled_noise([(5.0,)]) is None
     for factor, out in ((0.99, []), (1.01, [(3, 2)])):
         limit = 0.1 * (1 + 2 * 0.05 * (1 / 1 + 1 / 1) ** 0.5 * factor)
         table = errors({(3, 1): 0.1, (3, 2): limit}, noise=(1,))

@@ -10,8 +10,8 @@ from prunecast.cli.options import (
     LAWS,
     STUDIED_LAWS,
     Number,
+    Source,
     candidate_options,
-    read_table,
     table_options,
 )
 from prunecast.errors import PrunecastError
@@ -23,18 +23,19 @@ WORDS = {"error": "errors", "loss": "losses"}
 QUESTIONS = ("target_error", "max_parameters", "max_training", "depth", "width", "density")
 
 
-def law_of(source: str, law: str | None, metric: str, chance: float | None, where: tuple[str, ...]) -> "Fit":
+def law_of(source: Source, law: str | None) -> "Fit":
     """The saved law, or one fitted to the table."""
     from prunecast.choice.source import as_fit
 
-    if Path(source).suffix != ".json":
-        return as_fit(read_table(source, metric, chance, where), law or "auto")
-    saved = as_fit(source)
-    other = law and law not in ("auto", saved.law) and (law, saved.law) != ("eq2", "eq1")
-    if where or other or chance is not None or metric not in ("error", saved.metric):
+    if Path(source.table).suffix != ".json":
+        return as_fit(source.read(), law or "auto")
+    saved = as_fit(source.table)
+    other_law = law and law not in ("auto", saved.law) and (law, saved.law) != ("eq2", "eq1")
+    other_rows = source.where or source.without_too_large
+    if other_rows or other_law or source.chance is not None or source.metric not in ("error", saved.metric):
         raise PrunecastError(
-            f"{source} is a fitted law ({saved.law} of a table of {WORDS[saved.metric]}): give the table itself to fit "
-            "another, to select rows, or to read it otherwise"
+            f"{source.table} is a fitted law ({saved.law} of a table of {WORDS[saved.metric]}): give the table itself "
+            "to fit another, to select rows, or to read it otherwise"
         )
     return saved
 
@@ -55,10 +56,7 @@ def law_of(source: str, law: str | None, metric: str, chance: float | None, wher
 )
 @click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
 def choose(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     as_json: bool,
     law: str | None,
     frontier: bool,
@@ -69,7 +67,7 @@ def choose(
     from prunecast.cli import show_answer
     from prunecast.laws import dumps
 
-    fitted = law_of(table, law, metric, chance, where)
+    fitted = law_of(source, law)
     if frontier:
         _whole(click.get_current_context())
         line = choice.frontier(
@@ -109,10 +107,7 @@ TAKES_LAW = ("sensitivity", "optimality", "noise")
 @click.option("--law", type=STUDIED_LAWS, help="Which law, where the study takes one.  [default: eq2]")
 def study(
     name: str,
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     as_json: bool,
     law: str | None,
 ) -> None:
@@ -125,11 +120,13 @@ def study(
 
     if law is not None and name not in TAKES_LAW:
         raise PrunecastError(f"the study {name} takes no --law; {', '.join(TAKES_LAW)} do")
-    data = read_table(table, metric, chance, where)
+    data = source.read()
     options = {} if law is None else {"law": law}
     result = getattr(studies, name)(data, **options)
     click.echo(
-        dumps({"study": name, **asdict(result)}) if as_json else getattr(show_study, name)(result, metric)
+        dumps({"study": name, **asdict(result)})
+        if as_json
+        else getattr(show_study, name)(result, source.metric)
     )
 
 
@@ -140,10 +137,7 @@ def study(
     "--target-error", type=float, help="The choice that more data might change; by default all errors."
 )
 def next_(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     as_json: bool,
     law: str,
     target_error: float | None,
@@ -155,5 +149,5 @@ def next_(
     from prunecast.laws import dumps
     from prunecast.studies import following
 
-    result = following(read_table(table, metric, chance, where), law=law, target_error=target_error)
-    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result, metric))
+    result = following(source.read(), law=law, target_error=target_error)
+    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result, source.metric))

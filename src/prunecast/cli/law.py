@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import click
 
-from prunecast.cli.options import JSON, LAW, OutputFile, read_table, table_options
+from prunecast.cli.options import JSON, LAW, OutputFile, Source, table_options
 from prunecast.numbers import number
 
 
@@ -61,10 +61,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 )
 @click.option("--each-configuration", is_flag=True, help="Fit Eq. 1 to each configuration alone.")
 def fit(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     as_json: bool,
     output: Path | None,
     law: str,
@@ -80,11 +77,11 @@ def fit(
     from prunecast.laws import dumps, fit_each
     from prunecast.laws import fit as fit_law
 
-    data = read_table(table, metric, chance, where)
+    data = source.read()
     replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
     if each_configuration:
         singles = fit_each(data, replicates=replicates)
-        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles, metric))
+        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles, source.metric))
         return
     result = fit_law(
         data, law=law, replicates=replicates, residual=residual, huber=huber, high_error=high_error
@@ -136,7 +133,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
 
 @click.command()
 @table_options
-def compare(table: str, metric: str, chance: float | None, where: tuple[str, ...], as_json: bool) -> None:
+def compare(source: Source, as_json: bool) -> None:
     """Rank Eq. 2 and its rivals on TABLE, in sample and on configurations they have not seen."""
     from dataclasses import asdict
 
@@ -144,7 +141,9 @@ def compare(table: str, metric: str, chance: float | None, where: tuple[str, ...
     from prunecast.laws import compare as compare_laws
     from prunecast.laws import dumps
 
-    scores = compare_laws(read_table(table, metric, chance, where))
+    scores = compare_laws(source.read())
     click.echo(
-        dumps({"scores": [asdict(score) for score in scores]}) if as_json else show.scores(scores, metric)
+        dumps({"scores": [asdict(score) for score in scores]})
+        if as_json
+        else show.scores(scores, source.metric)
     )

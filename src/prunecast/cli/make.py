@@ -8,6 +8,7 @@ import click
 
 from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
+from prunecast.cli.options import Source, gathered
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
@@ -30,11 +31,9 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @click.option(
     "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not have."
 )
+@gathered
 def make(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     as_json: bool,
     law: str | None,
     plan: str,
@@ -52,7 +51,7 @@ def make(
         from prunecast.networks import order
     except ImportError as missing:
         raise PrunecastError(f"make needs {missing.name}: pip install 'prunecast[train]'") from None
-    fitted = law_of(table, law, metric, chance, where)
+    fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     card = _made(placed, silent=as_json)
     from prunecast.cli import show_made

@@ -1,7 +1,9 @@
 """Arguments that several commands share, each written once."""
 
+import functools
 import os
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -64,6 +66,11 @@ TABLE = (
         help="What the table holds: errors, as shares, or losses.",
     ),
     click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
+    click.option(
+        "--without-too-large",
+        is_flag=True,
+        help="Leave out networks too large for their data (a smaller one has less error unpruned), as the paper does.",
+    ),
 )
 CANDIDATES = (
     click.option(
@@ -93,14 +100,50 @@ def _together(options: tuple[Callable[[Any], Any], ...], command: Command) -> Co
     return command
 
 
-def table_source(command: Command) -> Command:
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The table that a command's arguments name, and how to read it."""
+
+    table: str
+    where: tuple[str, ...]
+    metric: str
+    chance: float | None
+    without_too_large: bool
+
+    def read(self) -> "Table":
+        """The checked table."""
+        from prunecast.table import read
+
+        pairs = [condition.partition("=") for condition in self.where]
+        for name, sign, value in pairs:
+            if not (name and sign and value):
+                raise PrunecastError(
+                    f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
+                )
+        where = {name.strip(): value for name, _, value in pairs}
+        table = read(self.table, metric=self.metric, chance=self.chance, where=where)
+        return table.without_too_large() if self.without_too_large else table
+
+
+def gathered(command: Callable[..., None]) -> Callable[..., None]:
+    """The arguments that name a table as one, called `source`."""
+
+    @functools.wraps(command)
+    def call(**given: Any) -> None:
+        own = {field.name: given.pop(field.name) for field in fields(Source)}
+        command(source=Source(**own), **given)
+
+    return call
+
+
+def table_source(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments that name a table."""
-    return _together(TABLE, command)
+    return _together(TABLE, gathered(command))
 
 
-def table_options(command: Command) -> Command:
+def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments of every command that reads a table and prints."""
-    return _together((*TABLE, JSON), command)
+    return _together((*TABLE, JSON), gathered(command))
 
 
 def candidate_options(command: Command) -> Command:
@@ -125,19 +168,6 @@ def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Comma
     """Where a command writes: one file, or a folder."""
     kind = click.Path(file_okay=False, path_type=Path) if folder else OutputFile()
     return click.option("-o", "--output", type=kind, default=Path(default), show_default=True, help=help_)
-
-
-def read_table(table: str, metric: str, chance: float | None, where: tuple[str, ...]) -> "Table":
-    """The table that a command's arguments name."""
-    from prunecast.table import read
-
-    pairs = [condition.partition("=") for condition in where]
-    for name, sign, value in pairs:
-        if not (name and sign and value):
-            raise PrunecastError(
-                f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
-            )
-    return read(table, metric=metric, chance=chance, where={name.strip(): value for name, _, value in pairs})
 
 
 def command_line(context: click.Context) -> str:

@@ -8,10 +8,10 @@ import click
 from prunecast.cli.options import (
     BEST_LAW,
     STUDIED_LAW,
+    Source,
     candidate_options,
     command_line,
     output,
-    read_table,
     table_source,
 )
 from prunecast.errors import PrunecastError
@@ -26,10 +26,7 @@ from prunecast.errors import PrunecastError
 @click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
 @click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
 def report(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     output: Path,
     **asked: Any,
 ) -> None:
@@ -39,7 +36,7 @@ def report(
     from prunecast.report import page
     from prunecast.report.page import write
 
-    data, command = read_table(table, metric, chance, where), command_line(click.get_current_context())
+    data, command = source.read(), command_line(click.get_current_context())
     with Console(stderr=True).status("reading the table") as status:  # seen on a terminal alone
         made = page(data, command=command, tell=status.update, **asked)
     write(output, made.html)
@@ -54,10 +51,7 @@ def report(
 @output("figures", "Folder for the figures, PDF and PNG.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 def figures(
-    table: str,
-    metric: str,
-    chance: float | None,
-    where: tuple[str, ...],
+    source: Source,
     output: Path,
     **asked: Any,
 ) -> None:
@@ -67,7 +61,7 @@ def figures(
     except ImportError:
         raise PrunecastError("figures need matplotlib: pip install 'prunecast[report]'") from None
     try:
-        drawn = draw(read_table(table, metric, chance, where), output, **asked)
+        drawn = draw(source.read(), output, **asked)
     except OSError as problem:
         raise PrunecastError(
             f"{output} cannot be written: {problem.strerror}; choose another place"

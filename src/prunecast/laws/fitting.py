@@ -18,7 +18,7 @@ from prunecast.laws.measured import Measured, Replicates, measured
 from prunecast.laws.notes import Optimum, notes
 from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.prefer import held_out_rms, preference, preferred
-from prunecast.laws.result import Configuration, Fit, Origin, Spread
+from prunecast.laws.result import LEFT_OUT, Configuration, Fit, Origin, Spread
 from prunecast.laws.solver import Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
 from prunecast.table import Table
@@ -126,6 +126,7 @@ def _fit(
         "residual": residual,
         "huber": str(huber),
         "high_error": str(high_error),
+        **({"too_large": LEFT_OUT} if table.selected else {}),
     }
     return _assemble(known, optimum, unsure, to_paper, options)
 

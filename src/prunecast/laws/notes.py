@@ -9,10 +9,12 @@ from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.result import Configuration, Fit
+from prunecast.laws.result import LEFT_OUT, Configuration, Fit
 from prunecast.laws.solver import Objective
 from prunecast.laws.uncertainty import profile
 from prunecast.laws.words import SYMBOLS
+from prunecast.selection import Unpruned, too_large
+from prunecast.table.too_large import USUAL_NOISE
 
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
@@ -39,6 +41,7 @@ def notes(fit: Fit, found: Optimum, undetermined: set[str]) -> Iterator[Note]:
     yield from _outside(fit)
     if fit.law != "dip":
         yield from _dips(fit)
+    yield from _oversized(fit)
     yield from _misses(fit)
     yield from _thin(fit)
     if fit.at_chance:
@@ -115,6 +118,36 @@ def _dips(fit: Fit) -> Iterator[Note]:
             f"unpruned value, by up to {dips[worst]:.0%} ({_place(worst)}). The law is flat there, so it "
             f"overestimates: the mean deviation is {fit.deviation.mean:+.1%}. The law `dip` follows it.",
         )
+
+
+def _oversized(fit: Fit) -> Iterator[Note]:
+    """Networks that the paper would have left out, as a smaller one does better unpruned."""
+    if fit.options.get("too_large") == LEFT_OUT:
+        return
+    noise = USUAL_NOISE if fit.noise_floor is None else fit.noise_floor.replicate
+    known = fit.configurations
+    found = [
+        one
+        for examples in sorted({own.num_examples for own in known})
+        for one in _beyond([own for own in known if own.num_examples == examples], noise)
+    ]
+    if found:
+        worst = max(found, key=lambda own: own.unpruned_error)
+        yield Note(
+            kind="oversized",
+            text=f"{len(found)} of {len(known)} configurations {_are(len(found))} too large for the data: unpruned, a "
+            f"smaller network does better than {_place(worst)}. The paper leaves such out; so does "
+            "--without-too-large (`Table.without_too_large` in Python).",
+        )
+
+
+def _beyond(known: list[Configuration], noise: float) -> list[Configuration]:
+    errors = [
+        Unpruned(depth=own.depth, width=own.width, error=own.unpruned_error, replicates=own.replicates)
+        for own in known
+    ]
+    out = too_large(errors, noise)
+    return [own for own in known if (own.depth, own.width) in out]
 
 
 def _misses(fit: Fit) -> Iterator[Note]:

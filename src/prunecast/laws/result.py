@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from prunecast.laws.predict import Prediction
 
 FORMAT_VERSION = 1
+LEFT_OUT = "left out"
+"""The option `too_large` of a law whose table was without networks that are too large for their data."""
 
 
 @dataclass(frozen=True, kw_only=True)

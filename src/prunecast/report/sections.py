@@ -201,6 +201,7 @@ def _options(fit: Fit) -> list[str]:
         "residual": "residual",
         "huber": "Huber threshold",
         "high_error": "ε↑",
+        "too_large": "networks too large for their data",
     }
     said = [f"{named.get(name, name)}: {value}" for name, value in fit.options.items() if value != "None"]
     return [text.replace("_", " ") for text in said]

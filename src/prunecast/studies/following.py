@@ -116,7 +116,8 @@ def _notes(fitted: Fit) -> Iterator[str]:
     first = fitted.configurations[0]
     for axis, other in (("depth", _other_depth(fitted)), ("width", f"{first.width / 4:g}")):
         if axis not in fitted.axes:
-            yield f"{axis.capitalize()} never varied, so the law says nothing of it: only another one would, say {axis} {other}."
+            known = f"{axis.capitalize()} never varied, so the law says nothing of it"
+            yield f"{known}: only another one would, say {axis} {other}."
     if fitted.dense is None and fitted.axes:
         yield "There are too few configurations for a law of the unpruned error: that of new chains is a rough guess."
     for note in fitted.notes:

@@ -68,7 +68,9 @@ def invariance(table: Table) -> Invariance:
     singles = fit_each(table)
     inside = [single for single in singles if not single.at_bound]
     missing = [axis for axis in EXPONENT_OF if axis not in one.form.axes]
-    notes = [f"{axis.capitalize()} does not vary in this table: its plane cannot be shown." for axis in missing]
+    notes = [
+        f"{axis.capitalize()} does not vary in this table: its plane cannot be shown." for axis in missing
+    ]
     if len(inside) < len(singles):
         notes.append(
             f"{len(singles) - len(inside)} of {len(singles)} curves alone leave a parameter at the bound of its "

@@ -29,7 +29,8 @@ class Figure:
     """One figure of the paper and of a table, by each law; None where the paper or the table has none."""
 
     name: str
-    """alone, joint, whole (jointly, all images only), noise, extrapolation, smallest or within"""
+    """alone, joint, selected (jointly, without networks too large for their data), whole (jointly, all images only),
+    noise, extrapolation, smallest or within"""
     paper: Value | None
     eq2: Value | None
     dip: Value | None
@@ -68,6 +69,7 @@ def beside(table: Table, pair: str) -> Beside:
     found = (
         Figure(name="alone", paper=paper.get("alone"), eq2=_alone(table), dip=None),
         Figure(name="joint", paper=paper.get("joint"), eq2=_joint(table, "eq2"), dip=_joint(table, "dip")),
+        _selected(table, paper.get("joint")),
         Figure(name="whole", paper=None, eq2=_joint(whole, "eq2"), dip=_joint(whole, "dip")),
         Figure(name="noise", paper=paper.get("noise"), eq2=noise, dip=noise),
         _extrapolated(table, paper.get("extrapolation")),
@@ -88,6 +90,17 @@ def _joint(table: Table | None, law: str) -> Value | None:
         return None if table is None else _value(fit(table, law=law).deviation)
     except PrunecastError:
         return None
+
+
+def _selected(table: Table, paper: Value | None) -> Figure:
+    """The same for the networks that the paper would have taken, where that makes a difference."""
+    kept = table.without_too_large()
+    if len(kept) == len(table):
+        return Figure(name="selected", paper=None, eq2=None, dip=None)
+    remark = f"{len(kept):,} of {len(table):,} trainings"
+    return Figure(
+        name="selected", paper=paper, eq2=_joint(kept, "eq2"), dip=_joint(kept, "dip"), remark=remark
+    )
 
 
 def _whole(table: Table) -> Table | None:

@@ -1,6 +1,6 @@
 """The checked table: one canonical row per trained network."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +9,7 @@ import pandas as pd
 from prunecast.table.columns import CONFIGURATION
 from prunecast.table.digest import digest
 from prunecast.table.groups import codes, unpruned
+from prunecast.table.too_large import oversized
 from prunecast.table.where import chosen, in_words
 
 
@@ -28,6 +29,8 @@ class Table:
     """The error of guessing, where known; never for losses."""
     notes: tuple[str, ...]
     """What was renamed, converted or assumed, in sentences."""
+    selected: bool = False
+    """Whether networks that are too large for their data were left out."""
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -58,17 +61,35 @@ class Table:
         Unpruned errors are worked out anew where rows with density 1 are among those selected, and
         kept otherwise.
         """
-        frame = self.frame[chosen(self.frame, where, self.source)].reset_index(drop=True)
-        frame["unpruned_error"] = unpruned_of(frame)
-        note = f"{len(frame):,} of {len(self):,} rows are selected: {in_words(where)}."
-        return Table(
-            frame=frame,
-            metric=self.metric,
-            source=self.source,
-            digest=digest(frame, self.metric),
-            chance=self.chance,
-            notes=(*self.notes, note) if where else self.notes,
+        kept = self._keep(chosen(self.frame, where, self.source))
+        if not where:
+            return kept
+        note = f"{len(kept):,} of {len(self):,} rows are selected: {in_words(where)}."
+        return replace(kept, notes=(*self.notes, note))
+
+    def without_too_large(self) -> "Table":
+        """The rows of networks that are not too large for their data, as the paper selects them.
+
+        A configuration is too large from the point on where a deeper or wider network has, unpruned, the larger
+        error, by more than the noise of replicates.
+        """
+        out = oversized(self.frame, self.chance)
+        if not out:
+            return replace(self, selected=True)
+        configurations = list(zip(*(self.frame[name] for name in CONFIGURATION), strict=True))
+        kept = self._keep(np.array([one not in out for one in configurations]))
+        first, reason = next(iter(out.items()))
+        place = "depth {:g}, width {:g}, {:,.0f} examples".format(*first)
+        note = (
+            f"{len(out):,} of {len(set(configurations)):,} configurations ({len(self) - len(kept):,} rows) are left "
+            f"out as too large for their data, such as {place}: {reason}."
         )
+        return replace(kept, notes=(*self.notes, note), selected=True)
+
+    def _keep(self, rows: npt.NDArray[np.bool_]) -> "Table":
+        frame = self.frame[rows].reset_index(drop=True)
+        frame["unpruned_error"] = unpruned_of(frame)
+        return replace(self, frame=frame, digest=digest(frame, self.metric))
 
 
 def unpruned_of(frame: pd.DataFrame) -> npt.NDArray[np.float64]:

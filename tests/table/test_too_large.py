@@ -1,0 +1,91 @@
+"""The paper's selection of networks, on tables."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from prunecast import fit, read
+from prunecast.cli import cli
+
+
+def curves(errors, replicates=(1.0,), examples=100):
+    """Chains of three levels for (depth, width): error."""
+    return pd.DataFrame(
+        [
+            {
+                "depth": depth,
+                "width": width,
+                "num_examples": examples,
+                "replicate": number,
+                "density": density,
+            }
+            | {"error": error * factor * more}
+            for (depth, width), error in errors.items()
+            for number, factor in enumerate(replicates)
+            for density, more in ((1.0, 1.0), (0.5, 1.0), (0.1, 1.5))
+        ]
+    )
+
+
+def sizes(table):
+    return sorted(
+        set(zip(table.frame["depth"], table.frame["width"], table.frame["num_examples"], strict=True))
+    )
+
+
+def test_networks_beyond_the_turning_point_are_left_out_at_each_dataset_size():
+    few = curves({(8, 1): 0.2, (14, 1): 0.25, (20, 1): 0.15, (8, 2): 0.18}, examples=100)
+    many = curves({(8, 1): 0.1, (14, 1): 0.09, (20, 1): 0.08, (8, 2): 0.09}, examples=200)
+    table = read(pd.concat([few, many], ignore_index=True))
+    kept = table.without_too_large()
+    assert set(sizes(table)) - set(sizes(kept)) == {(14, 1.0, 100), (20, 1.0, 100)}
+    assert kept.notes[-1] == (
+        "2 of 8 configurations (6 rows) are left out as too large for their data, such as depth 14, width 1, 100 "
+        "examples: deeper than depth 8 raises the unpruned error: 0.2000 there, 0.2500 at depth 14 (tolerance 0.0192)."
+    )
+    assert kept.selected
+    assert kept.digest != table.digest
+    again = kept.without_too_large()
+    assert (len(again), again.notes) == (len(kept), kept.notes)
+
+
+@pytest.mark.parametrize(("spread", "out"), [(0.01, 1), (0.2, 0)])
+def test_the_noise_is_that_of_the_tables_own_replicates(spread, out):
+    table = read(curves({(8, 1): 0.2, (14, 1): 0.22}, replicates=(1 - spread, 1 + spread)))
+    assert len(sizes(table)) - len(sizes(table.without_too_large())) == out
+
+
+def test_rows_no_better_than_chance_do_not_count():
+    frame = curves({(8, 1): 0.2, (14, 1): 0.15}, replicates=(1.0, 1.0))
+    frame.loc[(frame["depth"] == 14) & (frame["replicate"] == 1), "error"] = 0.9
+    table = read(frame, chance=0.9)
+    assert len(table.without_too_large()) == len(table)
+
+
+def test_a_fit_says_how_many_there_are_until_they_are_left_out():
+    d = 0.8 ** np.arange(0, 24, 3)
+    rows = [
+        {"width": width, "num_examples": 100, "density": one, "error": low + (0.8 - low) * (1 - one) ** 9}
+        for width, low in ((0.25, 0.3), (0.5, 0.2), (1, 0.26), (2, 0.28))
+        for one in d
+    ]
+    table = read(pd.DataFrame(rows))
+    notes = [note.text for note in fit(table).notes if note.kind == "oversized"]
+    assert notes == [
+        "2 of 4 configurations are too large for the data: unpruned, a smaller network does better than depth 1, "
+        "width 2, 100 examples. The paper leaves such out; so does --without-too-large (`Table.without_too_large` "
+        "in Python)."
+    ]
+    selected = fit(table.without_too_large())
+    assert not [note for note in selected.notes if note.kind == "oversized"]
+    assert selected.options["too_large"] == "left out"
+
+
+def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):
+    told = CliRunner().invoke(cli, ["fit", "cifar10-resnet-24ep", "--without-too-large"])
+    assert "are left out as too large for their data" in " ".join(told.output.split())
+    law = tmp_path / "law.json"
+    fit(read("cifar10-resnet20-24ep", where={"num_examples": 50000})).save(law)
+    refused = CliRunner().invoke(cli, ["choose", str(law), "--target-error", "0.2", "--without-too-large"])
+    assert "give the table itself to fit another, to select rows" in str(refused.exception)

@@ -4,9 +4,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import numpy as np
+from matplotlib import rc_context
+
 import prunecast
 from prunecast.report import page
 from prunecast.report.figures import figures
+from prunecast.report.figures.style import DPI, FAINT, STYLE, log_axis, panels
+from prunecast.report.palette import colours
+from prunecast.studies.published import curve_beside, published_curve
 
 TABLE = "cifar10-resnet"
 HERE = Path(__file__).parent / "pictures"
@@ -18,6 +24,34 @@ def law_picture(table: prunecast.Table, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         (drawn,) = figures(table, Path(folder), only=("error-against-invariant",))
         shutil.copy(drawn.paths[1], path)
+
+
+def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
+    """The paper's first curve, as well as it can be read, and the same network's in each table."""
+    own = {name: [one for one in curve_beside(table) if one.here] for name, table in measured.items()}
+    published = [
+        (float(one["density"]), float(one["error_low"]), float(one["error_high"]))
+        for one in published_curve()
+    ]
+    density, low, high = np.array(published).T
+    first = float(published_curve()[0]["error"])
+    with rc_context(STYLE):
+        figure, (errors, rises) = panels(2)
+        errors.fill_between(density, low, high, color=FAINT, linewidth=0, label="the paper")
+        rises.fill_between(density, low / first, high / first, color=FAINT, linewidth=0)
+        for (name, points), colour in zip(own.items(), colours(len(own)), strict=True):
+            kept = [one.density for one in points]
+            errors.plot(kept, [one.here for one in points], "o-", color=colour, linewidth=0.8, label=name)
+            rises.plot(kept, [one.here_rise for one in points], "o-", color=colour, linewidth=0.8)
+        for panel, words in ((errors, "test error"), (rises, "error / unpruned error")):
+            log_axis(panel.xaxis, density)
+            panel.set(xlabel="density", ylabel=words)
+        log_axis(errors.yaxis, [*low, *high])
+        log_axis(rises.yaxis, [0.85, *(high / first)])
+        errors.set_title("ResNet-20 of width 1 on CIFAR-10")
+        rises.set_title("the same, relative to the unpruned network")
+        errors.legend()
+        figure.savefig(path, dpi=DPI, metadata={"Software": None})
 
 
 def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:
@@ -38,6 +72,8 @@ def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:
 if __name__ == "__main__":
     HERE.mkdir(exist_ok=True)
     law_picture(prunecast.read(TABLE, where={"num_examples": 50000}), HERE / "law.png")
+    shown = {"here, 160 epochs": TABLE, "here, 24 epochs": "cifar10-resnet20-24ep"}
+    published_picture({words: prunecast.read(name) for words, name in shown.items()}, HERE / "published.png")
     found = shutil.which("chromium")
     if found is None:
         print("No chromium here: the picture of the page stays as it is.")

@@ -1,4 +1,4 @@
-"""What the table with depths and replicates says, for docs/studies.md: it grows while its sweeps go on.
+"""What tables that grow say, for docs/studies.md: that with depths and replicates, and that of the paper's recipe.
 
 `python benchmarks/grown.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
 """
@@ -8,7 +8,7 @@ from parts import DOCS, command
 
 from prunecast import tables
 from prunecast.laws import Deviation
-from prunecast.studies import extrapolation, invariance, noise
+from prunecast.studies import extrapolation, forms, invariance, noise
 from prunecast.table import Table
 
 PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
@@ -22,6 +22,8 @@ def sections() -> dict[str, str]:
         "extrapolation": extrapolation_lines(table),
         "contours": contour_lines(table),
         "noise": noise_lines(table),
+        "the paper's recipe, extrapolation": extrapolation_lines(tables.cifar10_resnet()),
+        "the paper's recipe, forms": form_lines(tables.cifar10_resnet()),
     }
 
 
@@ -54,6 +56,19 @@ def extrapolation_lines(table: Table) -> str:
         f"| {step.fitted_on} | {step.law} | {_shown(step.fitted)} | {_shown(step.predicted)} |"
         for step in study.steps
     ]
+    return "\n".join([*head, *lines])
+
+
+def form_lines(table: Table) -> str:
+    """Every form on configurations left out, by region."""
+    study = forms(table)
+    regions = ("low plateau", "power law", "high plateau")
+    head = [f"| form | parameters | all | {' | '.join(regions)} |", "|---|---|---|---|---|---|"]
+    lines = []
+    for own in study.scores:
+        title = own.title if own.given_unpruned else f"{own.title} (not given ε_np)"
+        judged = (own.left_out, *(own.left_out_by_region[region] for region in regions))
+        lines.append(f"| {title} | {own.parameters} | {' | '.join(map(_shown, judged))} |")
     return "\n".join([*head, *lines])
 
 

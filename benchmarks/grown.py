@@ -8,7 +8,7 @@ from parts import DOCS, command
 
 from prunecast import tables
 from prunecast.laws import Deviation
-from prunecast.studies import extrapolation, forms, invariance, noise
+from prunecast.studies import extrapolation, forms, invariance, noise, sensitivity
 from prunecast.table import Table
 
 PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
@@ -22,6 +22,7 @@ def sections() -> dict[str, str]:
         "extrapolation": extrapolation_lines(table),
         "contours": contour_lines(table),
         "noise": noise_lines(table),
+        "the paper's recipe, sensitivity": sensitivity_lines(tables.cifar10_resnet()),
         "the paper's recipe, extrapolation": extrapolation_lines(tables.cifar10_resnet()),
         "the paper's recipe, forms": form_lines(tables.cifar10_resnet()),
     }
@@ -46,6 +47,25 @@ def listed(frame: pd.DataFrame, name: str) -> str:
     words = [f"{value:,.0f}" if name == "num_examples" else f"{value:g}" for value in values]
     several = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
     return f"{several} examples" if name == "num_examples" else f"{name}{'s' * (len(words) > 1)} {several}"
+
+
+def sensitivity_lines(table: Table) -> str:
+    """How many configurations and networks a fit needs, drawn and chosen."""
+    head = [
+        "| law | full fit μ ± σ | σ within one point of the full fit: random / by design "
+        "| μ and σ vary by under one point: random / by design |",
+        "|---|---|---|---|",
+    ]
+    lines = []
+    for law in ("eq2", "dip"):
+        study = sensitivity(table, law=law)
+        counts = [
+            f"{own['random_configurations']} / {own['designed_configurations']} configurations, "
+            f"{own['random_points']} / {own['designed_points']} networks"
+            for own in (study.needed, study.steady)
+        ]
+        lines.append(f"| {law} | {_shown(study.full)} | {' | '.join(counts)} |")
+    return "\n".join([*head, *lines])
 
 
 def extrapolation_lines(table: Table) -> str:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import threading
+import weakref
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,7 +16,9 @@ from prunecast import data
 from prunecast.fleet import build
 from prunecast.fleet.bench import EAGER, Programs, copy_bench
 from prunecast.fleet.members import kind_of
+from prunecast.fleet.open_close import open_member
 from prunecast.fleet.runner import MANY_SHAPES, Runner, reset
+from prunecast.fleet.train import train_level
 from prunecast.pruning import open_chain, open_level
 
 COMPILING = dataclasses.replace(ANY, compile=True)
@@ -84,6 +87,23 @@ def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
     assert ours.guests[1] is not None
     runner.upgrade()
     assert int(runner.bench.cursor) == 3
+
+
+def test_what_was_handed_over_is_let_go_at_once_and_not_when_the_level_ends(tmp_path):
+    (job,) = jobs_of([chain(width=0.5)])
+    one = open_double(job.spec, tmp_path, job.dataset())
+    member, builder = open_member(0, job, one, []), build.Builder([job.spec], ANY)
+    prototype = builder.prototype(kind_of(one), (0.5,), torch.float64)
+    runner, faster = (builder.runner(kind_of(one), (0.5,), prototype, compiled=False) for _ in range(2))
+    steps_when_gone = []
+    weakref.finalize(runner.bench, lambda: steps_when_gone.append(int(runner.bench.healthy)))
+    runner.faster, new = faster, faster.bench
+    del faster
+    with ThreadPoolExecutor(1) as ahead:
+        train_level(runner, [member], [0], ahead, threading.Event())
+    assert runner.bench is new
+    assert int(new.healthy) == member.level.last
+    assert steps_when_gone == [0]
 
 
 def tensors_in(value):

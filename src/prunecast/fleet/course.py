@@ -12,6 +12,7 @@ from torch import Tensor
 from prunecast.fleet.checkpoints import Networks, networks_of, save
 from prunecast.fleet.loads import Load, loads, put
 from prunecast.fleet.members import EpochData, Member, draw_epochs
+from prunecast.fleet.pack import Pack
 from prunecast.fleet.runner import WAITING, Runner
 from prunecast.pruning import Chain
 
@@ -51,8 +52,7 @@ class Course:
         )
         for load, epochs in zip(rows, self._drawn(rows), strict=True):
             if load.begin == self._times.rewind and saving:
-                tensors = self._runner.bench.pack.tensors()
-                self._snapshot = {name: tensor.detach().clone() for name, tensor in tensors.items()}
+                self._snapshot = _copied(self._runner.bench.pack)
             put(self._runner, epochs, self._members[0].chain, load)
             if not self._advance(load):
                 break
@@ -92,6 +92,10 @@ class Course:
             return None
         steps = self._times.rewind - self._members[0].first
         return networks_of(self._runner.bench, self._snapshot, self._members, self._places, steps)
+
+
+def _copied(pack: Pack) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in pack.tensors().items()}
 
 
 class Pace:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from prunecast.fleet.bench import PackBench
 from prunecast.fleet.checkpoints import Networks, networks_of, remember
 from prunecast.fleet.course import Course
 from prunecast.fleet.evaluate import examine
@@ -54,15 +55,11 @@ def train_level(
     Every `checkpoint_seconds`, and when it is told to stop, it stores where the members stand.
     """
     began = time.perf_counter()
-    steps, bench = members[0].level.last - members[0].first, runner.bench
+    steps = members[0].level.last - members[0].first
     with runner.current():
-        for member, slot in zip(members, places, strict=True):
-            start = member.checkpoint.state if member.checkpoint else member.level
-            bench.pack.load(slot, start.network, member.level.masks)
-        reset(bench)
-        remember(bench, members, places)
+        _begin(runner.bench, members, places)
         rewinds = Course(runner, members, places, ahead, stop, checkpoint_seconds).run()
-        bench = runner.bench  # another one where faster steps took over
+        bench = runner.bench  # not held before: where faster steps take over, the first one is let go
         healthy = bench.healthy.tolist()
         counts = [healthy[slot] for slot in places]
         networks = networks_of(bench, bench.pack.tensors(), members, places, steps)
@@ -88,6 +85,15 @@ def train_level(
         for member, network, own in zip(members, networks, scores, strict=True)
     ]
     return Ends(trained=trained, rewinds=rewinds)
+
+
+def _begin(bench: PackBench, members: Sequence[Member], places: Sequence[int]) -> None:
+    """Lay the members into their slots, as their levels or their checkpoints begin."""
+    for member, slot in zip(members, places, strict=True):
+        start = member.checkpoint.state if member.checkpoint else member.level
+        bench.pack.load(slot, start.network, member.level.masks)
+    reset(bench)
+    remember(bench, members, places)
 
 
 def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:

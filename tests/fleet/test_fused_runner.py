@@ -117,10 +117,15 @@ def nothing(device):
     raise NoKernels("There is no compiler here.")
 
 
+def broken(device):
+    raise ValueError("the compiler was wrong")
+
+
 @pytest.mark.parametrize(
     ("compiler", "widths", "words"),
     [
         (nothing, (0.5, 0.25), "up to width 0.5 train without fused steps: There is no compiler here."),
+        (broken, (0.5, 0.25), "up to width 0.5 train without fused steps: the compiler was wrong"),
         (lambda device: compile_for_cpu, (8.0,), "up to width 8 train without fused steps: Module "),
     ],
 )

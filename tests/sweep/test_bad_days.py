@@ -14,6 +14,7 @@ from prunecast.cli.engine import export, run, status
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import chain_folder
 from prunecast.sweep import Busy, Failed, Progress, failure_of, look, processes, rows, rows_of, run_plan
+from prunecast.sweep.board import Board
 
 MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
 COMMAND = f"{sys.executable} -m prunecast.sweep"
@@ -257,6 +258,16 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, plan_file, 
     assert not [own for own in look(plan, store) if own.held]
     list(run_plan(plan, store))
     assert table(plan, store) == unbroken
+
+
+def test_a_stop_between_two_events_ends_the_sweep_before_the_command(tmp_path, plan_file, monkeypatch):
+    def interrupted(board, event):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Board, "take", interrupted)
+    done = invoke(run, plan_file, "--store", tmp_path / "store", "--jobs", 1)
+    assert done.exit_code == 130
+    assert not [own for own in look(parsed(BRIEF), tmp_path / "store") if own.held]
 
 
 def test_a_store_error_of_a_worker_is_the_runs(tmp_path):

@@ -1,5 +1,6 @@
 """The commands of the engine: look at a plan, run it, see where it stands, and export its table."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +122,10 @@ def run(
 
     try:
         with placed(planned, cluster, here, device) as (there, executor):
-            events = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
-            _begin(planned, store, board)
-            seconds = follow(events, planned, board, jobs)
+            sweep = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
+            with contextlib.closing(sweep):  # else a fleet stopped between two events would train on, unheard
+                _begin(planned, store, board)
+                seconds = follow(sweep, planned, board, jobs)
     except KeyboardInterrupt:
         click.echo(
             f"Stopped. {plural(board.levels_done, 'level', 'is', 'are')} in {store}; the same command goes on.",

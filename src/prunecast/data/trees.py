@@ -46,8 +46,10 @@ class Folder:
     def names(self) -> Sequence[str]:
         """Return the names of all files at any depth, sorted."""
         walk = os.walk(self.base, onerror=_raise, followlinks=True)
-        places = ((Path(place).relative_to(self.base), files) for place, _, files in walk)
-        return sorted((place / file).as_posix() for place, files in places for file in files)
+        places = ((Path(place).relative_to(self.base).as_posix(), files) for place, _, files in walk)
+        return sorted(
+            file if place == "." else f"{place}/{file}" for place, files in places for file in files
+        )
 
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""

@@ -1,5 +1,7 @@
 """Column names: the canonical ones, their synonyms, conversions, and what is refused as ambiguous."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
@@ -132,6 +134,20 @@ def test_fractional_depth_and_size_stay_fractions() -> None:
     frame = read(base().assign(depth=[0.5, 0.5, 1, 1], num_examples=0.25)).frame
     assert frame["depth"].tolist() == [0.5, 0.5, 1, 1]
     assert frame["num_examples"].tolist() == [0.25] * 4
+
+
+def test_widths_may_be_written_as_fractions(tmp_path: Path) -> None:
+    path = tmp_path / "results.csv"
+    path.write_text("density,error,width\n1,0.3,1/4\n1/2,0.4, 1/4\n1,0.2,1\n", encoding="utf-8")
+    assert read(path).frame["width"].tolist() == [0.25, 0.25, 1.0]
+    assert read(path, where={"width": 0.25}).frame["density"].tolist() == [1.0, 0.5]
+    for bad in ("1/0", "a/b", "one"):
+        with pytest.raises(TableError) as refused:
+            read(base().assign(width=["1/4", bad, "1", "1"]))
+        assert str(refused.value) == (
+            f"DataFrame, row 2, column width: '{bad}' is not a number, and width must be a number above 0; correct it, "
+            "or leave the row out"
+        )
 
 
 def test_replicate_labels_are_numbered() -> None:

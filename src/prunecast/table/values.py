@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prunecast.numbers import number
 from prunecast.table.rows import Rows
 
 Numbers = npt.NDArray[np.float64]
@@ -40,14 +41,26 @@ COUNT = Limit(low=0, includes_low=True, whole=True)
 
 
 def as_numbers(column: "pd.Series[Any]") -> Numbers:
-    """The column as float64, with NaN for whatever is no number."""
+    """The column as float64, fractions such as 1/4 worked out, with NaN for whatever is no number."""
     kind = getattr(column.dtype, "kind", "O")
     if kind in "bmMc":
         return np.full(len(column), np.nan)
     if kind == "O" and isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
     numbers = pd.to_numeric(column, errors="coerce")
-    return np.asarray(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+    values = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
+    if kind == "O":
+        unread = np.isnan(values)
+        values[unread] = [_fraction(cell) for cell in column[unread]]
+    return values
+
+
+def _fraction(cell: object) -> float:
+    """What a cell such as 1/4 says, as widths are usually written."""
+    try:
+        return number(cell) if isinstance(cell, str) and "/" in cell else np.nan
+    except ValueError:
+        return np.nan
 
 
 def checked(
@@ -69,10 +82,11 @@ def checked(
 def _problem(raw: object, given: Numbers, row: int, name: str, limit: Limit, complement: bool) -> str:
     must = f"{name} must be {limit}"
     if np.isnan(given[row]):
-        seen = "the value is missing" if pd.isna(raw) or raw == "" else f"{raw!r} is not a number"  # type: ignore[call-overload]
+        if pd.isna(raw) or raw == "":  # type: ignore[call-overload]
+            return f"the value is missing, and {must}; give it, or leave the row out"
         comma = isinstance(raw, str) and raw.count(",") == 1
-        remedy = "write decimals with a point" if comma else "give it, or leave the row out"
-        return f"{seen}, and {must}; {remedy}"
+        remedy = "write decimals with a point" if comma else "correct it, or leave the row out"
+        return f"{raw!r} is not a number, and {must}; {remedy}"
     seen = f"{given[row]:g} gives {name} {1 - given[row]:g}" if complement else f"{given[row]:g}"
     percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
     remedy = "; these look like percentages: divide by 100" if percent else ""

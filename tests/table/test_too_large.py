@@ -1,5 +1,7 @@
 """The paper's selection of networks, on tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -46,8 +48,14 @@ def test_networks_beyond_the_turning_point_are_left_out_at_each_dataset_size():
     )
     assert kept.selected
     assert kept.digest != table.digest
+
+
+def test_a_table_is_selected_once():
+    """With the noise of the replicates that are left, more would go."""
+    kept = read("cifar10-resnet-24ep").without_too_large()
     again = kept.without_too_large()
     assert (len(again), again.notes) == (len(kept), kept.notes)
+    assert len(replace(kept, selected=False).without_too_large()) < len(kept)
 
 
 @pytest.mark.parametrize(("spread", "out"), [(0.01, 1), (0.2, 0)])

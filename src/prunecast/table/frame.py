@@ -71,8 +71,11 @@ class Table:
         """The rows of networks that are not too large for their data, as the paper selects them.
 
         A configuration is too large from the point on where a deeper or wider network has, unpruned, the larger
-        error, by more than the noise of replicates.
+        error, by more than the noise of replicates. A table is selected once, as the replicates that
+        are left have another noise, by which still more would go.
         """
+        if self.selected:
+            return self
         out = oversized(self.frame, self.chance)
         if not out:
             return replace(self, selected=True)

@@ -184,6 +184,10 @@ MISTAKES = {
         "fit good.csv --where width",
         "--where width: write it as COLUMN=VALUE, for example num_examples=50000",
     ),
+    "where twice": (
+        "fit good.csv --where width=1 --where width=2",
+        "--where asks for width 1 and 2, and no row has both: leave one of them out",
+    ),
     "chance unknown": (
         "fit good.csv --high-error chance",
         "good.csv: the chance error of dataset '' is not known; give a number",

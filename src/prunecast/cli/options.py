@@ -114,13 +114,17 @@ class Source:
         """The checked table."""
         from prunecast.table import read
 
-        pairs = [condition.partition("=") for condition in self.where]
-        for name, sign, value in pairs:
+        where: dict[str, str] = {}
+        for name, sign, value in (condition.partition("=") for condition in self.where):
             if not (name and sign and value):
                 raise PrunecastError(
                     f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
                 )
-        where = {name.strip(): value for name, _, value in pairs}
+            if where.setdefault(name.strip(), value) != value:
+                raise PrunecastError(
+                    f"--where asks for {name.strip()} {where[name.strip()]} and {value}, and no row has both: leave "
+                    "one of them out"
+                )
         table = read(self.table, metric=self.metric, chance=self.chance, where=where)
         return table.without_too_large() if self.without_too_large else table
 

@@ -104,6 +104,11 @@ def test_within_leaves_out_what_is_outside(reach: str, num_examples: float, dept
     assert choose(uneven(), max_training=9, num_examples=num_examples, sizes=reach, depth=8).answer.depth == 8
 
 
+def test_numbers_of_examples_are_written_out() -> None:
+    chosen = choose(uneven(), target_error=0.2, num_examples=1_000_000)
+    assert "number of examples 1,000,000 (measured: 12,500 to 50,000)" in chosen.notes[0]
+
+
 def test_where_no_size_spans_the_number_of_examples() -> None:
     kept = [c for c in uneven().configurations if (c.depth == 8) == (c.num_examples == 12_500)]
     apart = replace(uneven(), configurations=tuple(kept))

@@ -31,8 +31,9 @@ def _alone(fit: Fit, best: Network) -> Iterator[tuple[str, str]]:
         known = [getattr(c, name) for c in fit.configurations]
         value, low, high = getattr(best, name), min(known), max(known)
         if not low * (1 - SLACK) <= value <= high * (1 + SLACK):
-            span = f"{low:g} to {high:g}" if low < high else f"{low:g} alone"
-            yield name, f"{name.replace('num_', 'number of ')} {value:g} (measured: {span})"
+            shown = ",.0f" if name == "num_examples" else "g"
+            span = f"{low:{shown}} to {high:{shown}}" if low < high else f"{low:{shown}} alone"
+            yield name, f"{name.replace('num_', 'number of ')} {value:{shown}} (measured: {span})"
 
 
 def _together(fit: Fit, best: Network, alone: set[str]) -> Iterator[str]:

@@ -135,7 +135,7 @@ def following(study: "Following", quantity: str = "error") -> str:
     ]
     legend = (
         "Cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
-        "predictions; narrows: the parameter whose interval shrinks most"
+        "predictions; narrows: the parameter whose interval shrinks most."
     )
     return render(
         [

@@ -177,15 +177,20 @@ def dips(study: "Dips", quantity: str = "error") -> str:
     )
 
 
+def _size(weights: float) -> str:
+    """Non-zero weights, or numbers in proportion to them, which may be small."""
+    return f"{weights:,.0f}" if weights >= 10 else f"{weights:.4g}"
+
+
 def optimality(study: "Optimality", quantity: str = "error") -> str:
     """Predicted against measured smallest networks."""
     rows = [
         [
             f"{one.error:.3f}",
             f"{one.measured_depth:g} × {one.measured_width:.4g}",
-            f"{one.measured_nonzero:,.0f}",
+            _size(one.measured_nonzero),
             f"{one.predicted_depth:g} × {one.predicted_width:.4g}",
-            f"{one.predicted_nonzero:,.0f}",
+            _size(one.predicted_nonzero),
             f"{one.predicted_nonzero / one.measured_nonzero - 1:+.0%}",
             percent(one.regret),
         ]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from prunecast import studies
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.parts import Chart, Grid, Section
@@ -48,7 +48,7 @@ def study_sections(
         try:
             yield make()
         except PrunecastError as problem:
-            yield Section(name=name, title=title, text=[f"Not on this table: {problem}."])
+            yield Section(name=name, title=title, text=[f"Not on this table: {sentence(problem)}"])
 
 
 def _optimality(found: studies.Optimality) -> Section:

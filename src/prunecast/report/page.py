@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.choice.source import as_fit, check_target, validated
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
 from prunecast.report import charts, sections, spoken, words
 from prunecast.report.charts import Hue
@@ -58,7 +58,7 @@ def page(
     try:
         fitted = as_fit(table, law)
     except PrunecastError as problem:
-        why = f"No law could be fitted: {problem}."
+        why = f"No law could be fitted: {sentence(problem)}"
         body = [_missing(table, why), sections.origin_section(table, None, command)]
         speak = spoken.speaker(table.metric)
         return Page(html=render(table, None, body, speak=speak), missing=speak(why))
@@ -88,7 +88,7 @@ def _answer(fitted: Fit, measured: Rows, own: Hue, asked: Asked) -> tuple[Top | 
     except PrunecastError as problem:
         if asked != Asked(target_error=asked.target_error):
             raise
-        return None, f"No answer can be given: {problem}."
+        return None, f"No answer can be given: {sentence(problem)}"
 
 
 def _evidence(table: Table, fitted: Fit, tell: Callable[[str], None], *, everything: bool) -> Section:

@@ -7,9 +7,10 @@ import torch
 from small import BRIEF, parsed
 
 from prunecast.cli.show_plan import plan as show_plan
+from prunecast.fleet.build import Builder
 from prunecast.fleet.options import Options
 from prunecast.fleet.yard import Yard
-from prunecast.sweep import read_plan
+from prunecast.sweep import estimate_fleet, read_plan
 from prunecast.sweep.cost import steps
 from prunecast.sweep.estimate import Estimate, Share, estimate
 from prunecast.sweep.estimate_fleet import as_a_fleet, pace_of
@@ -46,6 +47,20 @@ def test_a_fleet_is_reckoned_by_its_packs_steps_and_images():
     steps_and_images = {64: (8 + 2 * 6, 3 * (64 + 1197)), 128: (16 + 2 * 12, 3 * (128 + 1197))}
     expected = sum(count * one.step + images * one.look for count, images in steps_and_images.values())
     assert found.fleet.seconds == pytest.approx(one.start + expected / 2, rel=1e-9)
+
+
+@pytest.mark.parametrize(("sizes", "packs"), [("64", 2), ("[64, 65, 66, 67]", 4)])
+def test_packs_are_built_for_as_many_as_the_fleet_begins_with(monkeypatch, sizes, packs):
+    told = []
+
+    class Noting(Builder):
+        def __init__(self, specs, options, packs=None):
+            told.append(packs)
+            super().__init__(specs, options, packs)
+
+    monkeypatch.setattr(estimate_fleet, "Builder", Noting)
+    as_a_fleet(parsed(BRIEF.replace("[100, 200]", sizes)).chains, CPU, patience=0)
+    assert told == [packs]
 
 
 def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkeypatch):

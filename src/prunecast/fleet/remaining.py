@@ -4,12 +4,23 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from prunecast.fleet.members import Job
 from prunecast.fleet.ranks import Team, team_of, work_of_level
+from prunecast.pruning import StopRules
+from prunecast.spec import ChainSpec
 
 LEAST = 2
 """Packs at once at least: one trains while the levels of another end."""
+
+
+class Planned(Protocol):
+    """A chain that is to be run: a fleet's job, or what a plan has of it."""
+
+    @property
+    def spec(self) -> ChainSpec: ...  # noqa: D102
+    @property
+    def rules(self) -> StopRules: ...  # noqa: D102
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +37,7 @@ class _Share:
 class Remaining:
     """Levels that every chain may still train."""
 
-    def __init__(self, jobs: Iterable[tuple[int, Job]]) -> None:
+    def __init__(self, jobs: Iterable[tuple[int, Planned]]) -> None:
         """All of them, to start with."""
         self._levels: dict[int, int] = {}
         self._shares: dict[int, _Share] = {}

@@ -19,6 +19,7 @@ import torch
 from prunecast.fleet import Options
 from prunecast.fleet.build import Builder
 from prunecast.fleet.options import BUDGET, ON_CPU
+from prunecast.fleet.remaining import Remaining
 from prunecast.fleet.yard import Yard
 from prunecast.sweep.estimate_compiled import (
     AS_WRITTEN,
@@ -65,9 +66,10 @@ def as_a_fleet(
 
     Where a fleet compiles by itself, that is on a GPU, so does this; `compiled` asks for it, or against it, anywhere.
     """
-    options = Options(budget=BUDGET if device.type == "cuda" else ON_CPU, compile=compiled)
-    specs = [chain.spec for chain in chains]
-    yard, builder = Yard(specs, options), Builder(specs, options)
+    budget = BUDGET if device.type == "cuda" else ON_CPU
+    options, specs = Options(budget=budget, compile=compiled), [chain.spec for chain in chains]
+    packs = Remaining(enumerate(chains)).packs_at_once(budget, options.workers)
+    yard, builder = Yard(specs, options), Builder(specs, options, packs)
     opener = Opener(yard, device)
     opened = [(chain, opener.open(chain)) for chain in chains]
     packable = [(planned, chain) for planned, chain in opened if chain is not None]

@@ -224,7 +224,8 @@ MISTAKES = [
     ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),
     ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
     ({"target_error": 0.2, "sizes": "all"}, "sizes can be measured, within, around, not 'all'"),
-    ({"target_error": 0.2, "num_examples": -5.0}, "must be positive, not -5"),
+    ({"target_error": 0.2, "num_examples": -5.0}, "must be a positive number, not -5"),
+    ({"target_error": 0.2, "num_examples": np.inf}, "examples must be a positive number, not inf"),
     (
         {"target_error": 0.6, "num_examples": 50.0},
         "at or above the law's high plateau at 0.8.*; ask for more",

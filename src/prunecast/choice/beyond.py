@@ -31,7 +31,7 @@ def _alone(fit: Fit, best: Network) -> Iterator[tuple[str, str]]:
         known = [getattr(c, name) for c in fit.configurations]
         value, low, high = getattr(best, name), min(known), max(known)
         if not low * (1 - SLACK) <= value <= high * (1 + SLACK):
-            shown = ",.0f" if name == "num_examples" else "g"
+            shown = ",.12g" if name == "num_examples" else "g"
             span = f"{low:{shown}} to {high:{shown}}" if low < high else f"{low:{shown}} alone"
             yield name, f"{name.replace('num_', 'number of ')} {value:{shown}} (measured: {span})"
 

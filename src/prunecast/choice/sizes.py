@@ -72,8 +72,8 @@ def examples(fit: Fit, wanted: float | None) -> float:
     known = sorted({c.num_examples for c in fit.configurations})
     if wanted is None:
         return known[-1]
-    if not wanted > 0:
-        raise PrunecastError(f"the number of examples must be positive, not {wanted:g}")
+    if not 0 < wanted < np.inf:
+        raise PrunecastError(f"the number of examples must be a positive number, not {wanted:g}")
     if fit.dense is None and not any(np.isclose(wanted, n) for n in known):
         listed = ", ".join(f"{n:g}" for n in known)
         raise PrunecastError(

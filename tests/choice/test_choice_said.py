@@ -16,3 +16,5 @@ def test_a_choice_says_its_answer_and_a_fit_its_numbers():
         "<Fit of eq2 to cifar10-resnet20-24ep: ε↑ 0.843, γ 0.545, p′ 0.00108, ψ 1.48; "
         "off by +2.1% ± 4.2% on 119 rows of 5 configurations, 5 notes>"
     )
+    one = replace(fit, configurations=fit.configurations[:1], notes=fit.notes[:1])
+    assert repr(one).endswith("119 rows of 1 configuration, 1 note>")

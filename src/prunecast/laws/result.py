@@ -16,6 +16,7 @@ from prunecast.laws.identify import Note
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.points import Floats
 from prunecast.laws.words import SYMBOLS
+from prunecast.plural import plural
 
 if TYPE_CHECKING:
     from prunecast.laws.predict import Prediction
@@ -107,10 +108,9 @@ class Fit:
             f"{SYMBOLS.get(name, name)} {value:.3g}" for name, value in self.parameters.items()
         )
         off = f"off by {self.deviation.mean:+.1%} ± {self.deviation.std:.1%}"
-        size = f"{self.rows:,} rows of {len(self.configurations):,} configurations"
-        return (
-            f"<Fit of {self.law} to {self.origin.table}: {numbers}; {off} on {size}, {len(self.notes)} notes>"
-        )
+        size = f"{plural(self.rows, 'row')} of {plural(len(self.configurations), 'configuration')}"
+        notes = plural(len(self.notes), "note")
+        return f"<Fit of {self.law} to {self.origin.table}: {numbers}; {off} on {size}, {notes}>"
 
     @property
     def undetermined(self) -> tuple[str, ...]:

@@ -61,14 +61,20 @@ def test_a_table_is_selected_once():
 @pytest.mark.parametrize(("spread", "out"), [(0.01, 1), (0.2, 0)])
 def test_the_noise_is_that_of_the_tables_own_replicates(spread, out):
     table = read(curves({(8, 1): 0.2, (14, 1): 0.22}, replicates=(1 - spread, 1 + spread)))
-    assert len(sizes(table)) - len(sizes(table.without_too_large())) == out
+    kept = table.without_too_large()
+    assert len(sizes(table)) - len(sizes(kept)) == out
+    assert kept.notes[-1].startswith(
+        "1 of 2 configurations (6 rows) is left out as too large for its data" if out else "No configuration"
+    )
 
 
 def test_rows_no_better_than_chance_do_not_count():
     frame = curves({(8, 1): 0.2, (14, 1): 0.15}, replicates=(1.0, 1.0))
     frame.loc[(frame["depth"] == 14) & (frame["replicate"] == 1), "error"] = 0.9
     table = read(frame, chance=0.9)
-    assert len(table.without_too_large()) == len(table)
+    kept = table.without_too_large()
+    assert (len(kept), kept.digest, kept.selected) == (len(table), table.digest, True)
+    assert kept.notes[-1] == "No configuration is too large for its data, so none is left out."
 
 
 def test_a_fit_says_how_many_there_are_until_they_are_left_out():

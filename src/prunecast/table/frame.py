@@ -71,22 +71,28 @@ class Table:
         """The rows of networks that are not too large for their data, as the paper selects them.
 
         A configuration is too large from the point on where a deeper or wider network has, unpruned, the larger
-        error, by more than the noise of replicates. A table is selected once, as the replicates that
-        are left have another noise, by which still more would go.
+        error, by more than the noise of replicates. A table is selected once, as the replicates that are left have
+        another noise, by which still more would go.
         """
         if self.selected:
             return self
         out = oversized(self.frame, self.chance)
         if not out:
-            return replace(self, selected=True)
+            note = "No configuration is too large for its data, so none is left out."
+            return replace(self, notes=(*self.notes, note), selected=True)
         configurations = list(zip(*(self.frame[name] for name in CONFIGURATION), strict=True))
         kept = self._keep(np.array([one not in out for one in configurations]))
         first, reason = next(iter(out.items()))
         place = "depth {:g}, width {:g}, {:,.0f} examples".format(*first)
-        note = (
-            f"{len(out):,} of {len(set(configurations)):,} configurations ({len(self) - len(kept):,} rows) are left "
-            f"out as too large for their data, such as {place}: {reason}."
+        found = (
+            f"{len(out):,} of {len(set(configurations)):,} configurations ({len(self) - len(kept):,} rows)"
         )
+        left = (
+            "is left out as too large for its data"
+            if len(out) == 1
+            else "are left out as too large for their data"
+        )
+        note = f"{found} {left}, such as {place}: {reason}."
         return replace(kept, notes=(*self.notes, note), selected=True)
 
     def _keep(self, rows: npt.NDArray[np.bool_]) -> "Table":

@@ -64,7 +64,9 @@ def test_the_noise_is_that_of_the_tables_own_replicates(spread, out):
     kept = table.without_too_large()
     assert len(sizes(table)) - len(sizes(kept)) == out
     assert kept.notes[-1].startswith(
-        "1 of 2 configurations (6 rows) is left out as too large for its data" if out else "No configuration"
+        "1 of 2 configurations (6 rows) is left out as too large for its data, namely depth 14"
+        if out
+        else "No configuration"
     )
 
 

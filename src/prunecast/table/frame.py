@@ -87,12 +87,8 @@ class Table:
         found = (
             f"{len(out):,} of {len(set(configurations)):,} configurations ({len(self) - len(kept):,} rows)"
         )
-        left = (
-            "is left out as too large for its data"
-            if len(out) == 1
-            else "are left out as too large for their data"
-        )
-        note = f"{found} {left}, such as {place}: {reason}."
+        left, such = ("is", "its data, namely") if len(out) == 1 else ("are", "their data, such as")
+        note = f"{found} {left} left out as too large for {such} {place}: {reason}."
         return replace(kept, notes=(*self.notes, note), selected=True)
 
     def _keep(self, rows: npt.NDArray[np.bool_]) -> "Table":

@@ -14,7 +14,8 @@ Configuration = tuple[float, float, float]
 def oversized(frame: pd.DataFrame, chance: float | None) -> dict[Configuration, str]:
     """The configurations beyond the point where growing the unpruned network hurts, with the reason.
 
-    Networks are compared at equal numbers of examples. Rows no better than chance count nowhere, as in a fit; the
+    Networks are compared at equal numbers of examples. Replicates no better than chance do not count, as in a fit; where
+    no unpruned one is better, their own error does, and a chain without any better row is the fit's to leave out. The
     noise is that of the table's own replicates, if any.
     """
     alive = frame if chance is None else frame[frame["error"] < chance]

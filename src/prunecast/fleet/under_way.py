@@ -1,6 +1,6 @@
 """What the threads of a fleet are doing at the moment."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field
 
@@ -58,7 +58,7 @@ class UnderWay:
         return bool(self.opening or self.training or self.closing)
 
 
-def well_done(futures: "dict[Future[Outcome], Team] | dict[Future[Outcome], Training]") -> Iterator[Outcome]:
+def well_done(futures: Iterable[Future[Outcome]]) -> Iterator[Outcome]:
     """The outcomes of threads that have ended without raising."""
     for future in futures:
         if not future.cancelled() and future.exception() is None:

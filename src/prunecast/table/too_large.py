@@ -14,9 +14,9 @@ Configuration = tuple[float, float, float]
 def oversized(frame: pd.DataFrame, chance: float | None) -> dict[Configuration, str]:
     """The configurations beyond the point where growing the unpruned network hurts, with the reason.
 
-    Networks are compared at equal numbers of examples. Replicates no better than chance do not count, as in a fit; where
-    no unpruned one is better, their own error does, and a chain without any better row is the fit's to leave out. The
-    noise is that of the table's own replicates, if any.
+    Networks are compared at equal numbers of examples. Replicates no better than chance do not count, as in a fit;
+    where no unpruned one is better, their own error does, and a chain without any better row is the fit's to leave
+    out. The noise is that of the table's own replicates, if any.
     """
     alive = frame if chance is None else frame[frame["error"] < chance]
     by_level = alive.groupby([*CONFIGURATION, "level"])["error"]

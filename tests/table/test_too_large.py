@@ -104,6 +104,10 @@ def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):
         assert "--without-too-large" in told.output, name
     told = CliRunner().invoke(cli, ["fit", "cifar10-resnet-24ep", "--without-too-large"])
     assert "are left out as too large for their data" in " ".join(told.output.split())
+    chosen = CliRunner().invoke(
+        cli, ["choose", "cifar10-resnet", "--target-error", "0.2", "--without-too-large"]
+    )
+    assert "The law was fitted without networks that are too large for their data." in chosen.output
     law = tmp_path / "law.json"
     fit(read("cifar10-resnet20-24ep", where={"num_examples": 50000})).save(law)
     refused = CliRunner().invoke(cli, ["choose", str(law), "--target-error", "0.2", "--without-too-large"])

@@ -12,6 +12,7 @@ from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
 from prunecast.laws import Fit
+from prunecast.laws.result import LEFT_OUT
 from prunecast.laws.predict import PLACE, unvaried
 from prunecast.laws.words import SYMBOLS
 
@@ -45,6 +46,8 @@ def _settings(search: Search, best: Network) -> Iterator[str]:
     fit = search.fit
     if fit.options.get("error") == VALIDATION:
         yield "The choice is made by validation errors, so that the test set stays untouched by it."
+    if fit.options.get("too_large") == LEFT_OUT:
+        yield "The law was fitted without networks that are too large for their data."
     known = sorted({c.num_examples for c in fit.configurations})
     if len(known) > 1:
         listed = ", ".join(f"{n:,.0f}" for n in known)

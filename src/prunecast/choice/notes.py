@@ -12,8 +12,8 @@ from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
 from prunecast.laws import Fit
-from prunecast.laws.result import LEFT_OUT
 from prunecast.laws.predict import PLACE, unvaried
+from prunecast.laws.result import LEFT_OUT
 from prunecast.laws.words import SYMBOLS
 
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}

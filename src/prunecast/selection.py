@@ -11,7 +11,9 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+
+import numpy as np
+import numpy.typing as npt
 
 TOLERANCE = 2.0
 """Standard errors by which a larger network may be worse before it counts as worse."""
@@ -28,12 +30,18 @@ class Unpruned:
     replicates: float = 1
 
 
-def pooled_noise(replicates: Iterable[Sequence[float]]) -> float | None:
-    """The relative standard deviation σ of replicates around their mean; None where nothing is replicated."""
-    several = [errors for errors in replicates if len(errors) > 1 and fmean(errors) > 0]
-    squares = sum((error / fmean(errors) - 1) ** 2 for errors in several for error in errors)
-    freedom = sum(len(errors) - 1 for errors in several)
-    return math.sqrt(squares / freedom) if freedom else None
+def pooled_noise(errors: npt.ArrayLike, groups: npt.ArrayLike) -> float | None:
+    """√(Σ (ε/mean − 1)² / Σ (R − 1)), the relative deviation σ of replicates around the mean of their group.
+
+    Groups are numbered from 0; None where none has two replicates, or where all of their errors are zero.
+    """
+    values, group = np.asarray(errors, dtype=float), np.asarray(groups)
+    count = np.bincount(group)
+    mean = np.bincount(group, weights=values) / np.maximum(count, 1)
+    counts = mean[group] > 0
+    squares = float(((values[counts] / mean[group][counts] - 1) ** 2).sum())
+    freedom = int((count[mean > 0] - 1).sum())
+    return math.sqrt(squares / freedom) if freedom > 0 else None
 
 
 def too_large(

@@ -60,8 +60,8 @@ def test_dataset_sizes_are_judged_apart():
 
 
 def test_the_tolerance_is_the_noise_of_a_difference_of_means():
-    assert pooled_noise([(0.9, 1.1), (5.0,)]) == pytest.approx(0.02**0.5)
-    assert pooled_noise([(5.0,)]) is None
+    assert pooled_noise([0.9, 5.0, 1.1, 0.0, 0.0], [0, 1, 0, 2, 2]) == pytest.approx(0.02**0.5)
+    assert pooled_noise([5.0], [0]) is None
     for factor, out in ((0.99, []), (1.01, [(3, 2)])):
         limit = 0.1 * (1 + 2 * 0.05 * (1 / 1 + 1 / 1) ** 0.5 * factor)
         table = errors({(3, 1): 0.1, (3, 2): limit}, noise=(1,))

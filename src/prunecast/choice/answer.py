@@ -101,7 +101,7 @@ class Choice:
 
     def __str__(self) -> str:
         """The answer in two sentences."""
-        return speaker(self.metric)(f"{self.advice} {self.promise}")
+        return f"{self.advice} {self.promise}"
 
     def __repr__(self) -> str:
         """A line for who asks at a prompt; every field is there by its name."""
@@ -123,7 +123,8 @@ class Choice:
         """How good that network will be."""
         best, target = self.answer, self.question.target_error
         how = "was measured at" if best.source == "measured" else "gets about"
-        words = f"It {how} error {best.error:.4f}; 95% of new trainings fall in {best.span}"
+        gets = speaker(self.metric)(f"It {how} error {best.error:.4f}")
+        words = f"{gets}; 95% of new trainings fall in {best.span}"
         if target is None or not self.met:
             return f"{words}."
         return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."

@@ -22,6 +22,7 @@ from prunecast.laws.result import LEFT_OUT, Configuration, Fit, Origin, Spread
 from prunecast.laws.solver import Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
 from prunecast.table import Table
+from prunecast.table.too_large import oversized
 
 AUTO = "auto"
 """In place of a law's name: the law that the data prefer."""
@@ -242,7 +243,8 @@ def _assemble(
     questions = tuple(undetermined(values, intervals, points, table.chance, free))
     unknown = {note.parameter for note in questions if note.kind == "undetermined" and note.parameter}
     preferred = preference(result.law, result.held_out) if power_law_seen(points) else []
-    return replace(result, notes=(*questions, *notes(result, found, unknown), *preferred))
+    large = () if table.selected else tuple(oversized(table.frame, table.chance))
+    return replace(result, notes=(*questions, *notes(result, found, unknown, large), *preferred))
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:

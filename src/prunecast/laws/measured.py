@@ -8,6 +8,7 @@ import pandas as pd
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.points import Floats, Integers, Points
+from prunecast.selection import pooled_noise
 from prunecast.table import CONFIGURATION, Table
 
 Replicates = Literal["mean", "each"]
@@ -43,7 +44,7 @@ def measured(table: Table, replicates: Replicates = "mean") -> Measured:
     return Measured(
         points=_points(kept, groups),
         at_chance=int((~survives).sum()),
-        noise=_noise(kept),
+        noise=pooled_noise(kept["error"], kept.groupby(["configuration", "level"]).ngroup()),
     )
 
 
@@ -103,14 +104,6 @@ def _unpruned_replicates(kept: pd.DataFrame) -> Floats:
     """How many replicates each configuration's ε_np is the mean of; one where a table only states it."""
     counts = (kept["density"] == 1).groupby(kept["configuration"], sort=True).sum()
     return np.maximum(counts.to_numpy(dtype=float), 1.0)
-
-
-def _noise(kept: pd.DataFrame) -> float | None:
-    """√(Σ (ε/mean − 1)² / Σ (R − 1)) over groups of at least two replicates."""
-    grouped = kept.groupby(["configuration", "level"])["error"]
-    relative = kept["error"] / grouped.transform("mean") - 1
-    degrees = len(kept) - grouped.ngroups
-    return float(np.sqrt((relative**2).sum() / degrees)) if degrees > 0 else None
 
 
 def size_order(points: Points) -> Integers:

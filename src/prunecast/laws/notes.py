@@ -1,6 +1,6 @@
 """What a reader of a fit should know beside its numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +9,11 @@ from prunecast.laws.forms import PruningForm, bounds
 from prunecast.laws.identify import Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.result import LEFT_OUT, Configuration, Fit
+from prunecast.laws.result import Configuration, Fit
 from prunecast.laws.solver import Objective
 from prunecast.laws.uncertainty import profile
 from prunecast.laws.words import SYMBOLS
-from prunecast.selection import Unpruned, too_large
-from prunecast.table.too_large import USUAL_NOISE
+from prunecast.table.too_large import Configuration as Place
 
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
@@ -34,14 +33,14 @@ class Optimum:
     objective: Objective
 
 
-def notes(fit: Fit, found: Optimum, undetermined: set[str]) -> Iterator[Note]:
-    """Bounds reached, flat profiles, doubtful estimates, dips, misses, thin data, rows at chance."""
+def notes(fit: Fit, found: Optimum, undetermined: set[str], oversized: Sequence[Place]) -> Iterator[Note]:
+    """Bounds reached, flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance."""
     yield from _at_bounds(found.form, found.theta, found.held)
     yield from _flat(found, undetermined)
     yield from _outside(fit)
     if fit.law != "dip":
         yield from _dips(fit)
-    yield from _oversized(fit)
+    yield from _oversized(fit, oversized)
     yield from _misses(fit)
     yield from _thin(fit)
     if fit.at_chance:
@@ -120,34 +119,17 @@ def _dips(fit: Fit) -> Iterator[Note]:
         )
 
 
-def _oversized(fit: Fit) -> Iterator[Note]:
+def _oversized(fit: Fit, places: Sequence[Place]) -> Iterator[Note]:
     """Networks that the paper would have left out, as a smaller one does better unpruned."""
-    if fit.options.get("too_large") == LEFT_OUT:
-        return
-    noise = USUAL_NOISE if fit.noise_floor is None else fit.noise_floor.replicate
-    known = fit.configurations
-    found = [
-        one
-        for examples in sorted({own.num_examples for own in known})
-        for one in _beyond([own for own in known if own.num_examples == examples], noise)
-    ]
-    if found:
-        worst = max(found, key=lambda own: own.unpruned_error)
+    if places:
+        known = {(own.depth, own.width, own.num_examples): own for own in fit.configurations}
+        worst = max((known[place] for place in places), key=lambda own: own.unpruned_error)
         yield Note(
             kind="oversized",
-            text=f"{len(found)} of {len(known)} configurations {_are(len(found))} too large for the data: unpruned, a "
-            f"smaller network does better than {_place(worst)}. The paper leaves such out; so does "
+            text=f"{len(places)} of {len(known)} configurations {_are(len(places))} too large for the data: unpruned, "
+            f"a smaller network does better than {_place(worst)}. The paper leaves such out; so does "
             "--without-too-large (`Table.without_too_large` in Python).",
         )
-
-
-def _beyond(known: list[Configuration], noise: float) -> list[Configuration]:
-    errors = [
-        Unpruned(depth=own.depth, width=own.width, error=own.unpruned_error, replicates=own.replicates)
-        for own in known
-    ]
-    out = too_large(errors, noise)
-    return [own for own in known if (own.depth, own.width) in out]
 
 
 def _misses(fit: Fit) -> Iterator[Note]:

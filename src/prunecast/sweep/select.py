@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+
 from prunecast.selection import TOLERANCE, Unpruned, pooled_noise, too_large
 from prunecast.spec import ChainSpec
 
@@ -44,13 +46,19 @@ def _group(spec: ChainSpec) -> Key:
     )
 
 
+def _noise(replicates: Sequence[Sequence[float]]) -> float:
+    """σ of the replicates of each configuration; nothing where none was trained twice."""
+    groups = np.repeat(np.arange(len(replicates)), [len(errors) for errors in replicates])
+    return pooled_noise(np.concatenate(replicates), groups) or 0.0
+
+
 def _judge(
     rule: Select, specs: Sequence[ChainSpec], errors: Mapping[ChainSpec, float]
 ) -> dict[tuple[float, float], str]:
     found: dict[tuple[int, float], list[float]] = {}
     for spec in specs:
         found.setdefault((spec.depth, spec.width), []).append(errors[spec])
-    noise = pooled_noise(found.values()) or 0.0 if rule.noise is None else rule.noise
+    noise = _noise(list(found.values())) if rule.noise is None else rule.noise
     means = [
         Unpruned(depth=depth, width=width, error=fmean(own), replicates=len(own))
         for (depth, width), own in found.items()

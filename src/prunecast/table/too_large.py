@@ -14,14 +14,13 @@ Configuration = tuple[float, float, float]
 def oversized(frame: pd.DataFrame, chance: float | None) -> dict[Configuration, str]:
     """The configurations beyond the point where growing the unpruned network hurts, with the reason.
 
-    Networks are compared at equal numbers of examples. Replicates no better than chance do not count, as in a fit;
-    where no unpruned one is better, their own error does, and a chain without any better row is the fit's to leave
-    out. The noise is that of the table's own replicates, if any.
+    Networks are compared at equal numbers of examples. Who is no better than chance does not count, as in a fit, which
+    leaves it out anyway. The noise is that of the table's own replicates, if any.
     """
     alive = frame if chance is None else frame[frame["error"] < chance]
-    by_level = alive.groupby([*CONFIGURATION, "level"])["error"]
-    noise = pooled_noise([errors.tolist() for _, errors in by_level])
+    noise = pooled_noise(alive["error"], alive.groupby([*CONFIGURATION, "level"]).ngroup())
     known = _unpruned(alive)
+    known = known if chance is None else known[known["error"] < chance]
     found: dict[Configuration, str] = {}
     for examples in known["num_examples"].unique().tolist():
         own = known[known["num_examples"] == examples].drop(columns="num_examples").to_dict("records")

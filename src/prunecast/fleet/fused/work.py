@@ -33,6 +33,7 @@ LEAST_SHARE = 4
 LEAST_SHARE_OF_FEW = 2
 """The same for convolutions where few packs train at once, who have room enough."""
 FEW_PACKS = 2
+"""So many packs or fewer leave a GPU room."""
 FIXED_COSTS = 4
 """What a block does before its first image and after its last takes as long as some images."""
 

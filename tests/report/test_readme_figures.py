@@ -1,0 +1,32 @@
+"""The figures that the README states of the shipped tables are those that the tables give."""
+
+from pathlib import Path
+
+from prunecast import fit, read
+from prunecast.studies import extrapolation
+
+README = " ".join((Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split())
+
+
+def shown(deviation):
+    return f"{100 * deviation.mean:+.1f} ± {100 * deviation.std:.1f}%".replace("-", "−")
+
+
+def test_the_readme_states_what_the_tables_give():
+    table, short = read("cifar10-resnet"), read("cifar10-resnet20-24ep")
+    law = fit(table)
+    said = [
+        f"{len(table.select(num_examples=50000))} trainings on one GPU",
+        f"({len(law.configurations)} networks, {len(table)} trainings)",
+        f"every error to {shown(law.deviation)}",
+        f"by {fit(short).deviation.mean:.1%} on average with 24 epochs",
+        f"where it is {law.deviation.mean:.1%} with the paper's 160",
+        f"follows it ({shown(fit(short, law='dip').deviation)} there)",
+    ]
+    for source, words in (
+        (table, "{eq2} with Eq. 2 after 160 epochs"),
+        (short, "{eq2}, with `dip` by {dip}"),
+    ):
+        steps = [step for step in extrapolation(source).steps if step.along == "width"]
+        said.append(words.format(**{step.law: shown(step.predicted) for step in steps}))
+    assert [one for one in said if one not in README] == []

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from prunecast import tables
     from prunecast.choice.answer import Choice
     from prunecast.choice.choosing import choose
     from prunecast.choice.frontier import frontier
@@ -35,6 +36,7 @@ __all__ = [
     "load_network",
     "optimum",
     "read",
+    "tables",
 ]
 
 _HOMES = {
@@ -49,8 +51,10 @@ _HOMES = {
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used, so that the engine needs no pandas and the law no torch."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'prunecast' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "tables":
+        return import_module("prunecast.tables")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'prunecast' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

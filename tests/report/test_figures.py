@@ -1,6 +1,7 @@
 """Every figure a table allows is drawn; those it does not allow say why."""
 
 import pytest
+from matplotlib.legend import Legend
 from matplotlib.text import Text
 from PIL import Image
 from report_tables import TABLES, loss_table
@@ -50,6 +51,16 @@ def test_the_same_table_gives_the_same_bytes(tmp_path):
     for kind in ("pdf", "png"):
         one, two = (tmp_path / folder / f"error-against-density.{kind}" for folder in ("a", "b"))
         assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["error-against-invariant", "frontier"])
+def test_shapes_tell_the_next_axis_apart_and_legends_are_not_cut_off(name):
+    figure = FIGURES[name](Source(table=TABLES["planted"](), law="eq2"))
+    figure.draw_without_rendering()
+    legends = [one for one in figure.findobj(Legend) if isinstance(one, Legend)]
+    assert {one.get_title().get_text() for one in legends} == {"width", "depth"}
+    for one in legends:
+        assert one.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_an_unknown_figure_is_a_sentence(tmp_path):

@@ -5,6 +5,7 @@ from matplotlib.figure import Figure
 
 from prunecast.errors import PrunecastError
 from prunecast.report import words
+from prunecast.report.figures.dots import dots, key
 from prunecast.report.figures.sources import Source
 from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
 
@@ -53,10 +54,8 @@ def error_against_invariant(source: Source) -> Figure:
     """The same networks against density and against m*: past their low plateaus they fall together."""
     if not source.fit.axes:
         raise PrunecastError("one size alone was measured, so there is no invariant to show")
-    axis, values = source.hue()
-    shade, rows = shades(values), source.rows
+    axis, shade, rows = source.hue.axis, shades(source.hue.values), source.rows
     figure, (left, right) = panels(2, shared=True)
-    colour = [shade[float(value)] for value in getattr(rows, axis)]
     for panel, x, curve_x in ((left, rows.density, "density"), (right, rows.invariant, "invariant")):
         for curve in source.curves:
             panel.plot(
@@ -66,14 +65,12 @@ def error_against_invariant(source: Source) -> Figure:
                 linewidth=1,
                 alpha=0.7,
             )
-        panel.scatter(x, rows.error, s=11, c=colour, zorder=3)
+        dots(panel, source, x)
         log_axis(panel.xaxis, x)
         log_axis(panel.yaxis, rows.error)
-    for value in values:
-        right.plot([], [], "o", color=shade[value], label=words.size(value))
     left.set(title="measured (dots) and the law (lines)", xlabel="density", ylabel="test error")
     right.set(title="the same networks against the invariant", xlabel=_invariant(source))
-    legend(right, words.axis(axis))
+    key(right, source)
     return figure
 
 
@@ -86,7 +83,7 @@ def _invariant(source: Source) -> str:
 
 def estimated_against_actual(source: Source) -> Figure:
     """Every measured error beside the law's estimate, with one σ to either side, and the deviations' histogram."""
-    axis, values = source.hue()
+    axis, values = source.hue.axis, source.hue.values
     shade, rows, deviation = shades(values), source.rows, source.fit.deviation
     figure, (left, right) = panels(2)
     ends = np.array([rows.error.min() * 0.94, rows.error.max() * 1.06])

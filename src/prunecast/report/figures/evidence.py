@@ -116,7 +116,7 @@ def forms_compared(source: Source) -> Figure:
 
 def dips(source: Source) -> Figure:
     """Error over unpruned error: where it falls below one, pruning first helps."""
-    axis, values = source.hue()
+    axis, values = source.hue.axis, source.hue.values
     shade, rows = shades(values), source.rows
     figure, (panel,) = panels(1)
     for curve in source.curves:

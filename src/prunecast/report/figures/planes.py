@@ -13,6 +13,7 @@ from prunecast.laws.points import Floats
 from prunecast.laws.result import Configuration
 from prunecast.report import words
 from prunecast.report.curves import Curve, curves, family
+from prunecast.report.figures.dots import dots, key
 from prunecast.report.figures.sources import Source
 from prunecast.report.figures.style import FAINT, legend, log_axis, panels, shades
 
@@ -98,8 +99,7 @@ def _unit(known: Sequence[Configuration]) -> str:
 
 def the_frontier(source: Source) -> Figure:
     """Error against stored parameters: every member's curve, what was measured, and the fewest for each error."""
-    axis, values = source.hue()
-    shade = shades(values)
+    axis, shade = source.hue.axis, shades(source.hue.values)
     members = family(source.fit, None)
     lines = curves(source.fit, members)
     figure, (panel,) = panels(1, size=(7.8, 4.8))
@@ -110,21 +110,12 @@ def the_frontier(source: Source) -> Figure:
             curve.size, curve.error, color=colour, linewidth=1.2 if known else 0.5, zorder=2 if known else 1
         )
     here = np.isclose(source.rows.num_examples, members.num_examples[0])
-    for value in values:
-        own = here & np.isclose(getattr(source.rows, axis), value)
-        if own.any():
-            panel.plot(
-                source.rows.size[own],
-                source.rows.error[own],
-                "o",
-                color=shade[value],
-                label=words.size(value),
-            )
+    dots(panel, source, source.rows.size, here)
     best = frontier(source.fit)
     panel.plot(best.size, best.error, color="#1B1F24", linewidth=2.6, zorder=4)
     panel.set(title="the frontier (thick): fewest parameters for each error", xlabel="stored parameters")
     panel.set_ylabel("test error")
     log_axis(panel.xaxis, source.rows.size[here], margin=1.15)
     log_axis(panel.yaxis, [*source.rows.error[here], best.error.min()])
-    legend(panel, words.axis(axis))
+    key(panel, source, here)
     return figure

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from prunecast.laws import Fit, fit
 from prunecast.laws.result import Configuration
-from prunecast.report.curves import Curve, Rows, distinct, measured_curves, measured_rows
+from prunecast.report.charts import AXES, Hue, hue_of
+from prunecast.report.curves import Curve, Rows, measured_curves, measured_rows
 from prunecast.table import Table
-
-AXES = ("width", "depth", "num_examples")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +35,11 @@ class Source:
     def curves(self) -> list[Curve]:
         """The fitted curve of every configuration."""
         return measured_curves(self.fit)
+
+    @cached_property
+    def hue(self) -> Hue:
+        """The axes that colours and shapes tell apart."""
+        return hue_of(self.fit)
 
     def slice(self, axis: str) -> dict[str, float] | None:
         """The other two axes where this axis has most sizes, then most levels; None where it never varies."""
@@ -69,11 +73,3 @@ class Source:
     def varying(self) -> list[str]:
         """The axes along which more than one size was measured, all else equal."""
         return [axis for axis in AXES if self.slice(axis) is not None]
-
-    def hue(self) -> tuple[str, list[float]]:
-        """The axis that colours tell apart, and its values."""
-        for axis in AXES:
-            values = distinct(getattr(c, axis) for c in self.fit.configurations)
-            if len(values) > 1:
-                return axis, values
-        return "width", distinct(c.width for c in self.fit.configurations)

@@ -1,6 +1,8 @@
 """The tables that ship with the package."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,3 +108,11 @@ def test_the_command_lists_them_and_says_where_one_comes_from() -> None:
         "name": tables.resolve("cifar10-resnet"),
         **page,
     }
+
+
+def test_tables_are_there_after_a_plain_import_and_say_what_they_are() -> None:
+    said = "import prunecast; print(repr(prunecast.tables.cifar10_resnet('sgd-24ep')))"
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
+    assert done.stdout == (
+        "<Table cifar10-resnet20-24ep: 283 rows of 11 configurations, 1 note (cifar_resnet, cifar10, imp, sgd-24ep)>\n"
+    )

@@ -1,11 +1,12 @@
 """The checked table: one canonical row per trained network."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from prunecast.plural import plural
 from prunecast.table.columns import CONFIGURATION
 from prunecast.table.digest import digest
 from prunecast.table.groups import codes, unpruned
@@ -17,7 +18,7 @@ from prunecast.table.where import chosen, in_words
 class Table:
     """Measured errors of one (family, dataset, method, recipe), checked and in canonical columns."""
 
-    frame: pd.DataFrame = field(repr=False)
+    frame: pd.DataFrame
     """One row per trained network in the order of the source; extra columns after the canonical ones."""
     metric: str
     """"error" or "loss"; either way the column `error` holds the metric's value."""
@@ -34,6 +35,13 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.frame)
+
+    def __repr__(self) -> str:
+        """A line for who asks at a prompt; the rows are in `frame`."""
+        kind = ", ".join(word for word in (self.family, self.dataset, self.method, self.recipe) if word)
+        sizes = plural(self.frame[list(CONFIGURATION)].drop_duplicates().shape[0], "configuration")
+        said = f"{plural(len(self), 'row')} of {sizes}, {plural(len(self.notes), 'note')}"
+        return f"<Table {self.source}: {said}{f' ({kind})' if kind else ''}>"
 
     @property
     def family(self) -> str:

@@ -1,42 +1,25 @@
 """An answer outside what was measured says so, axis by axis and for two axes together."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
+from uneven_tables import uneven, uneven_table
 
-from prunecast import choose, fit, frontier, read
+from prunecast import choose, frontier
 from prunecast.choice.counts import counter
-from prunecast.choice.sizes import inside, sizes
+from prunecast.choice.sizes import sizes
+from prunecast.choice.within import inside
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
-from prunecast.laws.planted import planted
 from prunecast.laws.reach import AXES, outside
 from prunecast.report import page
 from prunecast.report.answers import answers
-from prunecast.table import Table
 
 SAID = (
     "This answer lies outside what was measured: depth 8 with 50,000 examples (depths up to 8 were measured with at "
     "most 12,500); measure there before you rely on it, or stay within with --sizes within "
     '(sizes="within" in Python).'
 )
-
-
-def uneven_table() -> Table:
-    """Depth 8 was trained on few examples only, depth 20 on many too."""
-    frame = planted(
-        configurations=16, depths=(8, 20), widths=(0.25, 0.5, 1, 2), num_examples=(50_000, 12_500), noise=0.01
-    )
-    known = frame[(frame["depth"] == 20) | (frame["num_examples"] == 12_500)]
-    known = known.drop(columns=["weights", "nonzero"])
-    return read(known.assign(family="cifar_resnet", dataset="cifar10"))
-
-
-@cache
-def uneven() -> Fit:
-    return fit(uneven_table())
 
 
 def test_outside_is_what_lies_further_out_than_anything_measured_on_two_axes() -> None:
@@ -76,16 +59,15 @@ def test_a_depth_that_was_never_trained_on_so_many_examples() -> None:
 
 
 def test_the_answer_says_it_and_what_to_do_and_so_does_the_page() -> None:
-    wide = choose(uneven(), target_error=0.3)
+    wide = choose(uneven(), target_error=0.3, sizes="around")
     assert (wide.answer.depth, wide.answer.extrapolated, wide.notes[0]) == (8, True, SAID)
     assert wide.as_json()["extrapolated"]
     assert (
         "depth 8 with 50,000 examples (depths up to 8 were measured"
-        in page(uneven_table(), studies=False).html
+        in page(uneven_table(), sizes="around", studies=False).html
     )
-    line = frontier(uneven())
+    line = frontier(uneven(), sizes="around")
     assert line.extrapolated[line.depth < 20].all()
-    assert not frontier(uneven(), sizes="within").extrapolated.any()
 
 
 @pytest.mark.parametrize("reach", ["measured", "within"])
@@ -113,7 +95,9 @@ def test_where_no_size_spans_the_number_of_examples() -> None:
     kept = [c for c in uneven().configurations if (c.depth == 8) == (c.num_examples == 12_500)]
     apart = replace(uneven(), configurations=tuple(kept))
     with pytest.raises(
-        PrunecastError, match="no size was trained both on fewer and on more than 30,000 examples"
+        PrunecastError,
+        match=r"no size was trained both on fewer and on more than 30,000 examples.*choose for a measured number "
+        r"\(12,500, 50,000\), or allow other sizes with --sizes around \(sizes=\"around\" in Python\)",
     ):
-        choose(apart, target_error=0.2, num_examples=30_000, sizes="within")
-    assert choose(apart, target_error=0.2, num_examples=30_000).answer.extrapolated
+        choose(apart, target_error=0.2, num_examples=30_000)
+    assert choose(apart, target_error=0.2, num_examples=30_000, sizes="around").answer.extrapolated

@@ -16,10 +16,10 @@ CASES = {
     "target": ["--target-error", "0.2"],
     "dip": ["--target-error", "0.2", "--law", "dip", "--confidence", "0.9"],
     "measured-beats-law": ["--target-error", "0.3", "--num-examples", "6250", "--law", "eq2"],
-    "impossible": ["--target-error", "0.05"],
-    "parameter-budget": ["--max-parameters", "5000", "--minimise", "nonzero"],
+    "impossible": ["--target-error", "0.11"],
+    "parameter-budget": ["--max-parameters", "5000", "--minimise", "nonzero", "--sizes", "around"],
     "training-budget": ["--max-training", "2", "--target-error", "0.25"],
-    "frontier": ["--frontier", "--minimise", "multiply-adds"],
+    "frontier": ["--frontier", "--minimise", "multiply-adds", "--sizes", "around"],
 }
 
 

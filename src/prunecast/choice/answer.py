@@ -97,6 +97,8 @@ class Choice:
     answer: Network
     runners_up: tuple[Network, ...]
     matching: Matching | None
+    further: Network | None = None
+    """the best network beyond what was measured that is predicted to meet the target, where none within does"""
     notes: tuple[str, ...]
 
     def __str__(self) -> str:

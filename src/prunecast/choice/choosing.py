@@ -6,28 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from prunecast.choice.answer import Choice, Matching, Network, Question
+from prunecast.choice.answer import Choice, Matching, Question
 from prunecast.choice.checks import check, check_plateau
-from prunecast.choice.counts import Counter, counter
+from prunecast.choice.counts import counter
 from prunecast.choice.density import Curves
+from prunecast.choice.further import further, remedy
+from prunecast.choice.network import network
 from prunecast.choice.notes import notes
-from prunecast.choice.options import (
-    Options,
-    by_law,
-    join,
-    measured_by,
-    measured_rows,
-    quantile,
-)
+from prunecast.choice.options import Options, by_law, join, measured_by, measured_rows
 from prunecast.choice.search import Search
-from prunecast.choice.sizes import Sizes, examples, hopeful, inside, sizes
+from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples, sizes
 from prunecast.choice.source import as_fit, quantity
+from prunecast.choice.within import allowed, hopeful
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
-from prunecast.laws.points import Floats
-from prunecast.laws.reach import below
-from prunecast.laws.uncertainty import COVERAGE
-from prunecast.spec.presets import RECIPES
 from prunecast.table import Table
 
 RUNNERS_UP, APART = 5, 1.5
@@ -44,7 +36,7 @@ def choose(
     minimise: str = "stored",
     confidence: float = 0.5,
     num_examples: float | None = None,
-    sizes: str = "around",
+    sizes: str = DEFAULT_REACH,
     depth: float | None = None,
     width: float | None = None,
     density: float | None = None,
@@ -55,8 +47,9 @@ def choose(
     `source` is a fitted law, a table to fit one to, or the file of either. `max_parameters` is counted in the measure
     that is minimised, `max_training` in trainings of the costliest measured network. The target is met with probability
     `confidence`; one half means that the estimate itself meets it. `sizes` is measured, within (also sizes between the
-    measured ones, whose unpruned error the dense law predicts) or around (also sizes beyond them). A `depth`, `width`
-    or `density` that is given is the only one considered; all three name one network.
+    measured ones, whose unpruned error the dense law predicts) or around (also sizes beyond them); where only one of
+    these would do, a note names it. A `depth`, `width` or `density` that is given is the only one considered; all three
+    name one network.
     """
     fitted = as_fit(source, law)
     check_plateau(target_error, fitted)
@@ -82,7 +75,7 @@ def choose_each(
     minimise: str = "stored",
     confidence: float = 0.5,
     num_examples: float | None = None,
-    sizes: str = "around",
+    sizes: str = DEFAULT_REACH,
 ) -> list[Choice]:
     """As `choose` for many targets; what does not depend on the target is worked out once."""
     at = examples(fit, num_examples)
@@ -99,8 +92,7 @@ def answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
         raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
     named = {"only_depth": first.depth, "only_width": first.width}
     found = sizes(fit, how, first.num_examples, first.sizes, **named)
-    free = first.depth is None and first.width is None
-    candidates = hopeful(fit, inside(fit, found, first.sizes) if free else found)
+    candidates = hopeful(fit, allowed(fit, found, first))
     rows = measured_rows(fit, candidates)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
@@ -115,7 +107,8 @@ def _answer(search: Search, candidates: Sizes, rows: Options, whole: Options) ->
     """Rank what the law promises beside what was measured."""
     question = search.question
     promised, met = _ranked(search, candidates, rows)
-    best = _network(search, promised, 0)
+    best = network(search, promised, 0)
+    other = None if met else further(search)
     compared = met and question.target_error and question.density is None
     matching = _matching(search, whole, rows, promised) if compared else None
     return Choice(
@@ -125,9 +118,10 @@ def _answer(search: Search, candidates: Sizes, rows: Options, whole: Options) ->
         question=question,
         met=met,
         answer=best,
-        runners_up=tuple(_network(search, promised, i) for i in _runners_up(promised)),
+        runners_up=tuple(network(search, promised, i) for i in _runners_up(promised)),
         matching=matching,
-        notes=tuple(notes(search, candidates, promised, best, met)),
+        further=other,
+        notes=tuple(notes(search, candidates, promised, best, met, other)),
     )
 
 
@@ -141,12 +135,19 @@ def _ranked(search: Search, candidates: Sizes, rows: Options) -> tuple[Options, 
             return options[np.argsort(measured_by(search.question.minimise, options), kind="stable")], True
     options = join(search.for_least_error(candidates), affordable)
     if not len(options):
-        raise PrunecastError(
-            "no network of these sizes fits the budget, not even the smallest; allow more parameters or training"
-        )
+        raise PrunecastError(_unaffordable(search))
     promised = np.round(options.promised(search.fit, search.question.confidence), 9)
     order = np.lexsort((measured_by(search.question.minimise, options), promised))
     return options[order], search.question.target_error is None
+
+
+def _unaffordable(search: Search) -> str:
+    words = (
+        "no network of these sizes fits the budget, not even the smallest; allow more parameters or training"
+    )
+    budgets = replace(search.question, target_error=None)
+    other = further(replace(search, question=budgets))
+    return words if other is None else f"{words}, or go beyond what was measured: {remedy(other, budgets)}"
 
 
 def _runners_up(options: Options) -> list[int]:
@@ -163,42 +164,6 @@ def _runners_up(options: Options) -> list[int]:
         if apart.all():
             listed.append(index)
     return sorted(listed[1:])
-
-
-def _network(search: Search, options: Options, index: int) -> Network:
-    one = options[np.array([index])]
-    size, fit, target = one.sizes, search.fit, search.question.target_error
-    log_error, reach = float(one.log_error[0]), quantile(fit, (1 + COVERAGE) / 2) * float(one.spread[0])
-    top = np.inf if fit.metric == "loss" else 1.0
-    level = int(one.level[0])
-    operations = float(size.counts.multiply_adds[0] * one.density[0])
-    recipe = RECIPES.get(fit.origin.recipe)
-    return Network(
-        depth=float(size.depth[0]),
-        width=float(size.width[0]),
-        num_examples=float(size.num_examples[0]),
-        density=float(one.density[0]),
-        level=level,
-        error=float(np.exp(one.told[0])),
-        interval=(float(np.exp(log_error - reach)), float(min(np.exp(log_error + reach), top))),
-        probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
-        source="measured" if one.row[0] else "law",
-        nonzero_parameters=_whole(one.nonzero, search.counter),
-        stored_parameters=_whole(one.nonzero + size.counts.fixed, search.counter),
-        paper_size=float(measured_by("paper", one)[0]),
-        multiply_adds=None if np.isnan(operations) else operations,
-        unpruned_error=float(size.told[0]),
-        unpruned_source="measured" if size.measured[0] else "predicted",
-        expected_unpruned_error=float(size.unpruned[0]),
-        extrapolated=bool(size.outside[0] or below(fit, one.density)[0]),
-        trainings=level + 1,
-        training_cost=float(search.training_cost(one)[0]),
-        network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
-    )
-
-
-def _whole(count: Floats, how: Counter) -> float:
-    return round(float(count[0])) if how.exact else float(count[0])
 
 
 def _matching(search: Search, whole: Options, rows: Options, promised: Options) -> Matching | None:

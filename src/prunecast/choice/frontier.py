@@ -9,9 +9,10 @@ from prunecast.choice.checks import ceiling
 from prunecast.choice.counts import counter
 from prunecast.choice.density import inverse, log_error, smallest_density
 from prunecast.choice.options import line, whole_weights
-from prunecast.choice.sizes import Sizes, examples, inside
+from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples
 from prunecast.choice.sizes import sizes as networks
 from prunecast.choice.source import quantity
+from prunecast.choice.within import inside
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats, Integers
@@ -45,7 +46,7 @@ def frontier(
     *,
     minimise: str = "stored",
     num_examples: float | None = None,
-    sizes: str = "around",
+    sizes: str = DEFAULT_REACH,
 ) -> Frontier:
     """Fewest parameters for each error; by default 200 errors from the least possible to ε↑ or chance."""
     how = counter(fit)

@@ -7,6 +7,7 @@ import numpy as np
 from prunecast.choice.answer import Network
 from prunecast.choice.beyond import beyond
 from prunecast.choice.density import log_error
+from prunecast.choice.further import remedy
 from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
 from prunecast.choice.sizes import Sizes
@@ -16,13 +17,17 @@ from prunecast.laws.predict import PLACE, unvaried
 from prunecast.laws.result import LEFT_OUT
 from prunecast.laws.words import SYMBOLS
 
-NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}
+NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the dip law"}
 
 
-def notes(search: Search, candidates: Sizes, options: Options, best: Network, met: bool) -> Iterator[str]:
+def notes(
+    search: Search, candidates: Sizes, options: Options, best: Network, met: bool, other: Network | None
+) -> Iterator[str]:
     """Why a target is impossible, where measurement beats the law, what is predicted, extrapolated or not counted."""
     if not met:
         yield _impossible(search, candidates, best)
+        if other is not None:
+            yield f"Beyond what was measured, {remedy(other, search.question)}."
     elif best.source == "measured":
         yield from _measured(search, candidates, options)
     yield from beyond(search.fit, search.question, best)

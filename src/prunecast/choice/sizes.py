@@ -23,6 +23,10 @@ DEPTH_STEP = 1.15
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
 REACHES = ("measured", "within", "around")
+DEFAULT_REACH = "within"
+"""Answers stay within what was measured unless somebody asks for more."""
+ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
+"""How to ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +91,7 @@ def sizes(
     fit: Fit,
     counter: Counter,
     num_examples: float,
-    reach: str = "around",
+    reach: str = DEFAULT_REACH,
     *,
     only_depth: float | None = None,
     only_width: float | None = None,
@@ -129,39 +133,6 @@ def sizes(
     )
 
 
-def inside(fit: Fit, found: Sizes, reach: str) -> Sizes:
-    """Those to answer with: unless `reach` is around, none outside what was measured, two axes at a time.
-
-    For a number of examples beyond the measured ones, the nearest of these counts.
-    """
-    if reach == "around":
-        return found
-    known = [c.num_examples for c in fit.configurations]
-    wanted = float(found.num_examples[0])
-    kept = found.measured | ~_outside(
-        fit, found.depth, found.width, float(np.clip(wanted, min(known), max(known)))
-    )
-    if not kept.any():
-        raise PrunecastError(
-            f"no size was trained both on fewer and on more than {wanted:,.0f} examples, so none lies within what was "
-            "measured; allow others with --sizes around"
-        )
-    return found[kept]
-
-
-def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
-    """Those that err less unpruned than networks pruned to nothing; of the others the law says nothing of use."""
-    high = fit.parameters["high_error"]
-    good = candidates.unpruned < high
-    if not good.any():
-        least = float(candidates.unpruned.min())
-        raise PrunecastError(
-            f"with {candidates.num_examples[0]:,.0f} examples these networks would err by {least:.3g} or more "
-            f"unpruned, at or above the law's high plateau at {high:.3g}, where it says nothing; ask for more examples"
-        )
-    return candidates[good]
-
-
 def _none(num_examples: float, depth: float | None, width: float | None) -> str:
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
@@ -170,7 +141,7 @@ def _none(num_examples: float, depth: float | None, width: float | None) -> str:
             f"no network of {' and '.join(asked)} was trained on {num_examples:g} examples, and there are too few "
             "configurations for a law of the unpruned error; choose among measured sizes"
         )
-    return f"no network was trained on {num_examples:g} examples; allow predicted sizes with --sizes around"
+    return f"no network was trained on {num_examples:g} examples; allow predicted sizes with {ALLOW_AROUND}"
 
 
 def _unpruned(
@@ -230,4 +201,5 @@ def _widths(fit: Fit, counter: Counter, reach: str) -> list[float]:
         spread = np.round(spread * CHANNEL_STEP) / CHANNEL_STEP
     else:
         spread = np.array([float(f"{width:.3g}") for width in spread])
-    return sorted({float(width) for width in spread if low * (1 - 1e-3) <= width <= high * (1 + 1e-3)})
+    kept = {float(width) for width in spread if low * (1 - 1e-3) <= width <= high * (1 + 1e-3)}
+    return sorted(kept | set(known))  # rounding loses measured widths, and some may be all that lies inside

@@ -23,8 +23,6 @@ from prunecast.table import Table, read
 Say = Callable[[str], None]
 CONFIDENCE = 0.95
 """Probability that the target is met."""
-SIZES = "within"
-"""Only sizes between the measured ones are chosen."""
 
 
 def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say: Say = print) -> Card | None:
@@ -49,15 +47,13 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     say(
         f"\n3. Choice: the fewest parameters with an error of at most {target_error:g} in {likely} of trainings.\n"
     )
-    chosen = choose(fitted, target_error=target_error, sizes=SIZES, confidence=CONFIDENCE)
+    chosen = choose(fitted, target_error=target_error, confidence=CONFIDENCE)
     say(show_answer.choice(chosen))
     say("\n4. Proof: the chosen network, trained and pruned with a seed that the fit has not seen.")
     card = _made(planned, fitted, target_error, folder) if chosen.met else None
     say("\n5. Page.")
     path = folder / "report.html"
-    shown = page(
-        table, target_error=target_error, sizes=SIZES, confidence=CONFIDENCE, command="prunecast demo"
-    )
+    shown = page(table, target_error=target_error, confidence=CONFIDENCE, command="prunecast demo")
     write(path, shown.html)
     say("\n" + _found(card, folder))
     say(f"The page is {path.resolve().as_uri()}; all of this took {time.monotonic() - began:.0f} s.")
@@ -88,7 +84,6 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path) -> Card
         folder / "network",
         store=folder / "store",
         target_error=target_error,
-        sizes=SIZES,
         confidence=CONFIDENCE,
         follow=lambda events, plan, board: follow(events, plan, board, 1),
     )

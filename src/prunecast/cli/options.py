@@ -87,7 +87,7 @@ CANDIDATES = (
     click.option(
         "--sizes",
         type=click.Choice(["measured", "within", "around"]),
-        default="around",
+        default="within",
         show_default=True,
         help="Only measured sizes, also those between them, or also beyond them.",
     ),

@@ -12,6 +12,7 @@ import torch
 
 from prunecast import families
 from prunecast.choice import Choice, choose
+from prunecast.choice.further import remedy
 from prunecast.choice.source import as_fit
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
@@ -135,10 +136,11 @@ def order(
 def _possible(chosen: Choice) -> None:
     if chosen.met or chosen.question.density is not None:
         return
-    best = chosen.answer
+    best, other = chosen.answer, chosen.further
+    wider = "" if other is None else f", or go beyond what was measured: {remedy(other, chosen.question)}"
     raise PrunecastError(
         f"{chosen.notes[0].removesuffix('.')}; that is {best.error:.4f}, of depth {best.depth:g} and width "
-        f"{best.width:.4g} at density {best.density:.4g}, so ask for a larger --target-error"
+        f"{best.width:.4g} at density {best.density:.4g}, so ask for a larger --target-error{wider}"
     )
 
 

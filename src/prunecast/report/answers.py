@@ -7,6 +7,7 @@ import numpy as np
 from prunecast.choice import Choice, Network, choose_each
 from prunecast.choice.checks import ceiling
 from prunecast.choice.density import log_error
+from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.curves import family
@@ -59,7 +60,7 @@ def answers(
     *,
     minimise: str = "stored",
     num_examples: float | None = None,
-    sizes: str = "around",
+    sizes: str = DEFAULT_REACH,
     confidence: float = 0.5,
     most: int = MOST,
 ) -> list[Answer]:

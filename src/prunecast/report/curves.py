@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from prunecast.choice.counts import counter
 from prunecast.choice.options import by_law, line
-from prunecast.choice.sizes import Sizes, examples, inside, sizes
+from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples, sizes
+from prunecast.choice.within import inside
 from prunecast.laws import Fit
 from prunecast.laws.formulas import log_invariant
 from prunecast.laws.judge import REGIONS, region
@@ -115,7 +116,7 @@ def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
     return np.asarray(offset[points.configuration] + slope[points.configuration] * points.density)
 
 
-def family(fit: Fit, num_examples: float | None = None, reach: str = "around") -> Sizes:
+def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_REACH) -> Sizes:
     """Every candidate size for one number of examples, those measured first."""
     return inside(fit, sizes(fit, counter(fit), examples(fit, num_examples), reach), reach)
 

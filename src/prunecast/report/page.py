@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.choice.source import as_fit, check_target, validated
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
@@ -34,7 +35,7 @@ def page(
     target_error: float | None = None,
     minimise: str = "stored",
     num_examples: float | None = None,
-    sizes: str = "around",
+    sizes: str = DEFAULT_REACH,
     confidence: float = 0.5,
     studies: bool = True,
     all_studies: bool = False,

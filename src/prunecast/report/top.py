@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from prunecast.choice.sizes import examples
+from prunecast.choice.sizes import DEFAULT_REACH, examples
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
@@ -30,7 +30,7 @@ class Asked:
     target_error: float | None = None
     minimise: str = "stored"
     num_examples: float | None = None
-    sizes: str = "around"
+    sizes: str = DEFAULT_REACH
     confidence: float = 0.5
 
 

@@ -18,9 +18,11 @@ from safetensors.torch import load_file as load_torch
 import prunecast
 from prunecast import data, families
 from prunecast.architectures import architecture
+from prunecast.choice import choose
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.networks import make
+from prunecast.networks.making import _possible
 from prunecast.networks.measuring import multiply_adds
 from prunecast.sweep import read_plan
 from prunecast.training import evaluate
@@ -230,6 +232,14 @@ def test_a_mistake_is_one_sentence(swept: Swept, tmp_path: Path, arguments, mess
         swept.run(*arguments, output=tmp_path / "network")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "network" / "card.json").exists()
+
+
+def test_a_refusal_names_the_network_beyond_what_was_measured() -> None:
+    chosen = choose("cifar10-resnet20-24ep", target_error=0.11)
+    with pytest.raises(
+        PrunecastError, match=r"so ask for a larger --target-error, or go beyond .*--sizes around"
+    ):
+        _possible(chosen)
 
 
 def test_a_saved_law_makes_what_its_table_makes(swept: Swept, made: Made, tmp_path: Path) -> None:

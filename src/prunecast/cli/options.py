@@ -89,7 +89,7 @@ CANDIDATES = (
         type=click.Choice(["measured", "within", "around"]),
         default="within",
         show_default=True,
-        help="Only measured sizes, also those between them, or also beyond them.",
+        help="Only measured sizes, also others within what was measured, or also beyond.",
     ),
 )
 

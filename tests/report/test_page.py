@@ -78,6 +78,7 @@ def test_the_page_looks_up_what_choose_says(written):
     for entry in held[:: len(held) // 6]:
         chosen = choose(law, target_error=entry["target"])
         assert entry["met"] == chosen.met
+        assert entry["headline"].startswith("Train " if chosen.met else "Nothing here meets it. Closest is ")
         assert entry["notes"] == list(chosen.notes)
         assert entry["data"]["chosen"][0]["size"] == float(f"{chosen.answer.stored_parameters:.5g}")
         assert entry["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")

@@ -76,12 +76,13 @@ def answers(
 
 
 def headline(answer: Answer) -> str:
-    """What to do, in a sentence."""
+    """What to do, in a sentence; where nothing meets the target, what comes closest."""
     best = answer.network
-    where = f"Train depth {words.size(best.depth)}, width {words.size(best.width)}"
-    if best.level == 0:
-        return f"{where}, and do not prune it."
-    return f"{where}, and prune it to density {words.density(best.density)}."
+    size = f"depth {words.size(best.depth)}, width {words.size(best.width)}"
+    density = f"to density {words.density(best.density)}"
+    if not answer.choice.met:
+        return f"Nothing here meets it. Closest is {size}, {f'pruned {density}' if best.level else 'not pruned'}."
+    return f"Train {size}, and {f'prune it {density}' if best.level else 'do not prune it'}."
 
 
 def facts(answer: Answer) -> list[tuple[str, str, str]]:

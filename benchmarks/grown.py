@@ -7,8 +7,9 @@ import pandas as pd
 from parts import DOCS, command
 
 from prunecast import tables
+from prunecast.cli.show_study import claims
 from prunecast.laws import Deviation
-from prunecast.studies import extrapolation, forms, invariance, noise, sensitivity
+from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
 
 PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
@@ -26,6 +27,7 @@ def sections() -> dict[str, str]:
         "the paper's recipe, extrapolation": extrapolation_lines(paper),
         "the paper's recipe, contours": contour_lines(paper),
         "the paper's recipe, forms": form_lines(paper),
+        "the paper's recipe, smallest networks": claim_lines(paper),
         "the paper's recipe, noise": noise_lines(paper),
     }
 
@@ -103,6 +105,13 @@ def contour_lines(table: Table) -> str:
         for own in invariance(table).contours
     ]
     return "\n".join([*head, *lines]).replace("| -", "| −").replace("nan", "–")
+
+
+def claim_lines(table: Table) -> str:
+    """What the paper claims of the smallest networks, by either law."""
+    found = [claims(optimality(table, law=law)) for law in ("eq2", "dip")]
+    lines = [f"| {first} | {by_eq2} | {by_dip} |" for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)]
+    return "\n".join(["| | eq2 | dip |", "|---|---|---|", *lines]).replace("| -", "| −").replace(", -", ", −")
 
 
 def noise_lines(table: Table) -> str:

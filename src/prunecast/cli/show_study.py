@@ -199,7 +199,7 @@ def optimality(study: "Optimality", quantity: str = "error") -> str:
     header = ["error", "smallest measured", "non-zero", "by the law", "non-zero", "off", "regret"]
     return _page(
         f"Smallest networks on {study.table} by {study.law}, {study.num_examples:,.0f} examples",
-        [grid(header, _some(rows), left=0), "", facts(_claims(study))],
+        [grid(header, _some(rows), left=0), "", facts(claims(study))],
         study.notes,
         quantity=quantity,
     )
@@ -209,7 +209,8 @@ def _cost(value: float) -> str:
     return f"{value:+.0%}" if math.isfinite(value) else "–"
 
 
-def _claims(study: "Optimality") -> list[list[str]]:
+def claims(study: "Optimality") -> list[list[str]]:
+    """What the paper says of smallest networks, each claim beside what was found."""
     start, single, few = study.start, study.single_curves, study.few_curves
     rows = [
         ["size off by at most, median", f"{study.largest_miss:.0%}, {study.median_miss:.0%}"],

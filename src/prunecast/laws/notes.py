@@ -113,7 +113,7 @@ def _dips(fit: Fit) -> Iterator[Note]:
         worst = max(dipping, key=lambda c: dips[c])
         yield Note(
             kind="dip",
-            text=f"In {len(dipping)} of {len(fit.configurations)} configurations the error first falls below its "
+            text=f"In {len(dipping)} of {len(fit.configurations)} configurations the error clearly falls below its "
             f"unpruned value, by up to {dips[worst]:.0%} ({_place(worst)}). The law is flat there, so it "
             f"overestimates: the mean deviation is {fit.deviation.mean:+.1%}. The law `dip` follows it.",
         )

@@ -110,7 +110,9 @@ def contour_lines(table: Table) -> str:
 def claim_lines(table: Table) -> str:
     """What the paper claims of the smallest networks, by either law."""
     found = [claims(optimality(table, law=law)) for law in ("eq2", "dip")]
-    lines = [f"| {first} | {by_eq2} | {by_dip} |" for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)]
+    lines = [
+        f"| {first} | {by_eq2} | {by_dip} |" for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)
+    ]
     return "\n".join(["| | eq2 | dip |", "|---|---|---|", *lines]).replace("| -", "| −").replace(", -", ", −")
 
 

@@ -25,11 +25,11 @@ def test_the_readme_states_what_the_tables_give():
         f"follows it ({shown(fit(short, law='dip').deviation)} there)",
     ]
     for source, words in (
-        (table, "{eq2} with Eq. 2 after 160 epochs"),
-        (short, "{eq2}, with `dip` by {dip}"),
+        (table, "{eq2} with Eq. 2 and {dip} with `dip` after 160 epochs"),
+        (short, "after 24 by {eq2} and {dip}"),
     ):
         steps = {(step.along, step.law): shown(step.predicted) for step in extrapolation(source).steps}
         said.append(words.format(eq2=steps["width", "eq2"], dip=steps["width", "dip"]))
         if ("paper", "eq2") in steps:
-            said.append(f"(by {steps['paper', 'eq2']} from the paper's own four networks)")
+            said.append(f"(Eq. 2 by {steps['paper', 'eq2']} from the paper's own four networks)")
     assert [one for one in said if one not in README] == []

@@ -16,6 +16,7 @@ from prunecast.report import page
 from prunecast.report.answers import answers, targets
 from prunecast.report.curves import measured_curves, measured_rows
 from prunecast.report.html import library, script_json
+from prunecast.report.limits import beyond
 from prunecast.report.sections import MEANING
 from prunecast.report.spoken import speaker
 from prunecast.report.vega import ticks
@@ -89,6 +90,38 @@ def test_a_looser_target_never_needs_a_larger_network(law):
     sizes = [a.network.stored_parameters for a in answers(fit(TABLES["measured"](), law=law)) if a.choice.met]
     assert len(sizes) > 60
     assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+@pytest.mark.parametrize("confidence", [0.5, 0.9])
+def test_the_first_target_is_the_last_that_nothing_meets(law, confidence):
+    found = answers(fit(TABLES["all sizes"](), law=law), num_examples=3125, confidence=confidence, most=5)
+    assert [one.choice.met for one in found] == [False] + [True] * (len(found) - 1)
+    assert found[1].target / found[0].target == pytest.approx(1, abs=0.001)
+    assert [float(one.shown) for one in found] == [one.target for one in found]
+
+
+def test_a_lowest_target_asked_for_is_the_one_that_is_told_of():
+    html = page(TABLES["measured"](), target_error=0.05, studies=False).html
+    assert 'value="0.05" aria-label' in html
+    held = shown_size(data_of(html))
+    assert held["start"] == 0
+    assert not any("0.1" in note for note in held["least"]["notes"])
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (TABLES["measured"], [(0.9, "{} needs no network"), (None, "Any network gets to {}")]),
+        (loss_table, [(None, "Any network gets to {}")]),
+    ],
+)
+def test_errors_that_need_no_network_are_told_of(table, said):
+    law = fit(table(), law="eq2")
+    found = beyond(law, str)
+    assert [one["from"] for one in found] == [start or law.parameters["high_error"] for start, _ in said]
+    for one, (_, words) in zip(found, said, strict=True):
+        assert one["headline"].startswith(words)
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.11, 0.8), (0.004, 0.05), (0.06, 0.97), (0.3, 5.0)])

@@ -107,10 +107,14 @@ def test_a_typed_target_shows_what_choose_says(written, visit):
     [
         ("0.2003", "The answer for 0.200"),
         ("0,25", ""),
-        ("0.0001", "this is the best there is"),
+        ("0.0001", ""),
+        ("20%", ""),
         ("nonsense", "Write an error such as"),
         ("-1", "Write an error such as"),
+        ("0", "Write an error such as"),
         ("", "Write an error such as"),
+        ("20", "below 1: for 20% write 0.2"),
+        ("0.95", "Ask for a lower error"),
     ],
 )
 def test_whatever_is_typed_gets_a_sentence(written, visit, typed, heard):
@@ -121,6 +125,42 @@ def test_whatever_is_typed_gets_a_sentence(written, visit, typed, heard):
     assert heard in said
     assert bool(heard) == bool(said)
     assert seen.complaints == []
+
+
+@pytest.mark.parametrize("size", ["50,000", "3,125"])
+def test_below_what_is_met_the_page_speaks_of_the_target_that_was_typed(written, visit, size):
+    page = visit(written("all sizes")).page
+    held = json.loads(page.locator("#data").text_content())["sizes"]
+    lowest = next(one for one in held if one["examples"] == size)["answers"][0]
+    page.locator("#box").fill("0.01")
+    page.locator("#examples").select_option(label=size)
+    headline, said = page.locator("#headline").inner_text(), page.locator("#answer").inner_text()
+    assert headline.startswith("Nothing here gets to 0.01. The least error to expect is ")
+    assert page.locator("#slider").get_attribute("aria-valuetext") == f"0.01: {headline}"
+    for words in ("No network of these sizes gets to", "is predicted to meet it", lowest["shown"]):
+        assert words not in page.locator("#answer-notes").inner_text()
+    assert "the target is not met" in said
+    page.locator("#box").fill(lowest["shown"])
+    assert page.locator("#headline").inner_text() == lowest["headline"]
+    assert f"gets to {lowest['shown']}" in page.locator("#answer-notes").inner_text()
+
+
+def test_what_guessing_reaches_needs_no_network(written, visit):
+    page = visit(written("measured")).page
+    page.locator("#box").fill("0.93")
+    assert page.locator("#headline").inner_text() == "0.93 needs no network: guessing errs by 0.9."
+    assert page.locator("#facts").inner_text() == ""
+    page.locator("#box").fill("nonsense")
+    page.locator("#box").fill("0.2")
+    assert page.locator("#headline").inner_text().startswith("Train depth")
+
+
+def test_another_number_of_examples_is_answered_whatever_stands_in_the_box(written, visit):
+    page = visit(written("all sizes")).page
+    size = json.loads(page.locator("#data").text_content())["sizes"][1]
+    page.locator("#box").fill("nonsense")
+    page.locator("#examples").select_option(label=size["examples"])
+    assert page.locator("#headline").inner_text() == size["answers"][size["start"]]["headline"]
 
 
 @pytest.mark.parametrize("name", ["all sizes", "planted", "tiny", "evil"])

@@ -77,7 +77,7 @@ def _chosen_layers(x: Spec, y: Spec) -> list[Spec]:
     return [
         {
             "data": {"name": "target"},
-            "mark": {"type": "rule", "color": accent, "strokeDash": [5, 4], "strokeWidth": 1.4},
+            "mark": {"type": "rule", "color": accent, "strokeDash": [5, 4], "strokeWidth": 1.4, "clip": True},
             "encoding": {"y": y},
         },
         {

@@ -1,16 +1,17 @@
 """The answers that a page looks up: one choice for each of many target errors."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from prunecast.choice import Choice, Network, choose_each
 from prunecast.choice.checks import ceiling
-from prunecast.choice.density import log_error
+from prunecast.choice.options import quantile
 from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.laws import Fit
+from prunecast.laws.uncertainty import COVERAGE
 from prunecast.report import words
-from prunecast.report.curves import family
 
 MOST = 160
 """How many targets a page holds for one number of examples."""
@@ -18,6 +19,8 @@ STEPS = ((2.0, 0.02), (5.0, 0.05), (10.0, 0.1))
 """Steps of the targets' first digits: up to 2 by 0.02, up to 5 by 0.05, up to 10 by 0.1; none over 2%."""
 HIGHEST = 0.9
 """Targets go up to this share of ε↑."""
+HOPELESS = 1e-9
+"""A target that nothing meets, whose answer is the network of least error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,11 +29,18 @@ class Answer:
 
     target: float
     choice: Choice
+    fit: Fit
 
     @property
     def network(self) -> Network:
         """The network chosen."""
         return self.choice.answer
+
+    @property
+    def shown(self) -> str:
+        """The target as it is written, with all of its digits."""
+        short = words.error(self.target)
+        return short if float(short) == self.target else f"{self.target:.4g}"
 
 
 def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
@@ -45,14 +55,24 @@ def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
     return inside[:: max(1, -(-len(inside) // most))]
 
 
-def least_error(fit: Fit, num_examples: float | None, reach: str) -> float:
-    """The least error among unpruned candidates and measured rows."""
-    members = family(fit, num_examples, reach)
-    unpruned = float(np.exp(log_error(fit, members, np.ones(len(members))).min()))
-    known = [
-        c.lowest_error for c in fit.configurations if np.isclose(c.num_examples, members.num_examples[0])
-    ]
-    return min([unpruned, *known])
+def promised(fit: Fit, best: Network, confidence: float) -> float:
+    """The error that new trainings of a network keep to with this probability; at one half, the one to expect.
+
+    A measured error may be lucky, so that it is not what the next training gets: the interval around what to expect
+    is. Where the interval ends at an error of 1 its middle is not known, and the error itself is taken.
+    """
+    low, high = best.interval
+    if fit.metric == "error" and high >= 1:
+        return best.error
+    share = quantile(fit, confidence) / quantile(fit, (1 + COVERAGE) / 2)
+    return float(np.sqrt(low * high) * np.sqrt(high / low) ** share)
+
+
+def around(error: float) -> tuple[float, float]:
+    """The last number of four digits that lies below an error, and the one after it."""
+    unit = 10.0 ** (int(np.floor(np.log10(error))) - 3)
+    above = int(np.ceil(error * (1 - 1e-6) / unit))
+    return float(f"{(above - 1) * unit:.4g}"), float(f"{above * unit:.4g}")
 
 
 def answers(
@@ -64,15 +84,19 @@ def answers(
     confidence: float = 0.5,
     most: int = MOST,
 ) -> list[Answer]:
-    """One choice for each target, from one that nothing meets to nearly ε↑ or chance."""
-    lowest = least_error(fit, num_examples, sizes)
-    wanted = targets(lowest, ceiling(fit) * HIGHEST, most)
-    if not wanted or wanted[0] > lowest * 1.0001:
-        wanted.insert(0, float(f"{lowest * 0.995:.3g}"))
-    choices = choose_each(
-        fit, wanted, minimise=minimise, num_examples=num_examples, sizes=sizes, confidence=confidence
+    """One choice for each target, from one that nothing meets to nearly ε↑ or chance; the second is the least met."""
+    ask = partial(
+        choose_each, fit, minimise=minimise, num_examples=num_examples, sizes=sizes, confidence=confidence
     )
-    return [Answer(target=target, choice=choice) for target, choice in zip(wanted, choices, strict=True)]
+    ends = around(promised(fit, ask([HOPELESS])[0].answer, confidence))
+    wanted = [
+        *ends,
+        *(target for target in targets(ends[1], ceiling(fit) * HIGHEST, most) if target > ends[1]),
+    ]
+    return [
+        Answer(target=target, choice=choice, fit=fit)
+        for target, choice in zip(wanted, ask(wanted), strict=True)
+    ]
 
 
 def headline(answer: Answer) -> str:
@@ -90,6 +114,9 @@ def facts(answer: Answer) -> list[tuple[str, str, str]]:
     best, question = answer.network, answer.choice.question
     low, high = best.interval
     how = "measured" if best.source == "measured" else "by the law"
+    expected = words.error(promised(answer.fit, best, 0.5))
+    if not answer.choice.met and best.source == "measured" and expected != words.error(best.error):
+        how = f"measured; a new training gets about {expected}"
     source = f"{words.error(best.unpruned_error)} unpruned, {best.unpruned_source}"
     rows = [
         ("Network", f"depth {words.size(best.depth)}, width {words.size(best.width)}", source),

@@ -13,6 +13,7 @@ from prunecast.choice.spoken import Speak
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.report import spoken, words
+from prunecast.report.limits import beyond
 from prunecast.report.parts import Chart, Section
 from prunecast.report.top import Top, lookup
 from prunecast.report.vega import Row, Spec
@@ -37,7 +38,7 @@ def render(
     )
     environment.filters["coded"] = coded
     body = [spoken.section(one, speak) for one in body]
-    asking, charts, data = _looked_up(answer, speak)
+    asking, charts, data = _looked_up(answer, fitted, speak)
     specs, places, datasets = packed([*charts, *_charts(body)], data)
     for one, place in zip(asking["sizes"], places, strict=True):
         one["datasets"] = place
@@ -61,16 +62,19 @@ def render(
 
 
 def _looked_up(
-    answer: Top | None, speak: Speak
+    answer: Top | None, fitted: Fit | None, speak: Speak
 ) -> tuple[dict[str, Any], list[Chart], list[dict[str, list[Row]]]]:
     """What the page looks up, the chart that follows it, and what is drawn for each number of examples."""
     word = speak("error")
-    if answer is None:
+    if answer is None or fitted is None:
         return {"sizes": [], "shown": 0, "word": word, "explained": []}, [], []
     asking = {
         "sizes": lookup(answer, speak),
         "shown": answer.shown,
         "word": word,
+        "asked": "" if answer.target_error is None else f"{answer.target_error:.6g}",
+        "share": fitted.metric == "error",
+        "beyond": beyond(fitted, speak),
         "explained": [speak(text) for text in answer.text],
     }
     return asking, [spoken.chart(answer.chart, speak)], [one.data for one in answer.answered]

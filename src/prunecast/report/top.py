@@ -14,6 +14,7 @@ from prunecast.report.answer_chart import answer_chart, answer_data, chosen
 from prunecast.report.answers import MOST, Answer, answers, comparison, facts, headline
 from prunecast.report.charts import Hue
 from prunecast.report.curves import Rows, curves, family
+from prunecast.report.limits import beneath
 from prunecast.report.parts import Chart, Grid
 from prunecast.report.vega import Row
 
@@ -53,6 +54,8 @@ class Top:
     answered: Sequence[Answered]
     shown: int
     minimise: str
+    target_error: float | None
+    """the target asked for"""
     text: Sequence[str]
     """what a reader should know where there are several numbers of examples"""
 
@@ -78,6 +81,7 @@ def top(fit: Fit, measured: Rows, own: Hue, asked: Asked) -> Top:
         answered=answered,
         shown=shown,
         minimise=asked.minimise,
+        target_error=asked.target_error,
         text=_several(fit, every) if len(every) > 1 else [],
     )
 
@@ -150,7 +154,7 @@ def _grid(found: Sequence[Answer], which: str) -> Grid:
         header=["Target", "Depth", "Width", "Density", "Stored parameters", "Error", "95% of new trainings"],
         rows=[
             [
-                words.error(a.target) if a.choice.met else f"{words.error(a.target)} (not met)",
+                a.shown if a.choice.met else f"{a.shown} (not met)",
                 words.size(a.network.depth),
                 words.size(a.network.width),
                 words.density(a.network.density),
@@ -172,6 +176,7 @@ def lookup(made: Top, speak: Speak) -> list[dict[str, Any]]:
         {
             "examples": words.count(one.num_examples),
             "start": one.start,
+            "least": beneath(one.found, speak),
             "answers": [_entry(answer, made.minimise, speak) for answer in one.found],
         }
         for one in made.answered
@@ -181,7 +186,7 @@ def lookup(made: Top, speak: Speak) -> list[dict[str, Any]]:
 def _entry(answer: Answer, minimise: str, speak: Speak) -> dict[str, Any]:
     return {
         "target": answer.target,
-        "shown": words.error(answer.target),
+        "shown": answer.shown,
         "met": answer.choice.met,
         "headline": speak(headline(answer)),
         "facts": [[speak(name), value, speak(remark)] for name, value, remark in facts(answer)],

@@ -1,7 +1,7 @@
 "use strict";
 // The page looks answers up: every number and word below was computed when the page was made.
 (() => {
-  const { charts, datasets, sizes, shown, word } = JSON.parse(document.getElementById("data").textContent);
+  const { charts, datasets, sizes, shown, word, share, beyond } = JSON.parse(document.getElementById("data").textContent);
   let size = sizes[shown];
   const views = {};
 
@@ -54,37 +54,81 @@
     view.runAsync();
   };
 
-  const show = (index, typed) => {
-    const answer = size.answers[index];
+  let presented;
+
+  const present = (answer, index) => {
+    presented = answer;
     slider.value = index;
     slider.setAttribute("aria-valuetext", `${answer.shown}: ${answer.headline}`);
     document.getElementById("headline").textContent = answer.headline;
     document.getElementById("facts").replaceChildren(...answer.facts.map(fact));
     document.getElementById("comparison").textContent = answer.comparison;
     document.getElementById("answer-notes").replaceChildren(...answer.notes.map((note) => coded("li", note)));
-    if (!typed) {
-      box.value = answer.shown;
-      heard.textContent = "";
-    }
     follow(answer);
   };
 
-  // The strictest tabulated target that is not above what was asked: its network meets the one asked for too.
-  const nearest = (wanted) => size.answers.findLastIndex((answer) => answer.target <= wanted * (1 + 1e-9));
+  const show = (index) => {
+    present(size.answers[index], index);
+    box.value = size.answers[index].shown;
+    heard.textContent = "";
+  };
+
+  const say = (text, target) => text.replaceAll("{}", target);
+
+  // Below the least that is met: the network of least error, and nothing that was said of another target.
+  const none = (target) => {
+    const { headline, notes } = size.least;
+    const [first] = size.answers;
+    const data = { ...first.data, target: [{ error: target }] };
+    present({ ...first, shown: `${target}`, headline: say(headline, target), notes, data }, 0);
+    heard.textContent = "";
+  };
+
+  // From the high plateau or chance on, no network is the answer.
+  const any = (target, headline) => {
+    const data = { target: [{ error: target }], chosen: [] };
+    present({ shown: `${target}`, headline: say(headline, target), facts: [], comparison: "", notes: [], data }, size.answers.length - 1);
+    heard.textContent = `Ask for a lower ${word}.`;
+  };
+
+  // What was typed as a number, or what to type instead.
+  const read = (text) => {
+    const percent = share && text.endsWith("%");
+    const number = Number(text.replace("%", percent ? "" : "%").replace(",", ".") || NaN);
+    const wanted = percent ? Number((number / 100).toPrecision(12)) : number;
+    const example = `Write ${word === "error" ? "an" : "a"} ${word} such as ${size.answers[size.start].shown}`;
+    if (!Number.isFinite(wanted)) return { help: `${example}.` };
+    if (wanted <= 0) return { help: `No network gets to ${text}. ${example}.` };
+    if (share && wanted >= 1) {
+      const meant = wanted < 100 && !percent ? `: for ${text}% write ${Number((wanted / 100).toPrecision(12))}` : "";
+      return { help: `An error is a share of the test set, below 1${meant}.` };
+    }
+    return { wanted };
+  };
+
+  // The strictest tabulated target that is not above what was asked: if met, its network meets the one asked for too.
+  const look = (wanted) => {
+    const { answers } = size;
+    const below = answers.findLastIndex((answer) => answer.target <= wanted * (1 + 1e-9));
+    const met = answers.findIndex((answer) => answer.met);
+    const exact = below >= 0 && Math.abs(answers[below].target - wanted) <= 1e-9 * wanted;
+    const plateau = beyond.find((one) => wanted >= one.from);
+    if (plateau) any(wanted, plateau.headline);
+    else if (!exact && (below < 0 || met < 0 || below + 1 < met)) none(wanted);
+    else if (!exact && !answers[below].met) {
+      present(answers[met], met);
+      heard.textContent = `Nothing here gets to ${answers[below].shown}; this is the answer for ${answers[met].shown}, the next one up.`;
+    } else {
+      present(answers[below], below);
+      heard.textContent = exact ? "" : `The answer for ${answers[below].shown}, the nearest one below ${wanted}.`;
+    }
+  };
 
   const type = () => {
-    const wanted = Number(box.value.trim().replace(",", "."));
-    if (!box.value.trim() || !Number.isFinite(wanted) || wanted <= 0) {
-      heard.textContent = `Write ${word === "error" ? "an" : "a"} ${word} such as ${size.answers[size.start].shown}.`;
-      return;
-    }
-    const found = nearest(wanted);
-    const index = Math.max(found, 0);
-    const answer = size.answers[index];
-    if (found < 0) heard.textContent = `Below ${answer.shown}, the least that this page looked for: this is the best there is.`;
-    else if (Math.abs(answer.target - wanted) > 1e-9 * wanted) heard.textContent = `The answer for ${answer.shown}, the nearest one below ${box.value.trim()}.`;
-    else heard.textContent = "";
-    show(index, true);
+    const { wanted, help } = read(box.value.trim());
+    if (help) heard.textContent = help;
+    else look(wanted);
+    return !help;
   };
 
   // The tables of the other numbers of examples are hidden, and the chart is given the data of this one.
@@ -95,22 +139,22 @@
   };
 
   if (slider) {
-    slider.addEventListener("input", () => show(Number(slider.value), false));
+    slider.addEventListener("input", () => show(Number(slider.value)));
     box.addEventListener("input", type);
     box.addEventListener("keydown", (event) => {
       const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (!step) return;
       event.preventDefault();
-      show(Math.min(Math.max(Number(slider.value) + step, 0), size.answers.length - 1), false);
+      show(Math.min(Math.max(Number(slider.value) + step, 0), size.answers.length - 1));
     });
     if (select) select.addEventListener("change", () => {
       size = sizes[select.value];
       settle();
-      type();
+      if (!type()) show(size.start);
     });
     document.getElementById("ask").addEventListener("submit", (event) => event.preventDefault());
     settle();
-    show(Number(slider.value), false);
+    type();
   }
 
   const folds = document.querySelectorAll("details");
@@ -119,7 +163,7 @@
   Promise.all([...document.querySelectorAll("[data-chart]")].map(draw)).then(() => {
     if (slider) {
       settle();
-      follow(size.answers[Number(slider.value)]);
+      follow(presented);
     }
     document.body.dataset.ready = "yes";
   });

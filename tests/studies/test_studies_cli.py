@@ -48,12 +48,12 @@ def test_what_short_chains_cannot_show_is_a_dash(name: str, tmp_path: Path) -> N
 
 
 def test_sizes_in_proportion_are_shown_though_they_are_small(tmp_path: Path) -> None:
-    """A table without a family and without counts tells l·w²·d alone."""
+    """A table without a family and without counts tells shares of its largest network alone."""
     frame = planted(configurations=3, depths=(20,), widths=(1 / 4, 1 / 2, 1), num_examples=(50_000,))
     frame[["density", "error", "width"]].to_csv(tmp_path / "own.csv", index=False)
     _, _, first, *_ = _run("optimality", str(tmp_path / "own.csv")).partition("─\n")[2].split("\n")
-    sizes = [float(cell) for cell in first.split()[4:9:4]]
-    assert all(0 < size < 1 for size in sizes)
+    sizes = [float(cell.removesuffix("%")) for cell in first.split()[2:5:2]]
+    assert all(0 < size < 100 for size in sizes)
 
 
 def test_a_law_is_taken_only_where_it_matters() -> None:

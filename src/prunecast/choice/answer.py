@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from prunecast.choice.naming import Naming
 from prunecast.choice.spoken import speaker
 from prunecast.plural import plural
 
@@ -38,6 +39,9 @@ class Network:
     density: float
     level: int
     error: float
+    """as measured, or as the law estimates it"""
+    expected_error: float
+    """of a new training: that of a measured network with the luck of its training taken out"""
     interval: tuple[float, float]
     """in which 95% of new trainings fall"""
     probability: float | None
@@ -100,6 +104,8 @@ class Choice:
     further: Network | None = None
     """the best network beyond what was measured that is predicted to meet the target, where none within does"""
     notes: tuple[str, ...]
+    naming: Naming
+    """the axes and the unit of size that the table tells"""
 
     def __str__(self) -> str:
         """The answer in two sentences."""
@@ -113,7 +119,7 @@ class Choice:
     def advice(self) -> str:
         """What to train and how far to prune it."""
         best, target = self.answer, self.question.target_error
-        network = f"depth {best.depth:g}, width {best.width:.4g}"
+        network = self.naming.network(best.depth, best.width)
         density = f"to density {best.density:.4g} ({plural(best.level, 'level')})"
         if target is not None and not self.met:
             pruned = f"pruned {density}" if best.level else "not pruned"
@@ -126,6 +132,8 @@ class Choice:
         best, target = self.answer, self.question.target_error
         how = "was measured at" if best.source == "measured" else "gets about"
         gets = speaker(self.metric)(f"It {how} error {best.error:.4f}")
+        if target is not None and best.source == "measured" and (best.error <= target) != self.met:
+            gets = f"{gets}, and about {best.expected_error:.4f} is expected of a new training"
         words = f"{gets}; 95% of new trainings fall in {best.span}"
         if target is None or not self.met:
             return f"{words}."

@@ -122,6 +122,7 @@ def _answer(search: Search, candidates: Sizes, rows: Options, whole: Options) ->
         matching=matching,
         further=other,
         notes=tuple(notes(search, candidates, promised, best, met, other)),
+        naming=search.naming,
     )
 
 
@@ -147,7 +148,11 @@ def _unaffordable(search: Search) -> str:
     )
     budgets = replace(search.question, target_error=None)
     other = further(replace(search, question=budgets))
-    return words if other is None else f"{words}, or go beyond what was measured: {remedy(other, budgets)}"
+    return (
+        words
+        if other is None
+        else f"{words}, or go beyond what was measured: {remedy(other, budgets, search.naming)}"
+    )
 
 
 def _runners_up(options: Options) -> list[int]:

@@ -134,10 +134,12 @@ def counter(fit: Fit) -> Counter:
         reason = "the table counts other weights than the built-in family has"
     else:
         reason = _unknown(family, fit.origin.dataset)
-    shown = (
-        "in proportion to l·w²·d" if proportional else "the table's own, between sizes in proportion to l·w²"
+    note = (
+        f"Sizes are in proportion to l·w²·d, as {reason}; a column `weights` gives real counts."
+        if proportional
+        else f"Parameter counts are the table's own, between sizes in proportion to l·w², as {reason}; what biases and "
+        "normalisation add is not known."
     )
-    note = f"Parameter counts are {shown}, as {reason}; what biases and normalisation add is not known."
     return Counter(fit=fit, family=None, classes=0, exact=not proportional, own_unit=True, note=note)
 
 

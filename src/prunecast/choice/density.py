@@ -111,6 +111,13 @@ class Curves:
         return np.where(first < len(falling), np.exp(inside), np.inf)
 
 
+def least_log_error(fit: Fit, sizes: Sizes) -> float:
+    """The least log ε̂ of all networks at any density; Eq. 2 has it where nothing is pruned, other laws may dip."""
+    if fit.law != "dip":
+        return float(log_error(fit, sizes, np.ones(len(sizes))).min())
+    return float(Curves.of(fit, sizes).log_error.min())
+
+
 def inverse(fit: Fit, sizes: Sizes, log_targets: Floats) -> Floats:
     """`smallest_density` for many targets at once, shape (targets, networks); exact for Eq. 2, else to 0.1%."""
     if fit.law != "dip":

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from prunecast.choice.checks import ceiling
 from prunecast.choice.counts import counter
 from prunecast.choice.density import inverse, log_error, smallest_density
+from prunecast.choice.naming import Naming, naming
 from prunecast.choice.options import line, whole_weights
 from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples
 from prunecast.choice.sizes import sizes as networks
@@ -38,6 +39,8 @@ class Frontier:
     """whether the unpruned error comes from the dense law"""
     extrapolated: NDArray[np.bool_]
     """whether a network lies outside what was measured, as in an answer"""
+    naming: Naming
+    """the axes and the unit of size that the table tells"""
 
 
 def frontier(
@@ -74,6 +77,7 @@ def frontier(
         density=kept,
         predicted=~chosen.measured,
         extrapolated=chosen.outside | below(fit, kept),
+        naming=naming(fit, how, num_examples=num_examples),
     )
 
 

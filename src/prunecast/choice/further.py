@@ -1,6 +1,7 @@
 """The network beyond what was measured that would do where none within does: named, and never the answer itself."""
 
 from prunecast.choice.answer import Network, Question
+from prunecast.choice.naming import Naming
 from prunecast.choice.network import network
 from prunecast.choice.options import measured_by
 from prunecast.choice.search import Search
@@ -28,11 +29,12 @@ def further(search: Search) -> Network | None:
     return network(search, options, int(score.argmin())) if len(options) else None
 
 
-def remedy(other: Network, question: Question) -> str:
+def remedy(other: Network, question: Question, naming: Naming) -> str:
     """What the network beyond is, and how to ask for it."""
     does = "fits" if question.target_error is None else "is predicted to meet it"
-    size = f"depth {other.depth:g}, width {other.width:.4g}, density {other.density:.4g}"
-    return f"{size} {does} ({other.stored_parameters:,.0f} stored parameters): {ALLOW_AROUND}"
+    size = f"{naming.network(other.depth, other.width)}, density {other.density:.4g}"
+    stored = f"{naming.amount(other.stored_parameters)} {naming.unit('stored')}"
+    return f"{size} {does} ({stored}): {ALLOW_AROUND}"
 
 
 def _others(search: Search) -> Sizes:

@@ -28,6 +28,7 @@ def network(search: Search, options: Options, index: int) -> Network:
         density=float(one.density[0]),
         level=level,
         error=float(np.exp(one.told[0])),
+        expected_error=float(np.exp(log_error)),
         interval=(float(np.exp(log_error - reach)), float(min(np.exp(log_error + reach), top))),
         probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
         source="measured" if one.row[0] else "law",

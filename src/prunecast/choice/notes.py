@@ -6,7 +6,7 @@ import numpy as np
 
 from prunecast.choice.answer import Network
 from prunecast.choice.beyond import beyond
-from prunecast.choice.density import log_error
+from prunecast.choice.density import least_log_error
 from prunecast.choice.further import remedy
 from prunecast.choice.options import Options, measured_by
 from prunecast.choice.search import Search
@@ -27,9 +27,9 @@ def notes(
     if not met:
         yield _impossible(search, candidates, best)
         if other is not None:
-            yield f"Beyond what was measured, {remedy(other, search.question)}."
+            yield f"Beyond what was measured, {remedy(other, search.question, search.naming)}."
     elif best.source == "measured":
-        yield from _measured(search, candidates, options)
+        yield from _measured(search, candidates, options, best)
     yield from beyond(search.fit, search.question, best)
     if search.fit.undetermined:
         symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
@@ -76,7 +76,7 @@ def _other_sizes(search: Search, best: Network) -> Iterator[str]:
 
 
 def _lowest(search: Search, candidates: Sizes) -> float:
-    return float(np.exp(log_error(search.fit, candidates, np.ones(len(candidates))).min()))
+    return float(np.exp(least_log_error(search.fit, candidates)))
 
 
 def _impossible(search: Search, candidates: Sizes, best: Network) -> str:
@@ -93,7 +93,7 @@ def _impossible(search: Search, candidates: Sizes, best: Network) -> str:
     return f"{words}; {NAMES[search.fit.law]} never goes below the unpruned error, here {lowest:.4f} at best."
 
 
-def _measured(search: Search, candidates: Sizes, options: Options) -> Iterator[str]:
+def _measured(search: Search, candidates: Sizes, options: Options, best: Network) -> Iterator[str]:
     """A measured network that the law would not have promised."""
     target, name = search.question.target_error, NAMES[search.fit.law]
     if target is None:
@@ -101,16 +101,21 @@ def _measured(search: Search, candidates: Sizes, options: Options) -> Iterator[s
         return
     promised = options[~options.row]
     if len(promised):
-        size = float(measured_by(search.question.minimise, promised)[0])
+        measure, said = search.question.minimise, search.naming
+        size = said.amount(float(measured_by(measure, promised)[0]))
         yield (
             f"This network was measured and is smaller than anything the law promises (by {name}: "
-            f"{size:,.4g} {search.question.minimise})."
+            f"{size} {said.unit(measure)})."
         )
         return
     why = "" if search.fit.law == "dip" else ", as it never goes below the unpruned error; the law `dip` does"
     yield (
         f"By {name} this target is impossible (its least error is {_lowest(search, candidates):.4f}{why}); "
-        "but it was measured, so the answer is what was measured."
+        + (
+            "but it was measured, so the answer is what was measured."
+            if best.error <= target
+            else "but the rows measured along this network's curve let a new training be expected to meet it."
+        )
     )
 
 

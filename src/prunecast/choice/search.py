@@ -8,6 +8,7 @@ from prunecast.choice.answer import Question
 from prunecast.choice.confident import confident_density
 from prunecast.choice.counts import Counter
 from prunecast.choice.density import LEAST, Curves, log_error
+from prunecast.choice.naming import Naming, naming
 from prunecast.choice.options import (
     KEPT_A_LEVEL,
     Options,
@@ -34,6 +35,12 @@ class Search:
     candidates: Sizes
     curves: Curves | None
     """of the candidates, where several questions share them"""
+
+    @property
+    def naming(self) -> Naming:
+        """How the networks are spoken of."""
+        own = {axis: getattr(self.question, axis) for axis in ("depth", "width", "num_examples")}
+        return naming(self.fit, self.counter, **own)
 
     def training_cost(self, options: Options) -> Floats:
         """Trainings × multiply-adds × examples, in trainings of the costliest measured network."""

@@ -79,6 +79,8 @@ def examples(fit: Fit, wanted: float | None) -> float:
     if not 0 < wanted < np.inf:
         raise PrunecastError(f"the number of examples must be a positive number, not {wanted:g}")
     if fit.dense is None and not any(np.isclose(wanted, n) for n in known):
+        if known == [1]:
+            raise PrunecastError("the table does not tell numbers of examples: leave num_examples out")
         listed = ", ".join(f"{n:g}" for n in known)
         raise PrunecastError(
             f"no network was trained on {wanted:g} examples, and there are too few configurations for a law of the "
@@ -137,9 +139,12 @@ def _none(num_examples: float, depth: float | None, width: float | None) -> str:
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
     if asked:
+        on = (
+            "" if num_examples == 1 else f" on {num_examples:g} examples"
+        )  # 1 stands for a table that tells none
         return (
-            f"no network of {' and '.join(asked)} was trained on {num_examples:g} examples, and there are too few "
-            "configurations for a law of the unpruned error; choose among measured sizes"
+            f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations for a law of "
+            "the unpruned error; choose among measured sizes"
         )
     return f"no network was trained on {num_examples:g} examples; allow predicted sizes with {ALLOW_AROUND}"
 

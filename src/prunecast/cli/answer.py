@@ -63,6 +63,8 @@ def choose(
     **question: Any,
 ) -> None:
     """Say which network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
+    from dataclasses import asdict
+
     from prunecast import choice
     from prunecast.cli import show_answer
     from prunecast.laws import dumps
@@ -73,7 +75,7 @@ def choose(
         line = choice.frontier(
             fitted, **{name: question[name] for name in ("minimise", "num_examples", "sizes")}
         )
-        click.echo(dumps(vars(line)) if as_json else show_answer.frontier(line))
+        click.echo(dumps(asdict(line)) if as_json else show_answer.frontier(line))
         return
     chosen = choice.choose(fitted, **question)
     click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))

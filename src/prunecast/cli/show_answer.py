@@ -6,20 +6,15 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
+from prunecast.choice.naming import OF_LARGEST, UNITS, Naming
 from prunecast.cli.show import bullets, grid, percent, render
 
 if TYPE_CHECKING:
-    from prunecast.choice import Choice, Frontier, Matching, Network
+    from prunecast.choice import Choice, Frontier, Network
     from prunecast.studies import Following
     from prunecast.studies.weighing import Suggestion
 
 SHOWN_ERRORS = 12
-UNITS = {
-    "stored": "stored parameters",
-    "nonzero": "non-zero weights",
-    "multiply-adds": "multiply-adds",
-    "paper": "l·w²·d",
-}
 
 
 def choice(result: "Choice") -> str:
@@ -30,9 +25,9 @@ def choice(result: "Choice") -> str:
             Text(result.advice),
             Text(result.promise),
             "",
-            facts(_facts(best)),
-            *_compared(result.matching, UNITS[result.question.minimise]),
-            *_runners_up(result.runners_up),
+            facts(_facts(best, result.naming)),
+            *_compared(result),
+            *_runners_up(result.runners_up, result.naming),
             *([""] if result.notes else []),
             *bullets(result.notes),
         ],
@@ -40,20 +35,29 @@ def choice(result: "Choice") -> str:
     )
 
 
-def _facts(best: "Network") -> list[list[str]]:
+def _facts(best: "Network", said: Naming) -> list[list[str]]:
     rows = [
-        ["non-zero weights", _count(best.nonzero_parameters)],
-        ["stored parameters, with biases and normalisation", _count(best.stored_parameters)],
-        ["l·w²·d", f"{best.paper_size:.4g}"],
+        *_sizes(best, said),
+        ["l·w²·d" if "depth" in said.axes else "w²·d", f"{best.paper_size:.4g}"],
         ["unpruned error", f"{best.unpruned_error:.4f} {best.unpruned_source}"],
         ["trainings, one a level and one before", f"{best.trainings}"],
         ["training cost, in trainings of the costliest measured network", f"{best.training_cost:.3g}"],
     ]
     if best.multiply_adds is not None:
-        rows.insert(3, ["multiply-adds an image, zeros skipped", _count(best.multiply_adds)])
+        rows.insert(3, ["multiply-adds an image, zeros skipped", said.amount(best.multiply_adds)])
     if best.network_epochs is not None:
         rows.append(["network-epochs", f"{best.network_epochs:,.0f}"])
     return rows
+
+
+def _sizes(best: "Network", said: Naming) -> list[list[str]]:
+    """Counts of parameters, or one share where sizes are known in proportion only."""
+    if said.largest is not None:
+        return [[f"size, {OF_LARGEST}", said.amount(best.nonzero_parameters)]]
+    return [
+        ["non-zero weights", said.amount(best.nonzero_parameters)],
+        ["stored parameters, with biases and normalisation", said.amount(best.stored_parameters)],
+    ]
 
 
 def facts(rows: Iterable[Sequence[str]]) -> Table:
@@ -66,41 +70,54 @@ def facts(rows: Iterable[Sequence[str]]) -> Table:
     return table
 
 
-def _count(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.4g}"
-
-
-def _compared(matching: "Matching | None", unit: str) -> list[object]:
+def _compared(result: "Choice") -> list[object]:
+    matching, said = result.matching, result.naming
     if matching is None:
         return []
     words = (
-        f"The smallest network that meets the target unpruned (depth {matching.depth:g}, width {matching.width:.4g}, "
-        f"error {matching.unpruned_error:.4f}) has {_count(matching.unpruned_size)} {unit}, and "
-        f"{_count(matching.pruned_size)} pruned as far as the target allows: {matching.times_smaller:.2f} times the "
-        "answer's."
+        f"The smallest network that meets the target unpruned ({said.network(matching.depth, matching.width)}, "
+        f"error {matching.unpruned_error:.4f}) has {said.amount(matching.unpruned_size)} "
+        f"{_unit(result)}, and {said.amount(matching.pruned_size)} pruned as far as the target allows: "
+        f"{matching.times_smaller:.2f} times the answer's."
     )
     return ["", Text(words)]
 
 
-def _runners_up(networks: "tuple[Network, ...]") -> list[object]:
+def _unit(result: "Choice") -> str:
+    known = result.naming.largest is None
+    return UNITS[result.question.minimise] if known else "of the weights of the largest measured one"
+
+
+def _runners_up(networks: "tuple[Network, ...]", said: Naming) -> list[object]:
     if not networks:
         return []
     rows = [
         [
-            f"{one.depth:g}",
-            f"{one.width:.4g}",
+            *_place(said, one.depth, one.width),
             f"{one.density:.4g}",
             f"{one.error:.4f}",
             one.span,
             "" if one.probability is None else f"{one.probability:.0%}",
-            _count(one.stored_parameters),
+            said.amount(one.stored_parameters),
             f"{one.training_cost:.3g}",
             one.source + (", outside" if one.extrapolated else ""),
         ]
         for one in networks
     ]
-    header = ["depth", "width", "density", "error", "95%", "meets", "stored", "training", "by"]
+    size = "stored" if said.largest is None else "size"
+    header = [*_axes(said), "density", "error", "95%", "meets", size, "training", "by"]
     return ["", Text("Runners-up"), grid(header, rows, left=0)]
+
+
+def _axes(said: Naming) -> list[str]:
+    """The headings of depth and width, those that are known."""
+    return [axis for axis in ("depth", "width") if axis in said.axes]
+
+
+def _place(said: Naming, depth: float, width: float) -> list[str]:
+    """The cells under these headings."""
+    cells = {"depth": f"{depth:g}", "width": f"{width:.4g}"}
+    return [cells[axis] for axis in _axes(said)]
 
 
 def frontier(line: "Frontier") -> str:
@@ -109,16 +126,16 @@ def frontier(line: "Frontier") -> str:
     rows = [
         [
             f"{line.error[i]:.4f}",
-            _count(line.size[i]),
-            f"{line.depth[i]:g}",
-            f"{line.width[i]:.4g}",
+            line.naming.amount(line.size[i]),
+            *_place(line.naming, line.depth[i], line.width[i]),
             f"{line.density[i]:.4g}",
             ("predicted" if line.predicted[i] else "measured")
             + (", outside" if line.extrapolated[i] else ""),
         ]
         for i in range(0, len(line.error), step)
     ]
-    header = ["error", UNITS[line.minimise], "depth", "width", "density", "unpruned error"]
+    size = line.naming.unit(line.minimise)
+    header = ["error", size, *_axes(line.naming), "density", "unpruned error"]
     title = "The smallest network for each error"
     return render([Text(title), "", grid(header, rows, left=0)], line.metric)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from prunecast.choice.naming import OF_LARGEST, Naming
 from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
 from prunecast.cli.show_answer import facts
 from prunecast.plural import plural
@@ -177,32 +178,44 @@ def dips(study: "Dips", quantity: str = "error") -> str:
     )
 
 
-def _size(weights: float) -> str:
-    """Non-zero weights, or numbers in proportion to them, which may be small."""
-    return f"{weights:,.0f}" if weights >= 10 else f"{weights:.4g}"
-
-
 def optimality(study: "Optimality", quantity: str = "error") -> str:
     """Predicted against measured smallest networks."""
+    said = study.naming
     rows = [
         [
             f"{one.error:.3f}",
-            f"{one.measured_depth:g} × {one.measured_width:.4g}",
-            _size(one.measured_nonzero),
-            f"{one.predicted_depth:g} × {one.predicted_width:.4g}",
-            _size(one.predicted_nonzero),
+            _network(said, one.measured_depth, one.measured_width),
+            _size(said, one.measured_nonzero),
+            _network(said, one.predicted_depth, one.predicted_width),
+            _size(said, one.predicted_nonzero),
             f"{one.predicted_nonzero / one.measured_nonzero - 1:+.0%}",
             percent(one.regret),
         ]
         for one in study.frontier
     ]
-    header = ["error", "smallest measured", "non-zero", "by the law", "non-zero", "off", "regret"]
+    size = "non-zero" if said.largest is None else "size"
+    header = ["error", "smallest measured", size, "by the law", size, "off", "regret"]
+    examples = f", {study.num_examples:,.0f} examples" if "num_examples" in said.axes else ""
+    legend = (
+        [] if said.largest is None else [f"Sizes are shares {OF_LARGEST}; a column `weights` gives counts."]
+    )
     return _page(
-        f"Smallest networks on {study.table} by {study.law}, {study.num_examples:,.0f} examples",
+        f"Smallest networks on {study.table} by {study.law}{examples}",
         [grid(header, _some(rows), left=0), "", facts(claims(study))],
-        study.notes,
+        [*study.notes, *legend],
         quantity=quantity,
     )
+
+
+def _network(said: Naming, depth: float, width: float) -> str:
+    """Depth × width, or one of them where the table has no other."""
+    known = {"depth": f"{depth:g}", "width": f"{width:.4g}"}
+    return " × ".join(words for axis, words in known.items() if axis in said.axes)
+
+
+def _size(said: Naming, weights: float) -> str:
+    """Whole weights, although sizes between two levels are no whole numbers; or a share."""
+    return said.amount(round(weights) if said.largest is None else weights)
 
 
 def _cost(value: float) -> str:

@@ -137,7 +137,11 @@ def _possible(chosen: Choice) -> None:
     if chosen.met or chosen.question.density is not None:
         return
     best, other = chosen.answer, chosen.further
-    wider = "" if other is None else f", or go beyond what was measured: {remedy(other, chosen.question)}"
+    wider = (
+        ""
+        if other is None
+        else f", or go beyond what was measured: {remedy(other, chosen.question, chosen.naming)}"
+    )
     raise PrunecastError(
         f"{chosen.notes[0].removesuffix('.')}; that is {best.error:.4f}, of depth {best.depth:g} and width "
         f"{best.width:.4g} at density {best.density:.4g}, so ask for a larger --target-error{wider}"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prunecast.choice.counts import counter
+from prunecast.choice.naming import Naming, naming
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
 from prunecast.laws.points import Points
@@ -46,6 +48,8 @@ class Optimality:
     single_curves: SingleCurves
     few_curves: FewCurves | None
     notes: tuple[str, ...]
+    naming: Naming
+    """the axes and the unit of size that the table tells"""
 
 
 def optimality(
@@ -89,6 +93,7 @@ def optimality(
         single_curves=single_curves(table, one),
         few_curves=few,
         notes=(*_short(known, examples), *_notes(fitted, few)),
+        naming=naming(fitted, counter(fitted)),
     )
 
 

@@ -1,0 +1,76 @@
+"""A table of one's own, with widths, densities and errors alone: nothing is said that it does not tell."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from own_tables import own_table
+
+from prunecast import choose
+from prunecast.cli import cli
+from prunecast.errors import PrunecastError
+from prunecast.table import read
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> str:
+    path = tmp_path / "own.csv"
+    own_table().to_csv(path, index=False)
+    return str(path)
+
+
+def _run(*arguments: str) -> str:
+    return CliRunner().invoke(cli, arguments, catch_exceptions=False).output
+
+
+def test_sizes_known_in_proportion_are_shares_of_the_largest_network(own: str) -> None:
+    text = _run("choose", own, "--target-error", "0.2")
+    best = choose(own, target_error=0.2).answer
+    assert text.startswith("Train width 0.5, and prune")
+    (row,) = (line for line in text.splitlines() if line.startswith("size, of the largest"))
+    assert row.split()[-1] == f"{100 * best.nonzero_parameters:.2g}%"
+    for word in ("depth", "stored", "non-zero", "examples", "l·w²·d  "):
+        assert word not in text
+    assert "a column `weights` gives real counts" in text
+
+
+def test_the_json_keeps_its_fields(own: str) -> None:
+    body = json.loads(_run("choose", own, "--target-error", "0.2", "--json"))
+    assert body["depth"] == body["num_examples"] == 1
+    assert body["stored_parameters"] == body["nonzero_parameters"] == pytest.approx(body["paper_size"])
+    assert body["naming"] == {"axes": ["width"], "largest": 1}
+
+
+def test_counts_in_the_table_are_told(own: str) -> None:
+    frame = own_table().assign(weights=lambda rows: 270_000 * rows["width"] ** 2)
+    chosen = choose(read(frame), target_error=0.2)
+    assert chosen.naming.largest is None
+    assert chosen.answer.nonzero_parameters > 1_000
+
+
+@pytest.mark.parametrize("asked", [["choose", "--frontier"], ["study", "optimality"]])
+def test_frontiers_and_studies_say_shares_too(own: str, asked: list[str]) -> None:
+    command, option = asked
+    text = _run(command, own, option) if option.startswith("-") else _run(command, option, own)
+    head, _, rest = text.partition("─\n")
+    assert "depth" not in head
+    assert "examples" not in head
+    assert "%" in rest.splitlines()[0]
+
+
+def test_a_network_without_sizes_is_the_measured_one() -> None:
+    frame = own_table().query("width == 1").drop(columns="width")
+    assert choose(read(frame), target_error=0.2).advice.startswith("Train the measured network, and prune")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"depth": 2}, "no network of depth 2 was trained, and"),
+        ({"num_examples": 500}, "does not tell numbers of examples"),
+    ],
+)
+def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, float], said: str) -> None:
+    with pytest.raises(PrunecastError, match=said):
+        choose(read(own_table()), target_error=0.2, **asked)

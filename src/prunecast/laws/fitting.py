@@ -12,10 +12,10 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import catalogue
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.forms import PruningForm, natural
-from prunecast.laws.identify import plateau_reached, power_law_seen, undetermined
+from prunecast.laws.identify import plateau_reached, power_law_seen, reaching, undetermined, unknown
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
-from prunecast.laws.notes import Optimum, notes
+from prunecast.laws.notes import Optimum, at_bounds, notes
 from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.prefer import held_out_rms, preference, preferred
 from prunecast.laws.result import LEFT_OUT, Configuration, Fit, Origin, Spread
@@ -213,7 +213,7 @@ def _assemble(
     per_configuration = by_group(delta, points.configuration, points.configurations)
     floor = noise_floor(data.noise, form.unpruned_slope(stack)[0], points)
     free = {name for name, fixed in zip(names, held, strict=True) if not fixed}
-    result = Fit(
+    plain = Fit(
         law=form.name,
         metric=table.metric,
         axes=form.axes,
@@ -240,11 +240,22 @@ def _assemble(
         origin=_origin(table),
         options=options,
     )
-    questions = tuple(undetermined(values, intervals, points, table.chance, free))
-    unknown = {note.parameter for note in questions if note.kind == "undetermined" and note.parameter}
-    preferred = preference(result.law, result.held_out) if power_law_seen(points) else []
+    return _noted(plain, known, found, free)
+
+
+def _noted(plain: Fit, known: Known, found: Optimum, free: set[str]) -> Fit:
+    """The fit with what to know beside its numbers, and intervals that hold what the data leave open."""
+    table, data, values = known.table, known.data, plain.parameters
+    questions = [*undetermined(values, plain.intervals, data.points, table.chance, free, data.ended)]
+    questions += at_bounds(found.form, found.theta, found.held, unknown(questions))
+    told = unknown(questions)
+    intervals = {
+        name: reaching(own, values[name]) if name in told else own for name, own in plain.intervals.items()
+    }
+    fitted = replace(plain, intervals=intervals)
+    preferred = preference(fitted.law, fitted.held_out) if power_law_seen(data.points) else []
     large = () if table.selected else tuple(oversized(table.frame, table.chance))
-    return replace(result, notes=(*questions, *notes(result, found, unknown, large), *preferred))
+    return replace(fitted, notes=(*questions, *notes(fitted, found, told, large), *preferred))
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:

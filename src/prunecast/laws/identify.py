@@ -1,6 +1,6 @@
 """What the data cannot tell, in words a person can act on and as fields."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.words import SYMBOLS
+from prunecast.plural import plural
 
 NEAR_PLATEAU = 0.85
 """Rows above this share of chance count as the high plateau."""
@@ -19,6 +20,12 @@ SEEN_RISE = 3.0
 WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
 """An interval wider than this (ratio of its ends, for φ and ψ their difference) tells nothing to act on."""
 PRUNED_A_LEVEL = 0.8
+FINER = "prune in smaller steps (a smaller `fraction`)"
+"""What helps where curves have been pruned to their end and still show too little between the plateaus."""
+
+
+LIMITS = ("dip", "dip_ratio")
+"""Parameters with a bound that means something: no dip, or one that is alike everywhere. They can be known there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +37,13 @@ class Note:
     text: str
     parameter: str | None = None
     more_levels: int | None = None
+
+
+def unknown(notes: Sequence[Note]) -> set[str]:
+    """The parameters that notes call undetermined: as such, or because their search ends at a bound."""
+    plain = {note.parameter for note in notes if note.kind == "undetermined" and note.parameter}
+    bound = {note.parameter for note in notes if note.kind == "bound" and note.parameter}
+    return plain | (bound - set(LIMITS))
 
 
 def plateau_reached(points: Points, chance: float | None) -> bool:
@@ -75,55 +89,84 @@ def undetermined(
     points: Points,
     chance: float | None,
     free: set[str],
+    ended: int = 0,
 ) -> Iterator[Note]:
-    """The parameters that the data do not determine, each with its remedy."""
+    """The parameters that the data do not determine, each with its remedy; `ended` curves go on to chance."""
     gamma = values[GAMMA] if 0.2 < values[GAMMA] < 2 else 0.6
-    top = float(points.error.max())
     high_known = HIGH not in free or plateau_reached(points, chance)
     if not high_known:
-        ceiling = chance if chance is not None else min(1.0, 1.5 * top)
-        more = levels_to(0.95 * ceiling, top, gamma)
-        remedy = " or fix it with --high-error chance" if chance is not None else ""
-        yield Note(
-            kind="undetermined",
-            parameter=HIGH,
-            more_levels=more,
-            text=f"ε↑ is not determined: no curve nears its high plateau, the error never passes {top:.2g}; "
-            f"prune {_levels(more)}{remedy}.",
-        )
+        yield _plateau_missed(points, chance, gamma, ended)
     if not power_law_seen(points):
-        rise = float((points.error / points.unpruned[points.configuration]).max())
-        more = levels_to(SEEN_RISE, rise, gamma)
-        yield Note(
-            kind="undetermined",
-            parameter=GAMMA,
-            more_levels=more,
-            text=f"γ is not determined: the error never passes {top:.2g}; prune {_levels(more)}.",
-        )
+        yield _rise_missed(points, gamma, ended)
     elif GAMMA in free and _wide(intervals[GAMMA]):
-        yield _too_wide(GAMMA, intervals, "prune further, so that more rows lie between the two plateaus")
+        how = FINER if high_known or ended else "prune further"
+        span = _range(reaching(intervals[GAMMA], values[GAMMA]))
+        text = f"γ is not determined {span}; {how}, so that more rows lie between the two plateaus."
+        yield Note(kind="undetermined", parameter=GAMMA, text=text)
     if SCALE in free and (not high_known or _wide(intervals[SCALE], WIDE_RATIO**2)):
-        reason = (
-            "because ε↑ is not; only p′·ε↑^(1/γ) is known" if not high_known else _range(intervals[SCALE])
-        )
+        span = _range(reaching(intervals[SCALE], values[SCALE]))
+        reason = span if high_known else "because ε↑ is not; only p′·ε↑^(1/γ) is known"
         yield Note(kind="undetermined", parameter=SCALE, text=f"p′ is not determined {reason}.")
     for name, axis in ((PHI, "depth"), (PSI, "width")):
         if name in free:
-            yield from _exponent(name, axis, intervals[name], getattr(points, axis))
+            yield from _exponent(name, axis, intervals[name], values[name], getattr(points, axis))
 
 
-def _exponent(name: str, axis: str, interval: tuple[float, float], sizes: Floats) -> Iterator[Note]:
+def _exponent(
+    name: str, axis: str, interval: tuple[float, float], value: float, sizes: Floats
+) -> Iterator[Note]:
     several = len(np.unique(sizes))
     if interval[1] - interval[0] > WIDE_EXPONENT:
-        text = f"{SYMBOLS[name]} is not determined {_range(interval)}; train more {axis}s."
+        text = f"{SYMBOLS[name]} is not determined {_range(reaching(interval, value))}; train more {axis}s."
         yield Note(kind="undetermined", parameter=name, text=text)
     elif several == 2:
         text = f"{SYMBOLS[name]} rests on two {axis}s only, so nothing tests it; train a third."
         yield Note(kind="weak", parameter=name, text=text)
 
 
-def _levels(more: int) -> str:
-    return f"{more} more level{'s' if more > 1 else ''}"
+def _plateau_missed(points: Points, chance: float | None, gamma: float, ended: int) -> Note:
+    top = float(points.error.max())
+    more = levels_to(0.95 * (chance if chance is not None else min(1.0, 1.5 * top)), top, gamma)
+    seen = f"no curve nears its high plateau, the error never passes {top:.2g}"
+    if ended and chance is not None:
+        near = int((points.error >= NEAR_PLATEAU * chance).sum())
+        seen = _too_steep(points, near, "near the high plateau", ended)
+    remedy = " or fix it with --high-error chance" if chance is not None else ""
+    return _missing(HIGH, f"ε↑ is not determined: {seen}", more, points.configurations - ended, ended, remedy)
+
+
+def _rise_missed(points: Points, gamma: float, ended: int) -> Note:
+    top, unpruned = float(points.error.max()), points.unpruned[points.configuration]
+    more = levels_to(SEEN_RISE, float((points.error / unpruned).max()), gamma)
+    seen = f"the error never passes {top:.2g}"
+    if ended:
+        seen = _too_steep(points, int((points.error > RISE * unpruned).sum()), "on the rise", ended)
+    return _missing(GAMMA, f"γ is not determined: {seen}", more, points.configurations - ended, ended)
+
+
+def _too_steep(points: Points, rows: int, place: str, ended: int) -> str:
+    """Curves that reach chance have been pruned to their end, so that more levels would show nothing."""
+    of_all = f"{ended} of {points.configurations} curves" if points.configurations > 1 else "the curve"
+    reach, they = ("reaches", "it rises") if ended == 1 else ("reach", "they rise")
+    seen = f"{plural(rows, 'row', 'lies', 'lie')} {place}, though {of_all} {reach} chance"
+    return f"{seen}: {they} too steeply for these levels"
+
+
+def _missing(parameter: str, words: str, more: int, going: int, ended: int, remedy: str = "") -> Note:
+    """A note that asks for more levels of the curves that can have them, and for smaller steps of the others."""
+    further = f"prune {'the others ' * bool(ended)}{more} more level{'s' * (more > 1)}"
+    how = " or ".join([*([further] if going else []), *([FINER] if ended else [])])
+    return Note(
+        kind="undetermined",
+        parameter=parameter,
+        more_levels=more if going else None,
+        text=f"{words}; {how}{remedy}.",
+    )
+
+
+def reaching(interval: tuple[float, float], value: float) -> tuple[float, float]:
+    """The interval of an undetermined parameter is what remains possible, which the estimate is."""
+    return min(interval[0], value), max(interval[1], value)
 
 
 def _range(interval: tuple[float, float]) -> str:
@@ -132,8 +175,3 @@ def _range(interval: tuple[float, float]) -> str:
 
 def _wide(interval: tuple[float, float], ratio: float = WIDE_RATIO) -> bool:
     return not interval[1] < ratio * interval[0]
-
-
-def _too_wide(name: str, intervals: dict[str, tuple[float, float]], remedy: str) -> Note:
-    text = f"{SYMBOLS[name]} is not determined {_range(intervals[name])}; {remedy}."
-    return Note(kind="undetermined", parameter=name, text=text)

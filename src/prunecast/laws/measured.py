@@ -21,6 +21,8 @@ class Measured:
     points: Points
     at_chance: int
     """rows no better than guessing, kept in the table and left out of the fit"""
+    ended: int
+    """configurations that learn and were pruned until a network did no better than guessing"""
     noise: float | None
     """relative standard deviation of a replicate around its group's mean (ddof 1), where replicates exist"""
 
@@ -38,12 +40,14 @@ def measured(table: Table, replicates: Replicates = "mean") -> Measured:
             f"{table.source}: no row does better than chance (error {chance:g}), so there is nothing to fit; "
             "train longer or larger networks"
         )
+    ended = frame[~alive & (unpruned < chance) & (frame["density"] < 1)]
     configuration = kept.groupby(list(CONFIGURATION), sort=True).ngroup().to_numpy()
     kept = kept.assign(configuration=configuration)
     groups = ["configuration", "level"] + (["replicate"] if replicates == "each" else [])
     return Measured(
         points=_points(kept, groups),
         at_chance=int((~survives).sum()),
+        ended=len(ended.drop_duplicates(list(CONFIGURATION))),
         noise=pooled_noise(kept["error"], kept.groupby(["configuration", "level"]).ngroup()),
     )
 

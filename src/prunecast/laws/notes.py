@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.laws.forms import PruningForm, bounds
-from prunecast.laws.identify import Note
+from prunecast.laws.identify import LIMITS, Note
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
 from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.result import Configuration, Fit
@@ -34,8 +34,7 @@ class Optimum:
 
 
 def notes(fit: Fit, found: Optimum, undetermined: set[str], oversized: Sequence[Place]) -> Iterator[Note]:
-    """Bounds reached, flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance."""
-    yield from _at_bounds(found.form, found.theta, found.held)
+    """Flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance."""
     yield from _flat(found, undetermined)
     yield from _outside(fit)
     if fit.law != "dip":
@@ -55,7 +54,8 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _at_bounds(form: PruningForm, theta: Floats, held: Mask) -> Iterator[Note]:
+def at_bounds(form: PruningForm, theta: Floats, held: Mask, undetermined: set[str]) -> Iterator[Note]:
+    """Parameters that end at a bound of their search: beyond it the data do not tell them apart."""
     lower, upper = bounds(form)
     for index, parameter in enumerate(form.parameters):
         sides = (
@@ -64,7 +64,9 @@ def _at_bounds(form: PruningForm, theta: Floats, held: Mask) -> Iterator[Note]:
         )
         for at, limit in sides:
             if at and not held[index]:
-                text = f"{parameter.symbol} ends at the bound of its search, {limit:.3g}: the data pull it beyond."
+                known = parameter.name in undetermined or parameter.name in LIMITS
+                is_not = f"{parameter.symbol} {'ends' if known else 'is not determined: it ends'}"
+                text = f"{is_not} at the bound of its search, {limit:.3g}: the data pull it beyond."
                 yield Note(kind="bound", parameter=parameter.name, text=text)
 
 

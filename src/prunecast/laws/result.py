@@ -12,7 +12,7 @@ from prunecast.laws.catalogue import named
 from prunecast.laws.dense import DenseLaw
 from prunecast.laws.dip import DIP_RATIO
 from prunecast.laws.forms import PruningForm, inner
-from prunecast.laws.identify import Note
+from prunecast.laws.identify import Note, unknown
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.points import Floats
 from prunecast.laws.words import SYMBOLS
@@ -115,7 +115,8 @@ class Fit:
     @property
     def undetermined(self) -> tuple[str, ...]:
         """The parameters that the data do not determine."""
-        return tuple(note.parameter for note in self.notes if note.kind == "undetermined" and note.parameter)
+        told = unknown(self.notes)
+        return tuple(name for name in self.parameters if name in told)
 
     @property
     def needs_examples(self) -> bool:

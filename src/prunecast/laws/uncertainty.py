@@ -6,12 +6,15 @@ import numpy as np
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.laws.forms import PruningForm, bounds
+from prunecast.laws.identify import LIMITS
 from prunecast.laws.latent import fit_latent
 from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.solver import Objective, solve
+from prunecast.laws.solver import Objective, Solution, solve
 
 DRAWS = 400
 COVERAGE = 0.95
+PROFILED = 60
+"""Values between its bounds that a parameter is tried at where its search ends at one of them."""
 EXTREME = 2.0
 """The largest error measured may lie above ε↑ by this many standard deviations of its noise."""
 
@@ -71,6 +74,9 @@ def uncertainty(
         lower, upper = np.quantile(
             (middle + spread * quantile / 1.96) @ to_paper.T, [tails, 1 - tails], axis=0
         )
+        for column in _at_bound(form, theta, held):
+            possible = _possible(form, points, theta, held, column, objective, quantile) @ to_paper.T
+            lower, upper = np.minimum(lower, possible.min(axis=0)), np.maximum(upper, possible.max(axis=0))
         lower[0], upper[0] = high_range
     # What is open on both sides is said to lie anywhere in the range that is searched.
     open_ended = ((to_paper != 0).sum(axis=1) == 1) & (lower < lower_bound) & (upper > upper_bound)
@@ -101,11 +107,31 @@ def _follow(
     objective: Objective,
 ) -> Floats:
     """The point fit with ε↑ held at values spread evenly over its range."""
-    starts = np.tile(theta, (DRAWS, 1))
-    starts[:, 0] = np.linspace(*high_range, DRAWS)
-    fixed = held.copy()
-    fixed[0] = True
-    return solve(form, points, starts, held=fixed, objective=objective).theta
+    return _moved(form, points, theta, held, 0, np.linspace(*high_range, DRAWS), objective).theta
+
+
+def _at_bound(form: PruningForm, theta: Floats, held: Mask) -> list[int]:
+    """Parameters beside ε↑ whose search ends at a bound that means nothing: draws that end there too have no width."""
+    lower, upper = bounds(form)
+    ends = ~held & ((theta <= lower) | (theta >= upper))
+    return [int(i) for i in np.flatnonzero(ends) if i and form.parameters[i].name not in LIMITS]
+
+
+def _possible(
+    form: PruningForm,
+    points: Points,
+    theta: Floats,
+    held: Mask,
+    column: int,
+    objective: Objective,
+    quantile: float,
+) -> Floats:
+    """Parameter sets that fit about as well as the best: one is moved between its bounds, the others follow."""
+    lower, upper = bounds(form)
+    tried = np.append(np.linspace(lower[column], upper[column], PROFILED), theta[column])
+    found = _moved(form, points, theta, held, column, tried, objective)
+    variance = found.cost[-1] / max(1, len(points) - int((~held).sum()))
+    return np.asarray(found.theta[found.cost <= found.cost[-1] + quantile**2 * variance])
 
 
 def profile(
@@ -118,8 +144,21 @@ def profile(
     objective: Objective,
 ) -> Floats:
     """The least cost with one parameter held at each value, the others free."""
+    return _moved(form, points, theta, held, column, values, objective).cost
+
+
+def _moved(
+    form: PruningForm,
+    points: Points,
+    theta: Floats,
+    held: Mask,
+    column: int,
+    values: Floats,
+    objective: Objective,
+) -> Solution:
+    """The point fit with one parameter held at each of some values."""
     starts = np.tile(theta, (len(values), 1))
     starts[:, column] = values
     fixed = held.copy()
     fixed[column] = True
-    return solve(form, points, starts, held=fixed, objective=objective).cost
+    return solve(form, points, starts, held=fixed, objective=objective)

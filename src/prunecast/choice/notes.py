@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prunecast.choice.answer import Network
+from prunecast.choice.answer import Network, Question
 from prunecast.choice.beyond import beyond
 from prunecast.choice.density import least_log_error
 from prunecast.choice.further import remedy
@@ -25,7 +25,7 @@ def notes(
 ) -> Iterator[str]:
     """Why a target is impossible, where measurement beats the law, what is predicted, extrapolated or not counted."""
     if not met:
-        yield _impossible(search, candidates, best)
+        yield _impossible(search, candidates)
         if other is not None:
             yield f"Beyond what was measured, {remedy(other, search.question, search.naming)}."
     elif best.source == "measured":
@@ -79,14 +79,15 @@ def _lowest(search: Search, candidates: Sizes) -> float:
     return float(np.exp(least_log_error(search.fit, candidates)))
 
 
-def _impossible(search: Search, candidates: Sizes, best: Network) -> str:
-    question = search.question
+def out_of_reach(question: Question) -> str:
+    """That nothing meets the target, with the bounds that were asked for."""
     budget = " within the budget" if question.max_parameters or question.max_training else ""
     sure = "" if question.confidence == 0.5 else f" with probability {question.confidence:g}"
-    words = (
-        f"No network of these sizes gets to {question.target_error:g}{sure}{budget}: the answer is the least error "
-        "possible"
-    )
+    return f"No network of these sizes gets to {question.target_error:g}{sure}{budget}"
+
+
+def _impossible(search: Search, candidates: Sizes) -> str:
+    words = f"{out_of_reach(search.question)}: the answer is the least error possible"
     if search.fit.law == "dip":
         return f"{words}, by the law or as measured."
     lowest = float(candidates.unpruned.min())

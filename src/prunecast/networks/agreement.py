@@ -1,13 +1,20 @@
 """A plan and a law that speak of the same networks, or one sentence about where they do not."""
 
+import dataclasses
 from collections.abc import Callable
+from itertools import product
 
+from prunecast import tables
 from prunecast.choice.source import VALIDATION
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
+from prunecast.spec.presets import RECIPES
+from prunecast.spec.recipe import Precision
 from prunecast.sweep import Plan, PlannedChain
+from prunecast.sweep.words import recipe_words
 from prunecast.table.columns import plain
 
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 NAMES: dict[str, Callable[[PlannedChain], str]] = {
     "family": lambda chain: chain.spec.family,
     "dataset": lambda chain: chain.spec.dataset,
@@ -27,11 +34,17 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
         wanted = getattr(fit.origin, name)
         agreeing = [chain for chain in chains if not wanted or plain(of(chain)) == plain(wanted)]
         if not agreeing:
-            raise PrunecastError(_other(plan, name, wanted, sorted({of(chain) for chain in chains})))
+            found = sorted({of(chain) for chain in chains})
+            raise PrunecastError(_other(plan, name, wanted, found, fit.origin.table))
         chains = agreeing
     planned = {chain.spec.num_examples for chain in chains}
     known = {round(own.num_examples) for own in fit.configurations}
     common = (planned & known) if num_examples is None else (planned & known & {round(num_examples)})
+    if known == {1}:
+        raise PrunecastError(
+            "the law's table does not tell how many examples its networks were trained on: give it a column "
+            "num_examples, and depth and width as the plan means them"
+        )
     if not common:
         raise PrunecastError(_examples(plan, planned, known, num_examples))
     own = next(chain for chain in chains if chain.spec.num_examples == max(common))
@@ -43,16 +56,31 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     return own
 
 
-def _other(plan: Plan, name: str, wanted: str, found: list[str]) -> str:
+def _other(plan: Plan, name: str, wanted: str, found: list[str], table: str) -> str:
+    told = _shipped_recipe(table, wanted) if name == "recipe" else ""
     remedy = (
         f'; if they are the same, call it name = "{wanted}" in the plan'
-        if name in ("recipe", "method")
+        if name in ("recipe", "method") and not told
         else ""
     )
     return (
         f"the law was fitted to networks of the {name} {wanted!r}, and the plan {plan.name} trains those of "
-        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{remedy}"
+        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{told}{remedy}"
     )
+
+
+def _shipped_recipe(table: str, name: str) -> str:
+    """What a plan of one's own has to say to train as a shipped table was; nothing of other tables."""
+    if not tables.known(table):
+        return ""
+    own, _, words = str(tables.provenance(table)["recipe"]).partition(": ")
+    if plain(own) != plain(name):
+        return ""
+    for preset, precision in product(RECIPES.values(), PRECISIONS):
+        if recipe_words(dataclasses.replace(preset, precision=precision)) == words:
+            settings = f'preset = "{preset.name}", precision = "{precision}", name = "{name}"'
+            return f", a file of your own that says recipe = {{{settings}}}"
+    return f', a file of your own whose recipe has name = "{name}" and is this: {words}'
 
 
 def _examples(plan: Plan, planned: set[int], known: set[int], asked: float | None) -> str:

@@ -13,6 +13,7 @@ import torch
 from prunecast import families
 from prunecast.choice import Choice, choose
 from prunecast.choice.further import remedy
+from prunecast.choice.notes import out_of_reach
 from prunecast.choice.source import as_fit
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
@@ -142,9 +143,10 @@ def _possible(chosen: Choice) -> None:
         if other is None
         else f", or go beyond what was measured: {remedy(other, chosen.question, chosen.naming)}"
     )
+    network = f"{chosen.naming.network(best.depth, best.width)} at density {best.density:.4g}"
     raise PrunecastError(
-        f"{chosen.notes[0].removesuffix('.')}; that is {best.error:.4f}, of depth {best.depth:g} and width "
-        f"{best.width:.4g} at density {best.density:.4g}, so ask for a larger --target-error{wider}"
+        f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is {best.expected_error:.4f}, "
+        f"by {network}, so ask for a larger --target-error{wider}"
     )
 
 

@@ -31,13 +31,13 @@ def test_the_plan_that_a_refusal_asks_for_is_the_one_on_the_page_and_agrees(tmp_
 
 def test_a_recipe_that_no_preset_has_is_told_in_words() -> None:
     law = fit(prunecast.read("cifar10-resnet20-steps"))
-    with pytest.raises(PrunecastError, match='name = "cifar10-9360steps-bf16" and is this: .*9360 steps'):
+    with pytest.raises(PrunecastError, match=r'name = "cifar10-9360steps-bf16" and is this: .*9360 steps'):
         pattern(read_plan("cifar10-resnet"), law, None)
 
 
 def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:
     with pytest.raises(
-        PrunecastError, match="does not tell how many examples .* give it a column num_examples"
+        PrunecastError, match=r"does not tell how many examples .* give it a column num_examples"
     ):
         pattern(read_plan("digits-chain"), fit(prunecast.read(own_table())), None)
 
@@ -45,7 +45,9 @@ def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:
 def test_what_is_out_of_reach_is_told_by_one_number() -> None:
     """A measured row may have been lucky; what a new training is expected to get is what to ask for."""
     chosen = choose("cifar10-resnet", target_error=0.119)
-    with pytest.raises(PrunecastError, match="No network of these sizes gets to 0.119: the least") as caught:
+    with pytest.raises(
+        PrunecastError, match=r"No network of these sizes gets to 0\.119: the least"
+    ) as caught:
         _possible(chosen)
     assert f"expected to get is {chosen.answer.expected_error:.4f}, by depth 20" in str(caught.value)
     assert f"{chosen.answer.error:.4f}" not in str(caught.value)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 from golden_files import golden
+from own_tables import own_table
 
-from prunecast.cli import cli
+from prunecast.cli import cli, show_answer
 from prunecast.laws import fit
 from prunecast.laws.measured import measured
 from prunecast.laws.planted import WEIGHTS, law_error, planted, unpruned_error
@@ -136,3 +138,41 @@ def test_a_target_that_nothing_reaches_settles_no_choice() -> None:
     beyond = following(table, target_error=0.001)
     assert not beyond.settled
     assert beyond.notes[0].startswith("No network of these sizes gets to 0.001")
+
+
+def test_a_table_of_ones_own_is_told_densities_and_no_axis_that_it_lacks(tmp_path: Path) -> None:
+    """Its levels are steps of 0.64, those that are proposed of 0.8: only densities compare."""
+    path = tmp_path / "own.csv"
+    own_table().to_csv(path, index=False)
+    text = CliRunner().invoke(cli, ["next", str(path)], catch_exceptions=False).output
+    header = next(line for line in text.splitlines() if line.startswith("train "))
+    assert header.split()[:4] == ["train", "width", "to", "density"]
+    assert "depth" not in text.lower()
+    study = following(read(path))
+    lowest = float(own_table()["density"].min())
+    for own in study.suggestions:
+        if own.kind == "another replicate":
+            assert own.last_density == pytest.approx(lowest)
+        if own.kind == "more levels":
+            assert own.last_density < lowest
+        if own.kind != "another replicate":
+            assert own.last_density == pytest.approx(0.8**own.last_level)
+
+
+def test_suggestions_of_a_kind_are_about_different_networks() -> None:
+    study = following(read(own_table()))
+    widths = sorted(own.width for own in study.suggestions if own.kind == "new chain")
+    assert widths
+    assert all(wide / narrow >= 1.5 for narrow, wide in pairwise(widths))
+
+
+def test_a_verdict_agrees_with_its_costs() -> None:
+    """Little regret with open parameters is not settled, and is not called a choice about to change either."""
+    study = following(read(own_table()))
+    assert study.regret < 0.02
+    assert not study.settled
+    assert "which the data do not determine" in study.doubt
+    text = show_answer.following(study)
+    assert "These costs are small, but" in text
+    assert "which network to choose" not in text
+    assert not following(read(SHIPPED)).doubt

@@ -142,8 +142,10 @@ def frontier(line: "Frontier") -> str:
 
 def following(study: "Following", quantity: str = "error") -> str:
     """What to train next, and whether it still matters."""
-    rows = [_suggestion(own) for own in study.suggestions]
-    header = ["train", "depth", "width", "examples", "to level", "trainings", "cost", "teaches", "narrows"]
+    axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
+    rows = [_suggestion(own, axes) for own in study.suggestions]
+    names = [axis.removeprefix("num_") for axis in axes]
+    header = ["train", *names, "to density", "trainings", "cost", "teaches", "narrows"]
     known = [
         ["predictions are uncertain by, from the law's parameters", percent(study.uncertainty)],
         ["a single training scatters by", percent(study.run)],
@@ -151,8 +153,9 @@ def following(study: "Following", quantity: str = "error") -> str:
         ["the same if the other law is right", percent(study.other_law_regret)],
     ]
     legend = (
-        "Cost is in trainings of the costliest measured network; teaches: expected share taken off the variance of "
-        "predictions; narrows: the parameter whose interval shrinks most."
+        "New chains and more levels prune a fifth a level. Cost is in trainings of the costliest measured network; "
+        "teaches: expected share taken off the variance of predictions; narrows: the parameter whose interval "
+        "shrinks most."
     )
     return render(
         [
@@ -175,20 +178,25 @@ def _verdict(study: "Following") -> str:
         return "More data would no longer change which network to choose."
     if study.one_size:
         return "With one size there is nothing to choose among: train another width or depth."
+    if study.doubt:
+        return f"These costs are small, but more data may change them: {study.doubt}."
     words = "More data may still change which network to choose"
     if not study.other_law_regret > study.regret:
         return f"{words}."
     return f"{words}: by {'eq2' if study.law == 'dip' else 'dip'} another one is smallest."
 
 
-def _suggestion(own: "Suggestion") -> list[str]:
+def _suggestion(own: "Suggestion", axes: Sequence[str]) -> list[str]:
     symbol, share = max(own.shrinks.items(), key=lambda pair: pair[1])
+    place = {
+        "depth": f"{own.depth:g}",
+        "width": f"{own.width:.4g}",
+        "num_examples": f"{own.num_examples:,.0f}",
+    }
     return [
         own.kind,
-        f"{own.depth:g}",
-        f"{own.width:.4g}",
-        f"{own.num_examples:,.0f}",
-        f"{own.last_level}",
+        *(place[axis] for axis in axes),
+        f"{own.last_density:.2g}",
         f"{own.trainings}",
         f"{own.cost:.3g}",
         percent(own.reduction),

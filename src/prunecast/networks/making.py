@@ -145,8 +145,8 @@ def _possible(chosen: Choice) -> None:
     )
     network = f"{chosen.naming.network(best.depth, best.width)} at density {best.density:.4g}"
     raise PrunecastError(
-        f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is {best.expected_error:.4f}, "
-        f"by {network}, so ask for a larger --target-error{wider}"
+        f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is "
+        f"{best.expected_error:.4f}, by {network}, so ask for a larger --target-error{wider}"
     )
 
 

@@ -7,11 +7,13 @@ import numpy as np
 
 from prunecast.architectures import FAMILIES
 from prunecast.choice import choose
+from prunecast.choice.naming import Naming, naming
 from prunecast.choice.source import check_target
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
 from prunecast.laws.points import Points
 from prunecast.laws.predict import evaluate
+from prunecast.laws.words import SYMBOLS
 from prunecast.studies.refits import subject
 from prunecast.studies.regret import expected_regret
 from prunecast.studies.weighing import Suggestion, Weighing
@@ -22,6 +24,8 @@ WORTH = 0.05
 SETTLED = 0.02
 """Below this expected regret more data would not change which network to choose."""
 OF_A_KIND, THINNED = 2, 4
+APART = 1.5
+"""Suggestions of a kind differ by depth or examples, or by half in width."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,11 @@ class Following:
     """whether neither depth nor width varied, so that there is nothing to choose among"""
     settled: bool
     """whether more data would no longer change which network to choose"""
+    doubt: str
+    """why little regret does not settle the choice; empty where it does, or where the regret is not little"""
     notes: tuple[str, ...]
+    naming: Naming
+    """the axes that the table tells"""
 
 
 def following(table: Table, *, law: str = "auto", target_error: float | None = None) -> Following:
@@ -53,11 +61,14 @@ def following(table: Table, *, law: str = "auto", target_error: float | None = N
     law = "dip" if fitted.law == "dip" else "eq2"
     one = subject(table, law)
     study = Weighing.of(fitted, one)
-    found = list(study.suggestions())
+    found, said = list(study.suggestions()), naming(fitted, study.counter)
     other = _other(table, law)
     regret = expected_regret(fitted, target_error)
     beyond = tuple(_beyond(fitted, target_error))
     changed = np.nan if other is None else expected_regret(fitted, target_error, other=other)
+    one_size = not {"depth", "width"} & set(fitted.axes)
+    little = float(np.fmax(regret, changed)) < SETTLED
+    doubt = next(_doubts(fitted, changed, bool(beyond)), "") if little else ""
     return Following(
         law=law,
         table=table.source,
@@ -66,9 +77,11 @@ def following(table: Table, *, law: str = "auto", target_error: float | None = N
         run=fitted.spread.run,
         regret=regret,
         other_law_regret=changed,
-        one_size=not {"depth", "width"} & set(fitted.axes),
-        settled=not beyond and _settled(fitted, float(np.maximum(regret, changed))),
-        notes=(*beyond, *_notes(fitted)),
+        one_size=one_size,
+        settled=little and not doubt and not one_size,
+        doubt=doubt,
+        notes=(*beyond, *_notes(fitted, said)),
+        naming=said,
     )
 
 
@@ -85,10 +98,17 @@ def _beyond(fitted: Fit, target_error: float | None) -> Iterator[str]:
         yield f"No network of these sizes gets to {target_error:g}, so there is nothing to choose yet."
 
 
-def _settled(fitted: Fit, regret: float) -> bool:
-    """Nothing open that could move the choice: sizes to choose among, every parameter known, little regret."""
-    several = fitted.dense is not None and bool({"depth", "width"} & set(fitted.axes))
-    return several and not fitted.undetermined and regret < SETTLED
+def _doubts(fitted: Fit, changed: float, beyond: bool) -> Iterator[str]:
+    """What could still move a choice that costs little by today's estimate."""
+    if beyond:
+        yield "no network gets to the target"
+    if fitted.undetermined:
+        symbols = ", ".join(SYMBOLS[name] for name in fitted.undetermined)
+        yield f"they rest on {symbols}, which the data do not determine"
+    if fitted.dense is None:
+        yield "only measured sizes were compared, and another one may be smaller"
+    if np.isnan(changed):
+        yield "the rows are too few for the other law, so what it would choose is not known"
 
 
 def _listed(found: list[Suggestion]) -> list[Suggestion]:
@@ -96,12 +116,18 @@ def _listed(found: list[Suggestion]) -> list[Suggestion]:
     good = [own for own in found if own.reduction >= WORTH]
     if not good:
         return sorted(found, key=lambda own: -own.reduction)[:1]
-    kept: dict[tuple[str, float, float, float], Suggestion] = {}
+    kept: list[Suggestion] = []
     for own in sorted(good, key=lambda own: -own.per_cost):
-        of_kind = sum(kind == own.kind for kind, *_ in kept)
-        if of_kind < OF_A_KIND:
-            kept.setdefault((own.kind, own.depth, own.width, own.num_examples), own)
-    return list(kept.values())
+        of_kind = [other for other in kept if other.kind == own.kind]
+        if len(of_kind) < OF_A_KIND and not any(_alike(own, other) for other in of_kind):
+            kept.append(own)
+    return kept
+
+
+def _alike(one: Suggestion, other: Suggestion) -> bool:
+    """Whether two suggestions are about nearly the same network."""
+    near = abs(np.log(one.width / other.width)) < np.log(APART)
+    return bool(near and (one.depth, one.num_examples) == (other.depth, other.num_examples))
 
 
 def _uncertainty(fitted: Fit, points: Points) -> float:
@@ -111,11 +137,11 @@ def _uncertainty(fitted: Fit, points: Points) -> float:
     return float(np.sqrt(((draws - centre) ** 2).mean()))
 
 
-def _notes(fitted: Fit) -> Iterator[str]:
+def _notes(fitted: Fit, said: Naming) -> Iterator[str]:
     """What the reckoning leaves out."""
     first = fitted.configurations[0]
     for axis, other in (("depth", _other_depth(fitted)), ("width", f"{first.width / 4:g}")):
-        if axis not in fitted.axes:
+        if axis not in fitted.axes and (axis in said.axes or axis == "width"):
             known = f"{axis.capitalize()} never varied, so the law says nothing of it"
             yield f"{known}: only another one would, say {axis} {other}."
     if fitted.dense is None and fitted.axes:

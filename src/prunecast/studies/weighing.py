@@ -34,6 +34,8 @@ class Suggestion:
     width: float
     num_examples: float
     last_level: int
+    """of a fifth each; that of a replicate is as its own chain counts"""
+    last_density: float
     trainings: int
     cost: float
     """in trainings of the costliest measured network"""
@@ -46,6 +48,11 @@ class Suggestion:
     def per_cost(self) -> float:
         """Reduction per unit of training."""
         return self.reduction / self.cost
+
+
+def _lowest(points: Points) -> Floats:
+    """The lowest density of each configuration."""
+    return np.asarray(np.minimum.reduceat(points.density, points.starts))
 
 
 def rough_dense(fit: Fit, examples: float) -> DenseLaw:
@@ -135,13 +142,14 @@ class Weighing:
                 added = Sums(square=own.square, cross=own.cross, curvature=own.curvature + 1).information
                 useful = np.flatnonzero(levels <= ends)
                 costs = (levels + 1) * unit
-                yield from self._judged("new chain", new, useful, added, levels, levels + 1, costs)
+                yield from self._judged(
+                    "new chain", new, useful, added, levels, KEPT_A_LEVEL**levels, levels + 1, costs
+                )
 
     def _more_levels(self) -> Iterator[Suggestion]:
         measured, points = self._measured_sizes(), self.one.points
         unit = training_unit(self.counter, measured)
-        lowest = np.minimum.reduceat(points.density, points.starts)
-        last = np.round(np.log(lowest) / np.log(KEPT_A_LEVEL)).astype(np.int64)
+        last = np.round(np.log(_lowest(points)) / np.log(KEPT_A_LEVEL)).astype(np.int64)
         known, most = self._points(measured), int(last.max()) + max(MORE_LEVELS)
         sums, errors = level_sums(self.one.form, self.one.theta, known, most)
         ends, each = self._last_useful(errors), np.arange(len(last))
@@ -150,7 +158,10 @@ class Weighing:
             after = sums[each, last + more - 1]
             added = (self.sums + after - before).information - self.sums.information
             useful = np.flatnonzero(last + more <= ends)
-            yield from self._judged("more levels", measured, useful, added, last + more, more, more * unit)
+            density = KEPT_A_LEVEL ** (last + more).astype(float)
+            yield from self._judged(
+                "more levels", measured, useful, added, last + more, density, more, more * unit
+            )
 
     def _replicates(self) -> Iterator[Suggestion]:
         measured, points = self._measured_sizes(), self.one.points
@@ -166,7 +177,14 @@ class Weighing:
         levels = np.array([points.level[points.configuration == i].max() for i in range(len(rows))])
         every = np.arange(len(rows))
         yield from self._judged(
-            "another replicate", measured, every, added, levels, levels + 1, (levels + 1) * unit
+            "another replicate",
+            measured,
+            every,
+            added,
+            levels,
+            _lowest(points),
+            levels + 1,
+            (levels + 1) * unit,
         )
 
     def _judged(
@@ -176,6 +194,7 @@ class Weighing:
         which: NDArray[np.integer[Any]],
         added: Floats,
         last: Integers | int,
+        density: Floats | float,
         trainings: Integers | int,
         cost: Floats,
     ) -> Iterator[Suggestion]:
@@ -184,7 +203,9 @@ class Weighing:
         variance = np.einsum("ij,nji->n", self.average, then) / np.einsum("ij,ji->", self.average, now)
         shrink = 1 - np.sqrt(np.diagonal(then, axis1=1, axis2=2) / np.diag(now))
         names = [SYMBOLS[name] for name in self.fit.parameters]
-        levels, counts = (np.broadcast_to(np.asarray(value), len(chains)) for value in (last, trainings))
+        levels, ends, counts = (
+            np.broadcast_to(np.asarray(value), len(chains)) for value in (last, density, trainings)
+        )
         for i in which:
             yield Suggestion(
                 kind=kind,
@@ -192,6 +213,7 @@ class Weighing:
                 width=float(chains.width[i]),
                 num_examples=float(chains.num_examples[i]),
                 last_level=int(levels[i]),
+                last_density=float(ends[i]),
                 trainings=int(counts[i]),
                 cost=float(cost[i]),
                 reduction=float(1 - variance[i]),

@@ -1,15 +1,18 @@
 """A table of one's own, with widths, densities and errors alone: nothing is said that it does not tell."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from own_tables import own_table
 
-from prunecast import choose
+from prunecast.choice import Choice, choose
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
+from prunecast.laws import Fit, fit
+from prunecast.laws.identify import Note
 from prunecast.table import read
 
 
@@ -74,3 +77,26 @@ def test_a_network_without_sizes_is_the_measured_one() -> None:
 def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, float], said: str) -> None:
     with pytest.raises(PrunecastError, match=said):
         choose(read(own_table()), target_error=0.2, **asked)
+
+
+def _guess(choice: Choice) -> bool:
+    return any("take this as a guess" in note for note in choice.notes)
+
+
+def test_open_parameters_make_a_guess_only_where_the_answer_rests_on_them() -> None:
+    law = fit(read(own_table()))
+    assert {"high_error", "p"} <= set(law.undetermined)
+    assert not _guess(choose(law, target_error=0.2))
+    beyond = choose(law, target_error=0.77)
+    assert beyond.answer.density < own_table()["density"].min()
+    assert _guess(beyond)
+
+
+def test_a_size_nobody_trained_rests_on_the_exponent_of_width(eq2: Fit) -> None:
+    told = Note(kind="undetermined", parameter="psi", text="ψ is not determined.")
+    law = replace(eq2, notes=(*eq2.notes, told))
+    assert law.undetermined == ("psi",)
+    own, between = (choose(law, target_error=0.2, width=width) for width in (0.5, 0.4))
+    assert (own.answer.unpruned_source, between.answer.unpruned_source) == ("measured", "predicted")
+    assert not _guess(own)
+    assert _guess(between)

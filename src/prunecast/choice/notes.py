@@ -14,9 +14,12 @@ from prunecast.choice.sizes import Sizes
 from prunecast.choice.source import VALIDATION
 from prunecast.laws import Fit
 from prunecast.laws.predict import PLACE, unvaried
-from prunecast.laws.result import LEFT_OUT
+from prunecast.laws.reach import SLACK
+from prunecast.laws.result import LEFT_OUT, Configuration
 from prunecast.laws.words import SYMBOLS
 
+ACROSS = ("phi", "psi", "nu", "dip", "dip_ratio")
+"""What makes curves of sizes differ: a curve that was measured does not rest on them."""
 NAMES = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the dip law"}
 
 
@@ -31,9 +34,7 @@ def notes(
     elif best.source == "measured":
         yield from _measured(search, candidates, options, best)
     yield from beyond(search.fit, search.question, best)
-    if search.fit.undetermined:
-        symbols = ", ".join(SYMBOLS[name] for name in search.fit.undetermined)
-        yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
+    yield from _guess(search.fit, best)
     yield from _law(search.fit)
     if best.unpruned_source == "predicted" and search.fit.dense is not None:
         miss = search.fit.dense.deviation
@@ -45,6 +46,30 @@ def notes(
     if search.fit.dense is None:
         yield "There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."
     yield from _settings(search, best)
+
+
+def _guess(fit: Fit, best: Network) -> Iterator[str]:
+    """A guess, where the answer rests on parameters that the data leave open.
+
+    Between measured points of its own curve an answer is what these points say, whatever ε↑ or p′ are; between the
+    curves of other sizes it rests on what makes these differ too.
+    """
+    nearest = min(fit.configurations, key=lambda own: _distance(own, best))
+    reached = (
+        nearest.lowest_density <= best.density * (1 + SLACK) and nearest.highest_error >= best.expected_error
+    )
+    between = reached and not best.extrapolated
+    matter = [
+        name for name in fit.undetermined if not between or (name in ACROSS and _distance(nearest, best))
+    ]
+    if matter:
+        symbols = ", ".join(SYMBOLS[name] for name in matter)
+        yield f"The data do not determine {symbols}, so take this as a guess; `prunecast fit` says what would."
+
+
+def _distance(own: Configuration, best: Network) -> float:
+    """How far a measured configuration is from a network, in logarithms over all axes; 0 where it is its own."""
+    return sum(abs(float(np.log(getattr(own, name) / getattr(best, name)))) for name in PLACE)
 
 
 def _settings(search: Search, best: Network) -> Iterator[str]:

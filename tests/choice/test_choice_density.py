@@ -144,5 +144,5 @@ def test_a_law_without_any_doubt_meets_a_target_or_not() -> None:
 
 def test_errors_that_never_change_leave_nothing_to_choose() -> None:
     flat = planted(configurations=6).assign(error=0.3)
-    with pytest.raises(PrunecastError, match="unpruned, at or above the law's high plateau"):
+    with pytest.raises(PrunecastError, match="no curve of DataFrame rises above its unpruned error"):
         choose(read(flat), target_error=0.2999)

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from prunecast.choice import choose
+from prunecast.errors import PrunecastError
 from prunecast.laws import fit
 from prunecast.laws.planted import planted
 from prunecast.table import read
@@ -94,3 +96,54 @@ def test_what_is_not_determined_may_be_what_it_is_estimated_to_be(name, law):
         low, high = result.interval(parameter)
         assert low <= result.parameters[parameter] <= high
         assert not any(note.kind == "outside" and note.parameter == parameter for note in result.notes)
+
+
+FLAT = {
+    "falling": [0.4, 0.36, 0.33, 0.31, 0.29, 0.29, 0.3, 0.33, 0.36],
+    "constant": [0.1] * 9,
+    "noisy": [0.1, 0.103, 0.098, 0.1, 0.101, 0.104, 0.097, 0.1, 0.102],
+}
+
+
+@pytest.mark.parametrize("shape", FLAT)
+def test_curves_that_never_rise_tell_no_law(shape):
+    table = read(chain(FLAT[shape]), chance=0.9)
+    result = fit(table)
+    first = result.notes[0]
+    assert first.text.startswith("No curve rises above its unpruned error")
+    assert f"prune {first.more_levels} more levels" in first.text
+    assert result.undetermined == ("high_error", "gamma", "p")
+    assert result.regions["low plateau"].rows == result.rows
+    with pytest.raises(PrunecastError, match=r"no curve of DataFrame rises .* prune further"):
+        choose(table, target_error=0.05)
+
+
+def test_a_held_plateau_stays_known_where_no_curve_rises():
+    result = fit(read(chain(FLAT["noisy"]), chance=0.9), high_error="chance")
+    assert result.undetermined == ("gamma", "p")
+
+
+def test_exponents_are_not_determined_where_no_curve_rises():
+    frame = pd.concat([chain([error] * 9, width=w) for w, error in ((1, 0.1), (2, 0.08), (4, 0.07))])
+    assert fit(read(frame, chance=0.9)).undetermined == ("high_error", "gamma", "p", "psi")
+
+
+def test_a_fall_is_named_where_no_curve_rises_and_the_law_that_follows_it_sees_a_rise():
+    table = read(chain(FLAT["falling"]), chance=0.9)
+    assert any("The law `dip` follows it" in note.text for note in fit(table).notes)
+    assert fit(table, law="dip").rises
+
+
+def test_a_flat_curve_that_falls_to_chance_at_once_needs_smaller_steps():
+    (note, *_) = fit(read(chain([0.1] * 8 + [0.91]), chance=0.9)).notes
+    assert "before it reaches chance" in note.text
+    assert "prune in smaller steps" in note.text
+    assert note.more_levels is None
+
+
+def test_a_table_whose_plateau_is_guessed_too_low_is_not_told_to_have_more_examples():
+    """Noise above the edge of the low plateau is not yet a rise."""
+    table = read(chain([0.1, 0.09, 0.112, 0.08, 0.09, 0.085, 0.08, 0.09, 0.08]), chance=0.9)
+    assert fit(table).rises
+    with pytest.raises(PrunecastError, match=r"no law of pruning can be told; prune further"):
+        choose(table, target_error=0.09)

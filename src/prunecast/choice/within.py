@@ -52,9 +52,22 @@ def spanned(fit: Fit, found: Sizes, apart: str = "") -> NDArray[np.bool_]:
 
 
 def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
-    """Those that err less unpruned than networks pruned to nothing; of the others the law says nothing of use."""
+    """Those that err less unpruned than networks pruned to nothing; of the others the law says nothing of use.
+
+    Where no curve rises it says nothing of any: whatever it promises of low densities is made up.
+    """
     high = fit.parameters["high_error"]
-    good = candidates.unpruned < high
+    good = candidates.unpruned < high * (1 - 1e-9)  # a plateau at its bound lies there but for rounding
+    if not fit.rises:
+        raise PrunecastError(
+            f"no curve of {fit.origin.table} rises above its unpruned error, so no law of pruning can be told; "
+            "prune further"
+        )
+    if not good.any() and "high_error" in fit.undetermined:
+        raise PrunecastError(
+            f"the data do not tell how far the error rises (the law guesses {high:.3g}, no more than these networks "
+            "err unpruned), so no law of pruning can be told; prune further"
+        )
     if not good.any():
         least = float(candidates.unpruned.min())
         raise PrunecastError(

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,17 +12,16 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import catalogue
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.forms import PruningForm, natural
-from prunecast.laws.identify import plateau_reached, power_law_seen, reaching, undetermined, unknown
+from prunecast.laws.identify import plateau_reached, rises
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
 from prunecast.laws.measured import Measured, Replicates, measured
-from prunecast.laws.notes import Optimum, at_bounds, notes
+from prunecast.laws.notes import Optimum, noted
 from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.prefer import held_out_rms, preference, preferred
+from prunecast.laws.prefer import held_out_rms, preferred
 from prunecast.laws.result import LEFT_OUT, Configuration, Fit, Origin, Spread
 from prunecast.laws.solver import Objective, Solution, solve
 from prunecast.laws.uncertainty import Uncertainty, uncertainty
 from prunecast.table import Table
-from prunecast.table.too_large import oversized
 
 AUTO = "auto"
 """In place of a law's name: the law that the data prefer."""
@@ -209,7 +208,9 @@ def _assemble(
     stack = form.stack(found.theta[None], points)
     delta = relative(stack[0, -1], points)
     log_unpruned = points.log_unpruned[points.configuration]
-    regions = by_group(delta, region(stack[0, -1], log_unpruned, float(found.theta[0])), len(REGIONS))
+    where = region(stack[0, -1], log_unpruned, float(found.theta[0]))
+    # Where nothing rises ε↑ may come out as low as the unpruned errors, which makes no high plateau of them.
+    regions = by_group(delta, where if rises(points, form.name) else 0 * where, len(REGIONS))
     per_configuration = by_group(delta, points.configuration, points.configurations)
     floor = noise_floor(data.noise, form.unpruned_slope(stack)[0], points)
     free = {name for name, fixed in zip(names, held, strict=True) if not fixed}
@@ -240,22 +241,7 @@ def _assemble(
         origin=_origin(table),
         options=options,
     )
-    return _noted(plain, known, found, free)
-
-
-def _noted(plain: Fit, known: Known, found: Optimum, free: set[str]) -> Fit:
-    """The fit with what to know beside its numbers, and intervals that hold what the data leave open."""
-    table, data, values = known.table, known.data, plain.parameters
-    questions = [*undetermined(values, plain.intervals, data.points, table.chance, free, data.ended)]
-    questions += at_bounds(found.form, found.theta, found.held, unknown(questions))
-    told = unknown(questions)
-    intervals = {
-        name: reaching(own, values[name]) if name in told else own for name, own in plain.intervals.items()
-    }
-    fitted = replace(plain, intervals=intervals)
-    preferred = preference(fitted.law, fitted.held_out) if power_law_seen(data.points) else []
-    large = () if table.selected else tuple(oversized(table.frame, table.chance))
-    return replace(fitted, notes=(*questions, *notes(fitted, found, told, large), *preferred))
+    return noted(plain, table, data, found, free)
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:

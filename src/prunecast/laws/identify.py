@@ -1,11 +1,12 @@
 """What the data cannot tell, in words a person can act on and as fields."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
+from prunecast.laws.judge import LOW_EDGE
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.words import SYMBOLS
 from prunecast.plural import plural
@@ -33,17 +34,31 @@ class Note:
     """One thing to know about a fit."""
 
     kind: str
-    """undetermined, weak, bound, flat, dip, miss, few, chance, table"""
+    """undetermined, weak, bound, flat, outside, dip, oversized, miss, few, chance, preference"""
     text: str
     parameter: str | None = None
+    """what it is about; an undetermined one without a parameter is about the whole rise of the law"""
     more_levels: int | None = None
 
 
-def unknown(notes: Sequence[Note]) -> set[str]:
-    """The parameters that notes call undetermined: as such, or because their search ends at a bound."""
-    plain = {note.parameter for note in notes if note.kind == "undetermined" and note.parameter}
-    bound = {note.parameter for note in notes if note.kind == "bound" and note.parameter}
-    return plain | (bound - set(LIMITS))
+def unknown(notes: Sequence[Note], free: Iterable[str]) -> set[str]:
+    """Those of the free parameters that notes call undetermined, be it because their search ends at a bound.
+
+    A note without a parameter is about the law's whole rise.
+    """
+    plain = {note.parameter for note in notes if note.kind == "undetermined"}
+    bound = {note.parameter for note in notes if note.kind == "bound"}
+    return {
+        name for name in free if name in plain or (name not in LIMITS and (name in bound or None in plain))
+    }
+
+
+def rises(points: Points, law: str) -> bool:
+    """Whether any curve leaves its low plateau; that of the law `dip` sinks, so there the lowest error counts."""
+    unpruned = points.unpruned
+    if law == "dip":
+        unpruned = np.minimum(unpruned, np.minimum.reduceat(points.error, points.starts))
+    return bool((points.error > LOW_EDGE * unpruned[points.configuration]).any())
 
 
 def plateau_reached(points: Points, chance: float | None) -> bool:
@@ -124,6 +139,21 @@ def _exponent(
         yield Note(kind="weak", parameter=name, text=text)
 
 
+def no_rise(points: Points, free: Iterable[str], ended: int) -> Note:
+    """All curves lie flat, or fall: they say nothing of how the error rises."""
+    symbols = ", ".join(SYMBOLS[name] for name in free if name not in LIMITS)
+    more = levels_to(SEEN_RISE, 1.0, 0.6)
+    seen = f"No curve rises above its unpruned error (by more than {LOW_EDGE - 1:.0%})"
+    if ended:
+        seen += (
+            " before it reaches chance"
+            if points.configurations == ended
+            else f", though {ended} reach chance"
+        )
+    words = f"{seen}, so the data do not tell the law's rise: {symbols} are not determined"
+    return _missing(None, words, more, points.configurations - ended, ended)
+
+
 def _plateau_missed(points: Points, chance: float | None, gamma: float, ended: int) -> Note:
     top = float(points.error.max())
     more = levels_to(0.95 * (chance if chance is not None else min(1.0, 1.5 * top)), top, gamma)
@@ -152,7 +182,7 @@ def _too_steep(points: Points, rows: int, place: str, ended: int) -> str:
     return f"{seen}: {they} too steeply for these levels"
 
 
-def _missing(parameter: str, words: str, more: int, going: int, ended: int, remedy: str = "") -> Note:
+def _missing(parameter: str | None, words: str, more: int, going: int, ended: int, remedy: str = "") -> Note:
     """A note that asks for more levels of the curves that can have them, and for smaller steps of the others."""
     further = f"prune {'the others ' * bool(ended)}{more} more level{'s' * (more > 1)}"
     how = " or ".join([*([further] if going else []), *([FINER] if ended else [])])

@@ -1,19 +1,32 @@
 """What a reader of a fit should know beside its numbers."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prunecast.laws.forms import PruningForm, bounds
-from prunecast.laws.identify import LIMITS, Note
+from prunecast.laws.identify import (
+    LIMITS,
+    Note,
+    no_rise,
+    power_law_seen,
+    reaching,
+    rises,
+    undetermined,
+    unknown,
+)
 from prunecast.laws.latent import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
+from prunecast.laws.measured import Measured
 from prunecast.laws.points import Floats, Mask, Points
+from prunecast.laws.prefer import preference
 from prunecast.laws.result import Configuration, Fit
 from prunecast.laws.solver import Objective
 from prunecast.laws.uncertainty import profile
 from prunecast.laws.words import SYMBOLS
+from prunecast.table import Table
 from prunecast.table.too_large import Configuration as Place
+from prunecast.table.too_large import oversized
 
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
@@ -33,13 +46,31 @@ class Optimum:
     objective: Objective
 
 
-def notes(fit: Fit, found: Optimum, undetermined: set[str], oversized: Sequence[Place]) -> Iterator[Note]:
+def noted(plain: Fit, table: Table, data: Measured, found: Optimum, free: set[str]) -> Fit:
+    """The fit with what to know beside its numbers, and intervals that hold what the data leave open."""
+    values = plain.parameters
+    if rises(data.points, plain.law):
+        questions = [*undetermined(values, plain.intervals, data.points, table.chance, free, data.ended)]
+        questions += _at_bounds(found.form, found.theta, found.held, unknown(questions, free))
+    else:
+        questions = [no_rise(data.points, [name for name in values if name in free], data.ended)]
+    told = unknown(questions, free)
+    intervals = {
+        name: reaching(own, values[name]) if name in told else own for name, own in plain.intervals.items()
+    }
+    fitted = replace(plain, intervals=intervals, notes=tuple(questions))
+    preferred = preference(fitted.law, fitted.held_out) if power_law_seen(data.points) else []
+    large = () if table.selected else tuple(oversized(table.frame, table.chance))
+    return replace(fitted, notes=(*fitted.notes, *_notes(fitted, found, told, large), *preferred))
+
+
+def _notes(fit: Fit, found: Optimum, told: set[str], large: Sequence[Place]) -> Iterator[Note]:
     """Flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance."""
-    yield from _flat(found, undetermined)
+    yield from _flat(found, told)
     yield from _outside(fit)
     if fit.law != "dip":
         yield from _dips(fit)
-    yield from _oversized(fit, oversized)
+    yield from _oversized(fit, large)
     yield from _misses(fit)
     yield from _thin(fit)
     if fit.at_chance:
@@ -54,7 +85,7 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def at_bounds(form: PruningForm, theta: Floats, held: Mask, undetermined: set[str]) -> Iterator[Note]:
+def _at_bounds(form: PruningForm, theta: Floats, held: Mask, told: set[str]) -> Iterator[Note]:
     """Parameters that end at a bound of their search: beyond it the data do not tell them apart."""
     lower, upper = bounds(form)
     for index, parameter in enumerate(form.parameters):
@@ -64,13 +95,13 @@ def at_bounds(form: PruningForm, theta: Floats, held: Mask, undetermined: set[st
         )
         for at, limit in sides:
             if at and not held[index]:
-                known = parameter.name in undetermined or parameter.name in LIMITS
+                known = parameter.name in told or parameter.name in LIMITS
                 is_not = f"{parameter.symbol} {'ends' if known else 'is not determined: it ends'}"
                 text = f"{is_not} at the bound of its search, {limit:.3g}: the data pull it beyond."
                 yield Note(kind="bound", parameter=parameter.name, text=text)
 
 
-def _flat(found: Optimum, undetermined: set[str]) -> Iterator[Note]:
+def _flat(found: Optimum, told: set[str]) -> Iterator[Note]:
     """Parameters that can be halved or doubled (exponents: moved by a half) at little cost, the others following.
 
     Those already known to be undetermined are not named again.
@@ -82,7 +113,7 @@ def _flat(found: Optimum, undetermined: set[str]) -> Iterator[Note]:
         step = np.log(2) if parameter.positive else 0.5
         tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
         tried = tried[np.abs(tried - theta[index]) > step / 2]
-        if found.held[index] or parameter.name in undetermined or not len(tried):
+        if found.held[index] or parameter.name in told or not len(tried):
             continue
         costs = profile(form, found.points, theta, found.held, index, tried, found.objective)
         flat = tried[costs - found.cost < FLAT_COST * variance]
@@ -105,9 +136,13 @@ def _outside(fit: Fit) -> Iterator[Note]:
 
 
 def _dips(fit: Fit) -> Iterator[Note]:
-    """A dip counts where the low plateau as a whole lies lower than noise in the unpruned errors would put it."""
+    """A dip counts where the low plateau as a whole lies lower than noise in the unpruned errors would put it.
+
+    Where no curve rises the dip itself is most of what the fit takes for noise.
+    """
     trainings = sum(c.replicates for c in fit.configurations)
-    if not fit.regions["low plateau"].mean > max(NOTICED_BIAS, 3 * fit.spread.run / np.sqrt(trainings)):
+    noise = 3 * fit.spread.run / np.sqrt(trainings) if fit.rises else 0.0
+    if not fit.regions["low plateau"].mean > max(NOTICED_BIAS, noise):
         return
     dips = {c: 1 - c.lowest_error / c.unpruned_error for c in fit.configurations}
     dipping = [c for c, dip in dips.items() if dip > max(NOTICED_DIP, 2 * fit.spread.run)]

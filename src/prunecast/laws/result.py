@@ -115,8 +115,13 @@ class Fit:
     @property
     def undetermined(self) -> tuple[str, ...]:
         """The parameters that the data do not determine."""
-        told = unknown(self.notes)
+        told = unknown(self.notes, self.parameters.keys() - set(self.fixed))
         return tuple(name for name in self.parameters if name in told)
+
+    @property
+    def rises(self) -> bool:
+        """Whether any measured curve leaves its low plateau; else the data tell no law of pruning."""
+        return not any(note.kind == "undetermined" and note.parameter is None for note in self.notes)
 
     @property
     def needs_examples(self) -> bool:

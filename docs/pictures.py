@@ -22,7 +22,7 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 def law_picture(table: prunecast.Table, path: Path) -> None:
     """Measured errors of five widths with the fitted law, and the same rows collapsing on the invariant m*."""
     with tempfile.TemporaryDirectory() as folder:
-        (drawn,) = figures(table, Path(folder), only=("error-against-invariant",))
+        (drawn,) = figures(table, Path(folder), law="eq2", only=("error-against-invariant",))
         shutil.copy(drawn.paths[1], path)
 
 

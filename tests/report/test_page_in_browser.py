@@ -77,6 +77,8 @@ def test_the_number_of_examples_is_selected_by_keyboard(written, visit):
     assert page.locator("#headline").inner_text() == met[0]["headline"]
     assert int(page.locator("#slider").get_attribute("max")) == len(sizes[1]["answers"]) - 1
     assert place_of_answer(page) != before
+    labels = page.locator("#chart-answer .role-axis-label").last.locator("text").all_text_contents()
+    assert sorted(map(float, labels)) == sizes[1]["view"]["labels"]
     assert page.locator("#chart-answer .mark-symbol path").count() != dots
     shown = [place.get_attribute("data-size") for place in page.locator("[data-size]:visible").all()]
     assert shown == ["1"]

@@ -7,7 +7,6 @@ import click
 
 from prunecast.cli.options import (
     BEST_LAW,
-    STUDIED_LAW,
     Source,
     candidate_options,
     command_line,
@@ -47,7 +46,7 @@ def report(
 
 @click.command()
 @table_source
-@STUDIED_LAW
+@BEST_LAW
 @output("figures", "Folder for the figures, PDF and PNG.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 def figures(

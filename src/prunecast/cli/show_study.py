@@ -94,7 +94,7 @@ def invariance(study: "Invariance", quantity: str = "error") -> str:
         [
             one.axis,
             f"{one.count}",
-            f"{_slope(one.mean_slope)} ± {_slope(one.std_slope).lstrip('+')}",
+            f"{_slope(one.mean_slope)} ± {_slope(one.std_slope).lstrip('+')}" if one.count else "too few",
             _slope(one.predicted),
             number(one.straightness),
         ]
@@ -104,13 +104,14 @@ def invariance(study: "Invariance", quantity: str = "error") -> str:
         [SYMBOLS[one.parameter], number(one.joint), number(one.median), percent(one.spread)]
         for one in study.constancy
     ]
+    determined = plural(study.configurations, "configuration", "determines", "determine")
     return _page(
         f"Contours of constant error on {study.table}",
         [
-            grid(["axis", "contours", "∂log d/∂log axis", "by the law", "R² of a line"], contours),
+            grid(["axis", "contours", "∂log d/∂log axis", "by Eq. 2", "R² of a line"], contours),
             "",
-            Text(f"Eq. 1 fitted to each of {study.configurations} configurations alone"),
-            grid(["", "joint fit", "median", "spread"], constant),
+            Text(f"Eq. 1 fitted alone: {determined} it"),
+            *([grid(["", "joint fit of Eq. 2", "median", "spread"], constant)] if constant else []),
         ],
         study.notes,
         quantity=quantity,

@@ -1,6 +1,7 @@
 """The chart that follows the slider, as Vega-Lite."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ UNITS = {
     "multiply-adds": "multiply-adds of one image",
     "paper": "depth · width² · density",
 }
+DRAWN = ("points", "frontier")
+"""What an axis has to hold."""
 
 
 def answer_data(
@@ -49,11 +52,12 @@ def line_rows(curves: Sequence[Curve], own: Hue) -> list[Row]:
 def answer_chart(
     all_data: Sequence[Mapping[str, list[Row]]], first: Mapping[str, list[Row]], own: Hue, minimise: str
 ) -> Spec:
-    """Error against size, on axes that hold what is drawn for every number of examples."""
-    drawn = [row for data in all_data for name in ("points", "frontier") for row in data[name]]
-    dense = [row["size"] for data in all_data for row in data["members"]]
-    x = log_axis("size", UNITS[minimise], [*dense, *(row["size"] for row in drawn)])
-    y = log_axis("error", "test error", [row["error"] for row in drawn])
+    """Error against size: sizes of all numbers of examples, errors of the one that is shown."""
+    sizes = [row["size"] for data in all_data for name in ("members", *DRAWN) for row in data[name]]
+    x, y = log_axis("size", UNITS[minimise], sizes), error_axis(first)
+    params = view(first)
+    y["scale"] = {"type": "log", "nice": False, "domain": [{"expr": "low"}, {"expr": "high"}]}
+    y["axis"]["values"] = {"expr": "labels"}
     coloured = lines(x, y, "members", strokeWidth=1.6, opacity=0.75)
     coloured["encoding"]["color"] = colour("hue", own.title, own.names)
     layers = [
@@ -63,12 +67,25 @@ def answer_chart(
         lines(x, y, "frontier", strokeWidth=3.2, color="var(--ink)", opacity=0.9),
         *_chosen_layers(x, y),
     ]
-    return chart(
+    drawn = chart(
         "Test error against size of pruned networks; the same answers stand in the table below.",
         440,
         first,
         layers,
     )
+    return {**drawn, "params": [{"name": name, "value": value} for name, value in params.items()]}
+
+
+def error_axis(data: Mapping[str, list[Row]]) -> Spec:
+    """The axis that holds the errors drawn for one number of examples."""
+    return log_axis("error", "test error", [row["error"] for name in DRAWN for row in data[name]])
+
+
+def view(data: Mapping[str, list[Row]]) -> dict[str, Any]:
+    """Where that axis begins and ends and which labels it has, for the page to set."""
+    axis = error_axis(data)
+    low, high = axis["scale"]["domain"]
+    return {"low": low, "high": high, "labels": axis["axis"]["values"]}
 
 
 def _chosen_layers(x: Spec, y: Spec) -> list[Spec]:

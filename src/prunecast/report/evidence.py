@@ -138,7 +138,7 @@ def _invariance(found: studies.Invariance) -> Section:
         [
             words.axis(one.axis),
             str(one.count),
-            f"{words.signed(one.mean_slope)} ± {one.std_slope:.2f}",
+            f"{words.signed(one.mean_slope)} ± {one.std_slope:.2f}" if one.count else "too few",
             words.signed(one.predicted),
             words.number(one.straightness),
         ]
@@ -149,17 +149,19 @@ def _invariance(found: studies.Invariance) -> Section:
         [symbols[one.parameter], words.number(one.joint), words.number(one.median), words.percent(one.spread)]
         for one in found.constancy
     ]
+    determined = words.plural(found.configurations, "configuration", "determines", "determine")
+    alone = Grid(
+        header=["", "Joint fit of Eq. 2", "Median of single fits", "Spread"],
+        rows=constancy,
+        caption=f"Eq. 1 fitted alone: {determined} it",
+    )
     return Section(
         name="invariance",
         title="Is the invariant invariant?",
         text=["Where the invariant holds, contours of constant error are straight lines of one slope."],
         grids=[
-            Grid(header=["Axis", "Contours", "Slope measured", "By the law", "R² of a line"], rows=contours),
-            Grid(
-                header=["", "Joint fit", "Median of single fits", "Spread"],
-                rows=constancy,
-                caption=f"Eq. 1 fitted to each of {found.configurations} configurations alone",
-            ),
+            Grid(header=["Axis", "Contours", "Slope measured", "By Eq. 2", "R² of a line"], rows=contours),
+            *([alone] if constancy else []),
         ],
         notes=found.notes,
     )

@@ -93,7 +93,10 @@ def _answer(fitted: Fit, measured: Rows, own: Hue, asked: Asked) -> tuple[Top | 
 
 
 def _evidence(table: Table, fitted: Fit, tell: Callable[[str], None], *, everything: bool) -> Section:
-    text = "Each asks the table one question; `prunecast study NAME TABLE --json` gives all its numbers."
+    text = (
+        "Each asks the table one question; `prunecast study NAME TABLE --json` gives all its numbers. Where a study "
+        f"names no other, the law is the one above, {words.LAWS[fitted.law]}."
+    )
     after = tuple(study_sections(table, fitted, tell, everything=everything))
     return Section(name="studies", title="The evidence", text=[text], after=after)
 

@@ -96,10 +96,14 @@ def in_words(fit: Fit) -> list[str]:
     """What the parameters say about pruning, as sentences with numbers that Python worked out."""
     own = fit.parameters
     steeper = float(np.expm1(own["gamma"] * np.log(2)))
+    guess = {name: ", which the data do not determine" if name in fit.undetermined else "" for name in own}
     said = [
-        f"Pruned without end, every network ends at an error of ε↑ = {words.error(own['high_error'])}.",
+        f"Pruned without end, every network ends at an error of ε↑ = {words.error(own['high_error'])}."
+        if not guess["high_error"]
+        else "At which error networks end that are pruned without end, the data do not tell: "
+        f"ε↑ = {words.error(own['high_error'])} is a guess.",
         f"In the power-law region halving the density raises the error by {words.percent(steeper, digits=0)} "
-        f"(2^γ with γ = {words.number(own['gamma'])}).",
+        f"(2^γ with γ = {words.number(own['gamma'])}{guess['gamma']}).",
     ]
     for name, what in (("psi", "width"), ("phi", "depth"), ("nu", "number of training examples")):
         if name in own:
@@ -107,11 +111,11 @@ def in_words(fit: Fit) -> list[str]:
             change = "more deeply: to" if share < 1 else "less deeply: to"
             said.append(
                 f"A network of twice the {what} keeps its error when pruned {change} {words.number(share)} of the "
-                f"density ({MEANING[name][0]} = {words.number(own[name])})."
+                f"density ({MEANING[name][0]} = {words.number(own[name])}{guess[name]})."
             )
-    if "psi" in own:
+    if "psi" in own and not guess["psi"]:
         said.append(_trade(own["psi"]))
-    if own.get("dip", 0.0) > 0:
+    if own.get("dip", 0.0) > 0 and not guess["dip"]:
         said.append(
             f"Light pruning lowers the error by up to {words.percent(own['dip'], digits=0)} of its unpruned value."
         )

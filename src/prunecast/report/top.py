@@ -10,7 +10,7 @@ from prunecast.choice.sizes import DEFAULT_REACH, examples
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
-from prunecast.report.answer_chart import answer_chart, answer_data, chosen
+from prunecast.report.answer_chart import answer_chart, answer_data, chosen, view
 from prunecast.report.answers import MOST, Answer, answers, comparison, facts, headline
 from prunecast.report.charts import Hue
 from prunecast.report.curves import Rows, curves, family
@@ -177,6 +177,7 @@ def lookup(made: Top, speak: Speak) -> list[dict[str, Any]]:
             "examples": words.count(one.num_examples),
             "start": one.start,
             "least": beneath(one.found, speak),
+            "view": view(one.data),
             "answers": [_entry(answer, made.minimise, speak) for answer in one.found],
         }
         for one in made.answered

@@ -20,6 +20,8 @@ STEPS: tuple[tuple[float, tuple[float, ...]], ...] = (
     (-1.0, (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)),
 )
 """First digits of the labels on an axis that spans more than so many powers of ten."""
+BARE = 0.09
+"""Where more than this share of an axis has no label at its lower end, finer digits give some."""
 CONFIG: Spec = {
     "font": FONT,
     "background": None,
@@ -80,9 +82,17 @@ def ticks(values: Iterable[float]) -> list[float]:
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     span = np.log10(high / low)
     steps = next(steps for least, steps in STEPS if span > least)
-    places = [float(f"{step * 10.0**decade:.4g}") for decade in decades for step in steps]
-    inside = [place for place in places if low * 0.999 <= place <= high * 1.001]
-    return inside if len(inside) > 1 else [float(f"{low:.2g}"), float(f"{high:.2g}")]
+
+    def inside(digits: Sequence[float]) -> list[float]:
+        places = [float(f"{digit * 10.0**decade:.4g}") for decade in decades for digit in digits]
+        return [place for place in places if low * 0.999 <= place <= high * 1.001]
+
+    places, least, finer = inside(steps), 10.0 ** (BARE * span), list[float]()
+    for place in inside(STEPS[-1][1]):
+        if places and place * least < places[0] and (not finer or place > finer[-1] * least):
+            finer.append(place)
+    places = [*finer, *places]
+    return places if len(places) > 1 else [float(f"{low:.2g}"), float(f"{high:.2g}")]
 
 
 def log_axis(field: str, title: str, values: Iterable[float]) -> Spec:

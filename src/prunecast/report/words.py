@@ -9,6 +9,7 @@ from prunecast.plural import plural as plural
 
 LARGEST_DENOMINATOR = 64
 LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}
+SHORT_LAWS = {**LAWS, "dip": "the dip law"}
 
 
 def size(value: float) -> str:
@@ -54,8 +55,8 @@ def number(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """Two digits after the point, with the sign."""
-    return f"{value:+.2f}".replace("-", "−")
+    """Two digits after the point, with the sign; a dash where there is no number."""
+    return f"{value:+.2f}".replace("-", "−") if math.isfinite(value) else "–"
 
 
 def deviation(own: Deviation) -> str:

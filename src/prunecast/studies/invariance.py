@@ -40,7 +40,8 @@ class Constancy:
     parameter: str
     median: float
     spread: float
-    """half the range of its logarithm over the middle 68% of curves: a standard deviation that outliers leave alone"""
+    """half the range of its logarithm over the middle 68% of curves: a standard deviation that outliers leave alone;
+    NaN where one curve is all there is"""
     joint: float
     """its value in the joint fit"""
 
@@ -161,7 +162,7 @@ def _constancy(one: Subject, singles: list[SingleFit]) -> list[Constancy]:
         Constancy(
             parameter=name,
             median=float(np.exp(np.median(logs))),
-            spread=float(np.diff(np.quantile(logs, MIDDLE))[0] / 2),
+            spread=float(np.diff(np.quantile(logs, MIDDLE))[0] / 2) if len(singles) > 1 else float("nan"),
             joint=float(joint[column]),
         )
         for column, (name, logs) in enumerate(own.items())

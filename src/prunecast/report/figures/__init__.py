@@ -39,8 +39,8 @@ class Drawn:
     missing: str | None
 
 
-def figures(table: Table, folder: Path, *, law: str = "eq2", only: tuple[str, ...] = ()) -> list[Drawn]:
-    """Draw every figure, or only some, into a folder."""
+def figures(table: Table, folder: Path, *, law: str = "auto", only: tuple[str, ...] = ()) -> list[Drawn]:
+    """Draw every figure, or only some, into a folder, by the law that answers use unless another is named."""
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise PrunecastError(f"no figure is called {unknown[0]!r}; there are {', '.join(FIGURES)}")

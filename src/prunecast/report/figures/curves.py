@@ -7,7 +7,7 @@ from prunecast.errors import PrunecastError
 from prunecast.report import words
 from prunecast.report.figures.dots import dots, key
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
+from prunecast.report.figures.style import FAINT, GREY, heading, legend, log_axis, panels, shades
 
 
 def error_against_density(source: Source) -> Figure:
@@ -28,15 +28,12 @@ def error_against_density(source: Source) -> Figure:
                 color=shade[value],
                 label=words.size(value),
             )
-        fixed = source.slice(name) or {}
-        said = ", ".join(
-            f"{words.axis(key)} {words.size(value)}" for key, value in fixed.items() if value != 1
-        )
-        panel.set(title=f"by {words.axis(name)}" + (f" ({said})" if said else ""), xlabel="density")
+        panel.set(title=f"by {words.axis(name)}{source.held(name)}", xlabel="density")
         log_axis(panel.xaxis, source.rows.density)
         log_axis(panel.yaxis, source.rows.error)
         legend(panel, words.axis(name))
     axes[0].set_ylabel("test error")
+    heading(figure, f"measured (dots) and {source.name} (lines)")
     return figure
 
 
@@ -44,7 +41,7 @@ def _single(source: Source) -> Figure:
     figure, (panel,) = panels(1)
     panel.plot(source.curves[0].density, source.curves[0].error, color=shades([1.0])[1.0])
     panel.plot(source.rows.density, source.rows.error, "o", color=shades([1.0])[1.0])
-    panel.set(title="measured (dots) and the law (line)", xlabel="density", ylabel="test error")
+    panel.set(title=f"measured (dots) and {source.name} (line)", xlabel="density", ylabel="test error")
     log_axis(panel.xaxis, source.rows.density)
     log_axis(panel.yaxis, source.rows.error)
     return figure
@@ -68,7 +65,7 @@ def error_against_invariant(source: Source) -> Figure:
         dots(panel, source, x)
         log_axis(panel.xaxis, x)
         log_axis(panel.yaxis, rows.error)
-    left.set(title="measured (dots) and the law (lines)", xlabel="density", ylabel="test error")
+    left.set(title=f"measured (dots) and {source.name} (lines)", xlabel="density", ylabel="test error")
     right.set(title="the same networks against the invariant", xlabel=_invariant(source))
     key(right, source)
     return figure
@@ -97,7 +94,7 @@ def estimated_against_actual(source: Source) -> Figure:
     left.set(
         title=f"μ = {words.percent(deviation.mean, sign=True)}, σ = {words.percent(deviation.std)}",
         xlabel="measured error",
-        ylabel="error by the law",
+        ylabel=f"error by {source.name}",
     )
     log_axis(left.xaxis, rows.error)
     log_axis(left.yaxis, [*rows.error, *rows.estimate])

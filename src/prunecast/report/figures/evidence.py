@@ -8,7 +8,7 @@ from prunecast import studies
 from prunecast.errors import PrunecastError
 from prunecast.report import words
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, GREY, legend, log_axis, panels, shades
+from prunecast.report.figures.style import FAINT, GREY, heading, legend, log_axis, panels, shades
 from prunecast.studies.sensitivity import Sample
 from prunecast.table import CONFIGURATION
 
@@ -30,16 +30,20 @@ def replicates_spread(source: Source) -> Figure:
     bins = np.histogram_bin_edges(np.r_[relative, 100 * source.rows.deviation], bins=30).tolist()
     right.hist(relative, bins=bins, density=True, color=shades([1.0])[1.0], alpha=0.6, label="replicates")
     right.hist(
-        100 * source.rows.deviation, bins=bins, density=True, histtype="step", color=GREY, label="the law"
+        100 * source.rows.deviation, bins=bins, density=True, histtype="step", color=GREY, label=source.name
     )
-    right.set(title="how the law's deviations compare", xlabel="deviation, %", ylabel="density of networks")
+    right.set(
+        title=f"the deviations of {source.name} beside them",
+        xlabel="deviation, %",
+        ylabel="density of networks",
+    )
     legend(right, "")
     return figure
 
 
 def sensitivity_bands(source: Source) -> Figure:
     """σ over all rows against how many networks, or whole configurations, were fitted: mean and one deviation."""
-    found = studies.sensitivity(source.table, law=source.law)
+    found = studies.sensitivity(source.table, law=source.fit.law if source.fit.law != "eq1" else "eq2")
     figure, axes = panels(2)
     pairs = (("points", "networks fitted"), ("configurations", "configurations fitted"))
     for panel, (what, title) in zip(axes, pairs, strict=True):
@@ -58,6 +62,7 @@ def sensitivity_bands(source: Source) -> Figure:
         panel.set_ylim(0, 100 * max(3 * found.full.std, 0.1))
         log_axis(panel.xaxis, counts)
         legend(panel, "chosen")
+    heading(figure, f"what {source.name} makes of fewer measurements")
     return figure
 
 

@@ -15,7 +15,7 @@ from prunecast.report import words
 from prunecast.report.curves import Curve, curves, family
 from prunecast.report.figures.dots import dots, key
 from prunecast.report.figures.sources import Source
-from prunecast.report.figures.style import FAINT, legend, log_axis, panels, shades
+from prunecast.report.figures.style import FAINT, heading, legend, log_axis, panels, shades
 
 LEVELS = 6
 Own = tuple[float, Curve, NDArray[np.bool_]]
@@ -36,13 +36,14 @@ def contours(source: Source) -> Figure:
         for level in levels:
             _contour(panel, source, own, float(level), shade[float(level)])
         panel.set(
-            title=f"constant error, density against {words.axis(name)}",
+            title=f"density against {words.axis(name)}{source.held(name)}",
             xlabel=words.axis(name),
             ylabel="density",
         )
         log_axis(panel.xaxis, [value for value, _, _ in own], margin=1.15)
         log_axis(panel.yaxis, [*source.rows.density])
         legend(panel, "error")
+    heading(figure, f"constant error: measured (dots) and {source.name} (lines)")
     return figure
 
 
@@ -113,7 +114,10 @@ def the_frontier(source: Source) -> Figure:
     dots(panel, source, source.rows.size, here)
     best = frontier(source.fit)
     panel.plot(best.size, best.error, color="#1B1F24", linewidth=2.6, zorder=4)
-    panel.set(title="the frontier (thick): fewest parameters for each error", xlabel="stored parameters")
+    panel.set(
+        title=f"the frontier (thick) by {source.name}: fewest parameters for each error",
+        xlabel="stored parameters",
+    )
     panel.set_ylabel("test error")
     log_axis(panel.xaxis, source.rows.size[here], margin=1.15)
     log_axis(panel.yaxis, [*source.rows.error[here], best.error.min()])

@@ -22,12 +22,12 @@ def _curve(density: Floats, unpruned: float, high_error: float, gamma: float, p:
 
 def _example(source: Source) -> dict[str, float]:
     """The configuration with the lowest unpruned error, as Eq. 1 in its density."""
-    best = min(source.fit.configurations, key=lambda c: c.unpruned_error)
-    own = source.fit.parameters
+    best = min(source.eq2.configurations, key=lambda c: c.unpruned_error)
+    own = source.eq2.parameters
     scale = (
         own.get("phi", 0.0) * np.log(best.depth)
         + own.get("psi", 0.0) * np.log(best.width)
-        + own.get("nu", 0.0) * np.log(best.num_examples / source.fit.reference_examples)
+        + own.get("nu", 0.0) * np.log(best.num_examples / source.eq2.reference_examples)
     )
     return {
         "unpruned error": best.unpruned_error,
@@ -66,22 +66,12 @@ def _regions(panel: Axes, density: Floats, own: dict[str, float]) -> None:
     left = float(edges[0].max()) if len(edges[0]) else float(density[0])
     right = float(edges[1].min()) if len(edges[1]) else 1.0
     panel.plot(density, error, color=shades([1.0])[1.0], linewidth=2.4)
-    for level, name in ((own["unpruned error"], "unpruned error"), (own["ε↑"], "ε↑")):
-        panel.axhline(level, color=GREY, linestyle="--", linewidth=0.9)
-        below = name != "ε↑"
-        panel.text(
-            0.97 if below else 0.6,
-            level / 1.04 if below else level * 1.03,
-            name,
-            color=GREY,
-            fontsize=9,
-            ha="right",
-            va="top" if below else "bottom",
-            transform=panel.get_yaxis_transform(),
-        )
     panel.axvline(own["p"], color=GREY, linestyle=":", linewidth=1)
-    panel.text(own["p"] * 1.06, own["unpruned error"] * 1.25, "p", color=GREY, fontsize=10)
+    panel.text(own["p"] * 1.06, own["unpruned error"] * 1.6, "p", color=GREY, fontsize=10)
     middle = float(np.sqrt(left * right))
+    for name, place in (("unpruned error", own["p"] * 1.15), ("ε↑", middle)):
+        panel.axhline(own[name], color=GREY, linestyle="--", linewidth=0.9)
+        panel.text(place, own[name] * 1.03, name, color=GREY, fontsize=9, va="bottom")
     panel.text(middle * 1.25, float(np.interp(middle, density, error)), "slope −γ", fontsize=10)
     for start, end, name in (
         (density[0], left, "high\nplateau"),
@@ -99,6 +89,6 @@ def _regions(panel: Axes, density: Floats, own: dict[str, float]) -> None:
                 color=GREY,
                 transform=panel.get_xaxis_transform(),
             )
-    panel.set(title="the three regions", xlabel="density", ylabel="error")
+    panel.set(title="the three regions of Eq. 2", xlabel="density", ylabel="error")
     log_axis(panel.xaxis, density)
     log_axis(panel.yaxis, [own["unpruned error"] * 0.7, own["ε↑"] * 1.15])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from prunecast.laws import Fit, fit
 from prunecast.laws.result import Configuration
+from prunecast.report import words
 from prunecast.report.charts import AXES, Hue, hue_of
 from prunecast.report.curves import Curve, Rows, measured_curves, measured_rows
 from prunecast.table import Table
@@ -25,6 +26,16 @@ class Source:
     def fit(self) -> Fit:
         """The fitted law."""
         return fit(self.table, law=self.law)
+
+    @cached_property
+    def eq2(self) -> Fit:
+        """Eq. 2, or Eq. 1 of a single network, whichever law is drawn."""
+        return fit(self.table, law="eq2") if self.fit.law == "dip" else self.fit
+
+    @property
+    def name(self) -> str:
+        """The law in words."""
+        return words.SHORT_LAWS[self.fit.law]
 
     @cached_property
     def rows(self) -> Rows:
@@ -51,6 +62,17 @@ class Source:
         levels = {key: sum(len(one.curve) for one in own) for key, own in groups.items()}
         best = max(groups, key=lambda key: (sizes[key], levels[key], key[-1], -abs(float(np.log(key[0])))))
         return dict(zip(others, best, strict=True)) if sizes[best] > 1 else None
+
+    def held(self, axis: str) -> str:
+        """The sizes of a slice in words; a 1 only where that axis has other sizes."""
+        fixed = self.slice(axis) or {}
+        several = {name for name in fixed if len({getattr(one, name) for one in self.fit.configurations}) > 1}
+        said = [
+            f"{words.axis(name)} {words.size(value)}"
+            for name, value in fixed.items()
+            if value != 1 or name in several
+        ]
+        return f" ({', '.join(said)})" if said else ""
 
     def along(self, axis: str) -> Iterator[tuple[float, Curve, NDArray[np.bool_]]]:
         """Each size of an axis inside its slice, with its curve and which rows are its own."""

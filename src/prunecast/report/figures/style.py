@@ -1,6 +1,8 @@
 """One style for every figure: sizes, colours, and logarithmic axes labelled in plain numbers."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from prunecast.report.vega import ticks
 PANEL = (5.2, 3.7)
 """Inches of one panel."""
 DPI = 200
+BESIDE, CHARACTER = 1.9, 0.083
+"""Inches of a panel that axis and legend take of its width, and of a character of a label."""
 GREY, FAINT = "#5B6470", "#C9CED6"
 STYLE: Any = {
     "font.size": 10,
@@ -66,15 +70,39 @@ def log_axis(axis: Any, values: Iterable[float], *, margin: float = 1.06) -> Non
     is_x = axis.axis_name == "x"
     (axis.axes.set_xscale if is_x else axis.axes.set_yscale)("log")
     (axis.axes.set_xlim if is_x else axis.axes.set_ylim)(low, high)
-    axis.set_major_locator(FixedLocator(ticks([low, high])))
+    places = ticks([low, high])
+    axis.set_major_locator(FixedLocator(_apart(places, low, high, axis) if is_x else places))
     axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.10g}"
+
+
+def _apart(places: list[float], low: float, high: float, axis: Any) -> list[float]:
+    """Labels that do not run into each other: all, all but the first, powers of ten, or every second or third."""
+    columns = int(axis.axes.get_subplotspec().get_gridspec().ncols)
+    length = float(axis.axes.figure.get_figwidth()) / columns - BESIDE
+    tens = [place for place in places if math.isclose(math.log10(place) % 1, 0, abs_tol=1e-9)]
+    choices = [places, places[1:], *([tens] if len(tens) > 2 else []), places[::2], places[::3]]
+
+    def gap(one: float, two: float) -> float:
+        room = length * math.log(two / one) / math.log(high / low)
+        return room - CHARACTER * (len(_plain(one)) + len(_plain(two))) / 2
+
+    return next((one for one in choices if all(gap(*two) > CHARACTER for two in pairwise(one))), choices[-1])
 
 
 def shades(values: Sequence[float]) -> dict[float, str]:
     """A colour for each value."""
     return dict(zip(values, colours(len(values)), strict=True))
+
+
+def heading(figure: Figure, text: str) -> None:
+    """A line above all panels, at the left as their own titles are."""
+    figure.suptitle(text, x=0.01, ha="left", fontsize=STYLE["axes.titlesize"] + 1)
 
 
 def legend(axes: Axes, title: str) -> None:

@@ -135,7 +135,9 @@
   const settle = () => {
     slider.max = size.answers.length - 1;
     document.querySelectorAll("[data-size]").forEach((place) => { place.hidden = sizes[place.dataset.size] !== size; });
-    if (views.answer) for (const [name, place] of Object.entries(size.datasets)) views.answer.data(name, records(datasets[place]));
+    if (!views.answer) return;
+    for (const [name, place] of Object.entries(size.datasets)) views.answer.data(name, records(datasets[place]));
+    for (const [name, value] of Object.entries(size.view)) views.answer.signal(name, value);
   };
 
   if (slider) {

@@ -1,0 +1,96 @@
+"""What the page says where the data say little, and by which law."""
+
+import re
+
+import pytest
+from report_tables import TABLES
+
+from prunecast import fit, studies
+from prunecast.cli.show_study import invariance
+from prunecast.laws.planted import planted
+from prunecast.report import page
+from prunecast.report.answer_chart import view
+from prunecast.report.evidence import study_sections
+from prunecast.report.limits import beyond
+from prunecast.report.sections import in_words
+from prunecast.report.vega import ticks
+from prunecast.table import Table, read
+
+
+def uneven(lowest: float) -> Table:
+    """Two widths, the wider one measured down to a density at which its error has not yet risen."""
+    frame = planted(configurations=2, depths=(20,), widths=(0.25, 1.0), num_examples=(50_000,), noise=0.01)
+    few = frame[(frame["width"] == 0.25) | (frame["density"] > lowest)]
+    return read(few[["width", "density", "error"]])
+
+
+def shallow() -> Table:
+    """Two widths that were hardly pruned, so that no error at which they end was seen."""
+    frame = planted(configurations=2, depths=(20,), widths=(0.5, 1.0), num_examples=(50_000,), noise=0.01)
+    return read(frame[frame["density"] > 0.1][["width", "density", "error"]])
+
+
+def invariance_section(table: Table):
+    sections = study_sections(table, fit(table, law="auto"), lambda step: None)
+    return next(one for one in sections if one.name == "invariance")
+
+
+def test_one_curve_has_no_spread_and_no_contours():
+    found = studies.invariance(uneven(0.2))
+    assert (found.configurations, found.contours[0].count) == (1, 0)
+    contours, alone = invariance_section(uneven(0.2)).grids
+    assert contours.rows[0][:3] == ["width", "0", "too few"]
+    assert [row[-1] for row in alone.rows] == ["–"] * 3
+    assert alone.caption == "Eq. 1 fitted alone: 1 configuration determines it"
+    text = invariance(found)
+    assert "too few" in text
+    assert "0.0%" not in text
+
+
+def test_a_table_without_a_curve_that_determines_the_law_shows_no_empty_table():
+    assert studies.invariance(shallow()).configurations == 0
+    assert len(invariance_section(shallow()).grids) == 1
+
+
+def test_no_page_says_nan():
+    html = page(uneven(0.2)).html
+    text = re.sub(r"<script>.*?</script>", "", html, flags=re.DOTALL)
+    assert not re.search(r"\bnan\b", text, re.IGNORECASE)
+
+
+def test_a_study_by_another_law_than_the_page_names_it(written):
+    html = written("all sizes").read_text(encoding="utf-8")
+    assert fit(TABLES["all sizes"](), law="auto").law == "dip"
+    assert "the law is the one above, the law that follows the dip." in html
+    headers = [name for one in invariance_section(TABLES["all sizes"]()).grids for name in one.header]
+    assert {"By Eq. 2", "Joint fit of Eq. 2"} <= set(headers)
+
+
+def test_what_is_not_determined_is_no_fact():
+    law = fit(shallow(), law="eq2")
+    assert {"high_error", "psi"} <= set(law.undetermined)
+    said = in_words(law)
+    assert said[0].endswith("is a guess.")
+    assert not any("every network ends" in one or "at equal error" in one for one in said)
+    assert sum("which the data do not determine" in one for one in said) == len(said) - 1
+    assert beyond(law, str)[-1]["headline"].startswith("The data do not tell how far")
+    known = in_words(fit(TABLES["planted"](), law="eq2"))
+    assert known[0].startswith("Pruned without end, every network ends at an error of")
+
+
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [((0.109, 0.96), 0.12), ((0.15, 0.9), 0.15), ((0.0011, 1.07), 0.0012), ((93, 3e5), 100)],
+)
+def test_the_lower_end_of_an_axis_has_a_label(ends, first):
+    found = ticks(ends)
+    assert found[0] == first
+    assert found == sorted(set(found))
+
+
+def test_the_error_axis_holds_what_is_drawn_and_little_else():
+    points = [{"error": 0.5}, {"error": 0.8}]
+    shown = view({"points": points, "frontier": [{"error": 0.52}]})
+    assert shown["low"] == pytest.approx(0.5, rel=0.1)
+    assert shown["high"] == pytest.approx(0.8, rel=0.1)
+    assert all(shown["low"] < label < shown["high"] for label in shown["labels"])

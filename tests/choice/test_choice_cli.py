@@ -64,3 +64,33 @@ def test_a_saved_law_cannot_become_another(tmp_path: Path) -> None:
             CliRunner().invoke(cli, ["choose", law, "--target-error", "0.2", *more], catch_exceptions=False)
     result = CliRunner().invoke(cli, ["choose", law, "--target-error", "0.2"], catch_exceptions=False)
     assert result.output == (GOLDEN / "target.txt").read_text(encoding="utf-8")
+
+
+def test_a_frontier_says_what_it_leaves_out() -> None:
+    """It begins where the law's curves are lowest, which is below every unpruned error where they dip."""
+    result = CliRunner().invoke(cli, ["choose", "cifar10-resnet", "--frontier"], catch_exceptions=False)
+    assert "13 of 200 errors; --json has all of them." in result.output
+    assert "Least error measured: 0.1178." in result.output
+    body = json.loads(CliRunner().invoke(cli, ["choose", "cifar10-resnet", "--frontier", "--json"]).output)
+    assert body["least_measured"] == pytest.approx(0.1178)
+    assert body["error"][0] < 0.1211
+    assert f"\n{body['error'][-1]:.4f} " in result.output
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--max-training", "0.001"], "training takes {} at least, without pruning"),
+        (["--max-parameters", "3"], "the smallest has {} stored parameters with one weight left"),
+        (["--max-training", "0.001", "--density", "0.1"], "training takes {} at least, to density 0.1"),
+    ],
+)
+def test_a_budget_too_small_is_told_the_least_that_would_do(asked: list[str], said: str) -> None:
+    first, last = said.split("{}")
+    with pytest.raises(PrunecastError, match=first) as caught:
+        _run(*asked, "--sizes", "measured")
+    least = str(caught.value).partition(first)[2].partition(last)[0]
+    assert _run(asked[0], least, *asked[2:], "--sizes", "measured").startswith("Train depth 20")
+    below = str(0.99 * float(least))
+    with pytest.raises(PrunecastError, match="fits the budget"):
+        _run(asked[0], below, *asked[2:], "--sizes", "measured")

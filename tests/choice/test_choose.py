@@ -234,8 +234,8 @@ MISTAKES = [
         {"target_error": 0.3, "depth": 20.5},
         "the depth of a cifar_resnet is a whole number of layers, not 20.5",
     ),
-    ({"max_parameters": 3.0}, "allow more parameters or training"),
-    ({"max_training": 1e-9}, "allow more parameters or training"),
+    ({"max_parameters": 3.0}, "fits the budget: .* at least|fits the budget: the smallest has"),
+    ({"max_training": 1e-9}, "fits the budget: .* at least|fits the budget: the smallest has"),
 ]
 
 

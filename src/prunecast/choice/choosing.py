@@ -143,9 +143,7 @@ def _ranked(search: Search, candidates: Sizes, rows: Options) -> tuple[Options, 
 
 
 def _unaffordable(search: Search) -> str:
-    words = (
-        "no network of these sizes fits the budget, not even the smallest; allow more parameters or training"
-    )
+    words = f"no network of these sizes fits the budget: {search.least_budget()}; allow more"
     budgets = replace(search.question, target_error=None)
     other = further(replace(search, question=budgets))
     return (

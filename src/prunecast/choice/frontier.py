@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from prunecast.choice.checks import ceiling
 from prunecast.choice.counts import counter
-from prunecast.choice.density import inverse, log_error, smallest_density
+from prunecast.choice.density import inverse, least_log_error, smallest_density
 from prunecast.choice.naming import Naming, naming
-from prunecast.choice.options import line, whole_weights
+from prunecast.choice.options import line, measured_rows, whole_weights
 from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples
 from prunecast.choice.sizes import sizes as networks
 from prunecast.choice.source import quantity
@@ -26,6 +26,8 @@ ERRORS = 200
 class Frontier:
     """For each error the smallest network by a law, as arrays; errors nothing reaches are left out."""
 
+    law: str
+
     minimise: str
     metric: str
     """what `error` means: error, validation_error or loss"""
@@ -39,6 +41,8 @@ class Frontier:
     """whether the unpruned error comes from the dense law"""
     extrapolated: NDArray[np.bool_]
     """whether a network lies outside what was measured, as in an answer"""
+    least_measured: float | None
+    """the least error measured among the candidates, which a law may not go down to; None where none was measured"""
     naming: Naming
     """the axes and the unit of size that the table tells"""
 
@@ -67,7 +71,9 @@ def frontier(
     exact = np.where(np.isfinite(exact), exact, density[reached, best[reached]])
     kept = whole_weights(how, chosen, exact, up=True)
     offset, slope = line(minimise, chosen)
+    measured = np.exp(measured_rows(fit, candidates).told)
     return Frontier(
+        law=fit.law,
         minimise=minimise,
         metric=quantity(fit),
         error=targets,
@@ -77,10 +83,11 @@ def frontier(
         density=kept,
         predicted=~chosen.measured,
         extrapolated=chosen.outside | below(fit, kept),
+        least_measured=float(measured.min()) if len(measured) else None,
         naming=naming(fit, how, num_examples=num_examples),
     )
 
 
 def _errors(fit: Fit, candidates: Sizes) -> Floats:
-    lowest = float(log_error(fit, candidates, np.ones(len(candidates))).min())
+    lowest = least_log_error(fit, candidates)
     return np.geomspace(np.exp(lowest) * 1.005, ceiling(fit) * 0.95, ERRORS)

@@ -8,7 +8,7 @@ from prunecast.choice.answer import Question
 from prunecast.choice.confident import confident_density
 from prunecast.choice.counts import Counter
 from prunecast.choice.density import LEAST, Curves, log_error
-from prunecast.choice.naming import Naming, naming
+from prunecast.choice.naming import UNITS, Naming, naming
 from prunecast.choice.options import (
     KEPT_A_LEVEL,
     Options,
@@ -55,6 +55,24 @@ class Search:
         if self.question.max_training is not None:
             good &= self.training_cost(options) <= self.question.max_training * (1 + 1e-9)
         return good
+
+    def least_budget(self) -> str:
+        """The least that the networks need of what is bounded, in words."""
+        asked, weights = self.question.density, self.candidates.counts.weights
+        fewest = 1 / weights if self.counter.exact else np.full(len(weights), LEAST)
+        needs = []
+        if self.question.max_training is not None:
+            whole = by_law(self.fit, self.candidates, np.full(len(weights), asked or 1.0))
+            how = "without pruning" if asked is None else f"to density {asked:g}"
+            needs.append(f"training takes {_up(self.training_cost(whole).min())} at least, {how}")
+        if self.question.max_parameters is not None:
+            left = fewest if asked is None else np.full(len(weights), asked)
+            least = measured_by(self.question.minimise, by_law(self.fit, self.candidates, left)).min()
+            counted = self.counter.exact
+            how = "with one weight left" if counted and asked is None else f"at density {asked or LEAST:g}"
+            unit = UNITS[self.question.minimise if counted else "paper"]
+            needs.append(f"the smallest has {_up(least)} {unit} {how}")
+        return ", and ".join(needs)
 
     def meets(self, options: Options) -> Mask:
         """Which networks meet the target with the confidence asked for."""
@@ -107,6 +125,12 @@ class Search:
         density = _least(self.fit, kept, lowest[possible], highest[possible])
         options = by_law(self.fit, kept, whole_weights(self.counter, kept, density, up=False))
         return options[self.affordable(options)]
+
+
+def _up(value: float) -> str:
+    """Three digits, rounded up, so that a budget of so much is enough."""
+    scale = 10.0 ** (np.floor(np.log10(value)) - 2)
+    return f"{np.ceil(value / scale - 1e-9) * scale:.3g}" if value < 1000 else f"{np.ceil(value):,.0f}"
 
 
 def _least(fit: Fit, sizes: Sizes, lowest: Floats, highest: Floats) -> Floats:

@@ -1,12 +1,14 @@
 """Choices and suggestions as text for people; numbers come in, strings go out."""
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from prunecast.choice.naming import OF_LARGEST, UNITS, Naming
+from prunecast.choice.notes import NAMES
 from prunecast.cli.show import bullets, grid, percent, render
 
 if TYPE_CHECKING:
@@ -121,8 +123,9 @@ def _place(said: Naming, depth: float, width: float) -> list[str]:
 
 
 def frontier(line: "Frontier") -> str:
-    """A dozen of the frontier's networks."""
-    step = max(1, len(line.error) // SHOWN_ERRORS)
+    """A dozen of the frontier's networks, the last one always."""
+    step = max(1, math.ceil(len(line.error) / SHOWN_ERRORS))
+    shown = sorted({*range(0, len(line.error), step), len(line.error) - 1})
     rows = [
         [
             f"{line.error[i]:.4f}",
@@ -132,12 +135,25 @@ def frontier(line: "Frontier") -> str:
             ("predicted" if line.predicted[i] else "measured")
             + (", outside" if line.extrapolated[i] else ""),
         ]
-        for i in range(0, len(line.error), step)
+        for i in shown
     ]
     size = line.naming.unit(line.minimise)
     header = ["error", size, *_axes(line.naming), "density", "unpruned error"]
-    title = "The smallest network for each error"
-    return render([Text(title), "", grid(header, rows, left=0)], line.metric)
+    title = f"The smallest network for each error by {NAMES[line.law]}"
+    return render(
+        [Text(title), "", grid(header, rows, left=0), "", *bullets(_frontier_notes(line, len(shown)))],
+        line.metric,
+    )
+
+
+def _frontier_notes(line: "Frontier", shown: int) -> Iterator[str]:
+    if shown < len(line.error):
+        yield f"{shown} of {len(line.error)} errors; --json has all of them."
+    if line.least_measured is not None and line.least_measured < line.error[0]:
+        yield (
+            f"Least error measured: {line.least_measured:.4f}. A frontier is what the law says; "
+            "`choose --target-error` counts measured networks too."
+        )
 
 
 def following(study: "Following", quantity: str = "error") -> str:

@@ -16,6 +16,12 @@ CLIPPED = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
     .map((text) => text.textContent);
 })"""
 """Words of charts that run over their edge."""
+LINES = """(it) => {
+  const range = document.createRange();
+  range.selectNodeContents(it);
+  return range.getClientRects().length;
+}"""
+"""Lines that the words of a cell take."""
 
 
 def place_of_answer(page) -> tuple[float, float]:
@@ -171,6 +177,20 @@ def test_a_narrow_screen_never_scrolls_sideways(written, visit, name, width):
     page = visit(written(name), viewport={"width": width, "height": 700}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
+
+
+def test_a_phone_shows_the_columns_that_matter_and_where_a_table_goes_on(written, visit):
+    page = visit(written("all sizes"), viewport={"width": 420, "height": 800}).page
+    for study, column in (("extrapolation", "Predicted"), ("forms", "Left out")):
+        head = page.locator(f"#study-{study} th", has_text=column).bounding_box()
+        assert head["x"] + head["width"] <= 420 - 18, study
+    law = page.locator("#study-extrapolation td:nth-child(2)", has_text="the dip law").first
+    assert law.evaluate(LINES) == 1
+    wide = page.locator("#study-extrapolation .scroll")
+    assert wide.evaluate("(it) => it.scrollWidth > it.clientWidth")
+    assert "local" in wide.evaluate("(it) => getComputedStyle(it).backgroundAttachment")
+    page.emulate_media(media="print")
+    assert wide.evaluate("(it) => getComputedStyle(it).backgroundImage") == "none"
 
 
 def brightness(page, selector: str, which: str) -> float:

@@ -56,16 +56,9 @@ def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
 
 
 def promised(fit: Fit, best: Network, confidence: float) -> float:
-    """The error that new trainings of a network keep to with this probability; at one half, the one to expect.
-
-    A measured error may be lucky, so that it is not what the next training gets: the interval around what to expect
-    is. Where the interval ends at an error of 1 its middle is not known, and the error itself is taken.
-    """
-    low, high = best.interval
-    if fit.metric == "error" and high >= 1:
-        return best.error
+    """The error that new trainings of a network keep to with this probability; at one half, the one to expect."""
     share = quantile(fit, confidence) / quantile(fit, (1 + COVERAGE) / 2)
-    return float(np.sqrt(low * high) * np.sqrt(high / low) ** share)
+    return float(best.expected_error * (best.expected_error / best.interval[0]) ** share)
 
 
 def around(error: float) -> tuple[float, float]:
@@ -114,9 +107,8 @@ def facts(answer: Answer) -> list[tuple[str, str, str]]:
     best, question = answer.network, answer.choice.question
     low, high = best.interval
     how = "measured" if best.source == "measured" else "by the law"
-    expected = words.error(promised(answer.fit, best, 0.5))
-    if not answer.choice.met and best.source == "measured" and expected != words.error(best.error):
-        how = f"measured; a new training gets about {expected}"
+    if best.source == "measured" and answer.choice.met != (best.error <= answer.target):
+        how = f"measured; about {words.error(best.expected_error)} is expected of a new training"
     source = f"{words.error(best.unpruned_error)} unpruned, {best.unpruned_source}"
     rows = [
         ("Network", f"depth {words.size(best.depth)}, width {words.size(best.width)}", source),

@@ -81,15 +81,15 @@ def _extrapolation(found: studies.Extrapolation) -> Section:
     rows = [
         [
             words.axis(step.along),
-            step.fitted_on.replace("examples", "training examples"),
-            words.LAWS[step.law],
-            f"{step.fitted_configurations} → {step.predicted_configurations}",
-            words.deviation(step.fitted),
+            words.SHORT_LAWS[step.law],
+            step.fitted_on,
             words.deviation(step.predicted),
+            words.deviation(step.fitted),
+            f"{step.fitted_configurations} → {step.predicted_configurations}",
         ]
         for step in found.steps
     ]
-    header = ["Along", "Fitted to", "Law", "Configurations", "Fitted", "Predicted"]
+    header = ["Along", "Law", "Fitted to", "Predicted", "Fitted", "Configurations"]
     return Section(
         name="extrapolation",
         title="Does it hold from small to large?",
@@ -171,10 +171,10 @@ def _forms(found: studies.Forms) -> Section:
     rows = [
         [
             one.title,
+            words.deviation(one.left_out),
+            words.deviation(one.in_sample),
             "given" if one.given_unpruned else "no",
             str(one.parameters),
-            words.deviation(one.in_sample),
-            words.deviation(one.left_out),
         ]
         for one in found.scores
     ]
@@ -182,7 +182,7 @@ def _forms(found: studies.Forms) -> Section:
         name="forms",
         title="Would another form do better?",
         text=["Best predictor of configurations left out first: deviation μ ± σ."],
-        grids=[Grid(header=["Form", "Unpruned error", "Free", "In sample", "Left out"], rows=rows, left=2)],
+        grids=[Grid(header=["Form", "Left out", "In sample", "Unpruned error", "Free"], rows=rows)],
     )
 
 

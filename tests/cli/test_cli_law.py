@@ -130,7 +130,7 @@ def test_compare_in_two_tracks(prunecast):
     assert "given the unpruned error" in done.stdout
     assert "not given the unpruned error" in done.stdout
     body = json.loads(prunecast("compare", *AT_50000, "--json").stdout)
-    assert {"eq2", "lower", "rosenfeld-density", "broken", "frantar", "power"} <= {
+    assert {"eq2", "dip", "lower", "rosenfeld-density", "broken", "frantar", "power"} <= {
         s["name"] for s in body["scores"]
     }
     eq2 = next(s for s in body["scores"] if s["name"] == "eq2")

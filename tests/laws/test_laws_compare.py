@@ -10,7 +10,7 @@ from prunecast.laws.measured import measured
 from prunecast.laws.planted import law_error, planted
 from prunecast.table import read
 
-GIVEN = {"eq2", "lower", "rosenfeld-density"}
+GIVEN = {"eq2", "dip", "lower", "rosenfeld-density"}
 NOT_GIVEN = {"broken", "frantar", "power", "eq2+dense"}
 
 
@@ -48,15 +48,26 @@ def test_eq_2_wins_on_its_own_data(ranked, scores):
     # The law that follows the dip contains Eq. 2, so it may do as well, never better by more than noise.
     assert ranked[0].name in ("eq2", "dip")
     assert ranked[0].configurations_out.rms == pytest.approx(scores["eq2"].configurations_out.rms, rel=0.05)
-    for name in GIVEN - {"eq2"}:
+    for name in GIVEN - {"eq2", "dip"}:
         assert scores[name].configurations_out.rms > 1.5 * scores["eq2"].configurations_out.rms
     for name in NOT_GIVEN - {"eq2+dense"}:
         assert scores[name].configurations_out.rms > scores["eq2+dense"].configurations_out.rms
 
 
 def test_in_sample_is_what_fit_says(table, scores):
-    own, theirs = scores["eq2"].in_sample, fit(table).deviation
-    assert (own.mean, own.std, own.rows) == pytest.approx((theirs.mean, theirs.std, theirs.rows), abs=1e-7)
+    for law in ("eq2", "dip"):
+        own, theirs = scores[law].in_sample, fit(table, law=law).deviation
+        assert (own.mean, own.std, own.rows) == pytest.approx(
+            (theirs.mean, theirs.std, theirs.rows), abs=1e-6
+        )
+
+
+def test_the_law_that_follows_the_dip_wins_where_errors_dip():
+    frame = planted(configurations=8, seed=3)
+    dip = 1 - 0.15 * (1 - frame["density"] ** 2)
+    first, second = compare(read(frame.assign(error=frame["error"] * dip)))[:2]
+    assert first.name == "dip"
+    assert first.configurations_out.rms < 0.8 * second.configurations_out.rms
 
 
 def test_every_row_is_predicted_once_and_never_by_a_law_that_saw_it(table):

@@ -55,7 +55,7 @@ def test_slope_by_the_unpruned_error(small, seed):
     np.testing.assert_allclose(slope, expected / STEP, rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", range(7))
 @pytest.mark.parametrize("seed", range(3))
 def test_rivals(small, index, seed):
     form = rivals(small)[index].form

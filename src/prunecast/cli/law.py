@@ -134,7 +134,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
 @click.command()
 @table_options
 def compare(source: Source, as_json: bool) -> None:
-    """Rank Eq. 2 and its rivals on TABLE, in sample and on configurations they have not seen."""
+    """Rank Eq. 2, the law dip and their rivals on TABLE, in sample and on configurations they have not seen."""
     from dataclasses import asdict
 
     from prunecast.cli import show

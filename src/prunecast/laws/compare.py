@@ -8,7 +8,7 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import fit_dense
 from prunecast.laws.forms import Form
-from prunecast.laws.held_out import Split, configurations_out, evaluate, in_sample, large_out, search
+from prunecast.laws.held_out import Split, configurations_out, deviations, in_sample, large_out, search
 from prunecast.laws.judge import Deviation, deviation, relative
 from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Points
@@ -31,7 +31,7 @@ class Score:
 
 
 def compare(table: Table, seed: int = 0) -> list[Score]:
-    """Rank Eq. 2 and its rivals, in each track by the deviation on left-out configurations.
+    """Rank Eq. 2, the law `dip` and their rivals, in each track by the deviation on left-out configurations.
 
     Forms given the unpruned error of the configuration they predict come first; in the other track Eq. 2 stands
     too, with an unpruned error that the dense law predicts from the configurations it was fitted to.
@@ -41,7 +41,7 @@ def compare(table: Table, seed: int = 0) -> list[Score]:
         raise PrunecastError(
             f"{table.source}: too few configurations ({points.configurations}) to leave any out; compare needs three"
         )
-    scores = [_score(rival, points, seed) for rival in rivals(points, table.metric)]
+    scores = [_score(rival, points, table.metric, seed) for rival in rivals(points, table.metric)]
     without = _with_dense_law(rivals(points, table.metric)[0], points, table.chance, seed)
     scores += [without] if without is not None else []
     return sorted(scores, key=lambda score: (not score.given_unpruned, _missed(score)))
@@ -52,10 +52,9 @@ def _missed(score: Score) -> float:
     return missed if np.isfinite(missed) else np.inf
 
 
-def _score(rival: Rival, points: Points, seed: int) -> Score:
-    start = search(rival.form, points, seed)
+def _score(rival: Rival, points: Points, metric: str, seed: int) -> Score:
     trials = (in_sample(points), configurations_out(points, seed), large_out(points))
-    inside, configurations, large = (evaluate(rival.form, points, splits, start) for splits in trials)
+    inside, configurations, large = deviations(rival.form, points, metric, trials, seed)
     return Score(
         name=rival.form.name,
         title=rival.title,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.laws.catalogue import build, starts
+from prunecast.laws.catalogue import LAWS, build, starts
 from prunecast.laws.forms import Form, bounds
 from prunecast.laws.judge import relative
 from prunecast.laws.measured import size_order
@@ -70,6 +70,16 @@ def search(form: Form, points: Points, seed: int = 0) -> Floats:
     finalists = found.theta[np.argsort(found.cost)[:FINALISTS]]
     best = solve(form, points, finalists)
     return np.asarray(best.theta[int(best.cost.argmin())])
+
+
+def deviations(
+    form: Form, points: Points, metric: str, trials: Iterable[Iterable[Split]], seed: int = 0
+) -> list[Floats]:
+    """δ of every predicted row for each of some lists of splits; what is a law of a table is built anew each time."""
+    if form.name in LAWS:
+        return [evaluate_law(form.name, points, metric, splits, seed) for splits in trials]
+    start = search(form, points, seed)
+    return [evaluate(form, points, splits, start) for splits in trials]
 
 
 def evaluate_law(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:

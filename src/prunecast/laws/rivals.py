@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from prunecast.laws import eq2, formulas
+from prunecast.laws.dip import dip
 from prunecast.laws.dual import Array
 from prunecast.laws.forms import DualForm, Form, Parameter
 from prunecast.laws.points import Points
@@ -119,6 +120,9 @@ def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     )
     return (
         Rival(form=ours, title="Eq. 2", given_unpruned=True),
+        Rival(
+            form=dip(points, metric), title="Eq. 2 with a low plateau that sinks (dip)", given_unpruned=True
+        ),
         Rival(form=lower, title="lower transition only", given_unpruned=True),
         Rival(form=adapted, title="Rosenfeld 2020, adapted to density", given_unpruned=True),
         Rival(form=broken, title="broken neural scaling law in m*", given_unpruned=False),

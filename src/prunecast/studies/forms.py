@@ -6,12 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.catalogue import LAWS, build
-from prunecast.laws.forms import Form
-from prunecast.laws.held_out import Split, configurations_out, evaluate, evaluate_law, in_sample, search
+from prunecast.laws.held_out import Split, configurations_out, deviations, in_sample
 from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region
 from prunecast.laws.points import Floats, Integers, Points
-from prunecast.laws.rivals import rivals
+from prunecast.laws.rivals import Rival, rivals
 from prunecast.studies.refits import subject
 from prunecast.table import Table
 
@@ -50,40 +48,27 @@ def forms(table: Table, *, seed: int = 0) -> Forms:
     log_unpruned = points.log_unpruned[points.configuration]
     where = region(one.form.log_error(one.theta[None], points)[0], log_unpruned, float(one.theta[0]))
     rows = {name: int((where == index).sum()) for index, name in enumerate(REGIONS)}
-    listed = [(rival.form, rival.title, rival.given_unpruned) for rival in rivals(points, table.metric)]
-    listed.append((build("dip", points, table.metric), "Eq. 2 with a low plateau that sinks (dip)", True))
-    scores = [_score(*form, points, table.metric, where, seed) for form in listed]
+    scores = [_score(rival, points, table.metric, where, seed) for rival in rivals(points, table.metric)]
     best_first = sorted(scores, key=lambda score: score.left_out.rms)
     return Forms(table=table.source, rows_by_region=rows, scores=tuple(best_first))
 
 
-def _score(
-    form: Form, title: str, given: bool, points: Points, metric: str, where: Integers, seed: int
-) -> FormScore:
+def _score(rival: Rival, points: Points, metric: str, where: Integers, seed: int) -> FormScore:
     trials = in_sample(points), configurations_out(points, seed)
-    deltas = (
-        [evaluate_law(form.name, points, metric, splits, seed) for splits in trials]
-        if form.name in LAWS
-        else _deltas(form, points, trials, seed)
-    )
+    deltas = deviations(rival.form, points, metric, trials, seed)
     inside, outside = (
         _judged(delta, points, splits, where) for delta, splits in zip(deltas, trials, strict=True)
     )
     return FormScore(
-        name=form.name,
-        title=title,
-        given_unpruned=given,
-        parameters=len(form.parameters),
+        name=rival.form.name,
+        title=rival.title,
+        given_unpruned=rival.given_unpruned,
+        parameters=len(rival.form.parameters),
         in_sample=inside[0],
         left_out=outside[0],
         in_sample_by_region=inside[1],
         left_out_by_region=outside[1],
     )
-
-
-def _deltas(form: Form, points: Points, trials: Sequence[Sequence[Split]], seed: int) -> list[Floats]:
-    start = search(form, points, seed)
-    return [evaluate(form, points, splits, start) for splits in trials]
 
 
 def _judged(

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from own_tables import own_table
 from report_tables import TABLES
 
 from prunecast import fit, studies
@@ -10,6 +11,7 @@ from prunecast.cli.show_study import invariance
 from prunecast.laws.planted import planted
 from prunecast.report import page
 from prunecast.report.answer_chart import view
+from prunecast.report.answers import answers, facts, headline
 from prunecast.report.evidence import study_sections
 from prunecast.report.limits import beyond
 from prunecast.report.sections import in_words
@@ -76,6 +78,18 @@ def test_what_is_not_determined_is_no_fact():
     assert beyond(law, str)[-1]["headline"].startswith("The data do not tell how far")
     known = in_words(fit(TABLES["planted"](), law="eq2"))
     assert known[0].startswith("Pruned without end, every network ends at an error of")
+
+
+def test_a_table_without_depths_and_counts_is_told_neither():
+    answer = answers(fit(read(own_table()), law="eq2"))[20]
+    assert headline(answer).startswith("Train width ")
+    told = {name: (value, remark) for name, value, remark in facts(answer)}
+    assert "depth" not in told["Network"][0]
+    assert told["Size"][0].endswith("%")
+    assert told["Size"][1] == "of the largest measured network unpruned"
+    html = page(read(own_table()), studies=False).html
+    assert '"title":"size, in proportion to the weights"' in html
+    assert "Stored parameters</th>" not in html
 
 
 @pytest.mark.parametrize(

@@ -50,11 +50,11 @@ def line_rows(curves: Sequence[Curve], own: Hue) -> list[Row]:
 
 
 def answer_chart(
-    all_data: Sequence[Mapping[str, list[Row]]], first: Mapping[str, list[Row]], own: Hue, minimise: str
+    all_data: Sequence[Mapping[str, list[Row]]], first: Mapping[str, list[Row]], own: Hue, unit: str
 ) -> Spec:
     """Error against size: sizes of all numbers of examples, errors of the one that is shown."""
     sizes = [row["size"] for data in all_data for name in ("members", *DRAWN) for row in data[name]]
-    x, y = log_axis("size", UNITS[minimise], sizes), error_axis(first)
+    x, y = log_axis("size", unit, sizes), error_axis(first)
     params = view(first)
     y["scale"] = {"type": "log", "nice": False, "domain": [{"expr": "low"}, {"expr": "high"}]}
     y["axis"]["values"] = {"expr": "labels"}

@@ -92,10 +92,19 @@ def answers(
     ]
 
 
+def named(answer: Answer, depth: float, width: float) -> str:
+    """A network by the axes that its table tells, as `choose` names it."""
+    known = {"depth": depth, "width": width}
+    said = [
+        f"{axis} {words.size(value)}" for axis, value in known.items() if axis in answer.choice.naming.axes
+    ]
+    return ", ".join(said) or "the measured network"
+
+
 def headline(answer: Answer) -> str:
     """What to do, in a sentence; where nothing meets the target, what comes closest."""
     best = answer.network
-    size = f"depth {words.size(best.depth)}, width {words.size(best.width)}"
+    size = named(answer, best.depth, best.width)
     density = f"to density {words.density(best.density)}"
     if not answer.choice.met:
         return f"Nothing here meets it. Closest is {size}, {f'pruned {density}' if best.level else 'not pruned'}."
@@ -111,9 +120,9 @@ def facts(answer: Answer) -> list[tuple[str, str, str]]:
         how = f"measured; about {words.error(best.expected_error)} is expected of a new training"
     source = f"{words.error(best.unpruned_error)} unpruned, {best.unpruned_source}"
     rows = [
-        ("Network", f"depth {words.size(best.depth)}, width {words.size(best.width)}", source),
+        ("Network", named(answer, best.depth, best.width), source),
         ("Density", words.density(best.density), words.plural(best.level, "level") + " of 20%"),
-        ("Size", words.count(best.stored_parameters), _size_remark(best)),
+        ("Size", amount(answer), _size_remark(answer)),
         ("Error", words.error(best.error), how),
         ("95% of new trainings", f"{words.error(low)} – {words.error(high)}", _chance(answer)),
         ("Training cost", words.number(best.training_cost), _cost_remark(best)),
@@ -123,7 +132,16 @@ def facts(answer: Answer) -> list[tuple[str, str, str]]:
     return rows
 
 
-def _size_remark(best: Network) -> str:
+def amount(answer: Answer) -> str:
+    """The parameters to store, or a share where the table tells no counts."""
+    stored, said = answer.network.stored_parameters, answer.choice.naming
+    return words.count(stored) if said.largest is None else said.amount(stored)
+
+
+def _size_remark(answer: Answer) -> str:
+    best, said = answer.network, answer.choice.naming
+    if said.largest is not None:
+        return said.unit("stored")
     if best.stored_parameters == best.nonzero_parameters:
         return "non-zero weights"
     return f"parameters stored; {words.count(best.nonzero_parameters)} of them weights"
@@ -146,7 +164,6 @@ def comparison(answer: Answer) -> str:
     if matching is None or matching.times_smaller < 1.005:
         return ""
     return (
-        f"The smallest network that meets the target unpruned (depth {words.size(matching.depth)}, width "
-        f"{words.size(matching.width)}) would still be {matching.times_smaller:.2f} times this size when pruned as "
-        "far as the target allows."
+        f"The smallest network that meets the target unpruned ({named(answer, matching.depth, matching.width)}) "
+        f"would still be {matching.times_smaller:.2f} times this size when pruned as far as the target allows."
     )

@@ -7,7 +7,7 @@ from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
-from prunecast.report.answers import Answer, around, promised
+from prunecast.report.answers import Answer, around, named, promised
 
 TYPED = "{}"
 """Stands for the target that was typed."""
@@ -26,8 +26,8 @@ def beneath(found: Sequence[Answer], speak: Speak) -> dict[str, Any]:
     pruned = f"pruned to density {words.density(best.density)}" if best.level else "not pruned"
     headline = (
         f"Nothing here gets to {TYPED}{sure}. The least error {least} is "
-        f"{around(promised(lowest.fit, best, asked.confidence))[1]:.4g}: depth {words.size(best.depth)}, width "
-        f"{words.size(best.width)}, {pruned}."
+        f"{around(promised(lowest.fit, best, asked.confidence))[1]:.4g}: "
+        f"{named(lowest, best.depth, best.width)}, {pruned}."
     )
     own = 0 if lowest.choice.met else 1 if lowest.choice.further is None else 2
     notes = list(lowest.choice.notes[own:])

@@ -10,8 +10,8 @@ from prunecast.choice.sizes import DEFAULT_REACH, examples
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
-from prunecast.report.answer_chart import answer_chart, answer_data, chosen, view
-from prunecast.report.answers import MOST, Answer, answers, comparison, facts, headline
+from prunecast.report.answer_chart import UNITS, answer_chart, answer_data, chosen, view
+from prunecast.report.answers import MOST, Answer, amount, answers, comparison, facts, headline
 from prunecast.report.charts import Hue
 from prunecast.report.curves import Rows, curves, family
 from prunecast.report.limits import beneath
@@ -75,7 +75,9 @@ def top(fit: Fit, measured: Rows, own: Hue, asked: Asked) -> Top:
     ]
     one = answered[shown]
     first = {**one.data, **chosen(one.found[one.start], asked.minimise)}
-    spec = answer_chart([own_data.data for own_data in answered], first, own, asked.minimise)
+    counted = one.found[0].choice.naming.largest is None
+    unit = UNITS[asked.minimise] if counted else "size, in proportion to the weights"
+    spec = answer_chart([own_data.data for own_data in answered], first, own, unit)
     return Top(
         chart=Chart(name="answer", spec=spec, caption=_caption(asked)),
         answered=answered,
@@ -150,15 +152,16 @@ def _start(found: Sequence[Answer], target: float | None) -> int:
 
 def _grid(found: Sequence[Answer], which: str) -> Grid:
     step = max(1, -(-len(found) // SHOWN_ANSWERS))
+    size = "Stored parameters" if found[0].choice.naming.largest is None else "Share of the largest"
     return Grid(
-        header=["Target", "Depth", "Width", "Density", "Stored parameters", "Error", "95% of new trainings"],
+        header=["Target", "Depth", "Width", "Density", size, "Error", "95% of new trainings"],
         rows=[
             [
                 a.shown if a.choice.met else f"{a.shown} (not met)",
                 words.size(a.network.depth),
                 words.size(a.network.width),
                 words.density(a.network.density),
-                words.count(a.network.stored_parameters),
+                amount(a),
                 words.error(a.network.error),
                 " – ".join(map(words.error, a.network.interval)),
             ]

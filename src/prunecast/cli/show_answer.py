@@ -152,7 +152,7 @@ def _frontier_notes(line: "Frontier", shown: int) -> Iterator[str]:
     if line.least_measured is not None and line.least_measured < line.error[0]:
         yield (
             f"Least error measured: {line.least_measured:.4f}. A frontier is what the law says; "
-            "`choose --target-error` counts measured networks too."
+            "an answer to one target counts measured networks too."
         )
 
 

@@ -33,6 +33,16 @@ BAD_FILES = {
     "prose": ("runs.csv", b"Dear all\nplease find enclosed\n", ["no table", "'Dear all'"]),
     "spaces": ("runs.csv", b"density error\n1 0.1\n", ["single column", "comma, semicolon or tab"]),
     "no such columns": ("runs.csv", b"a,b\n1,2\n", ["no column density and none error", "found are: a, b"]),
+    "one unknown number": (
+        "runs.csv",
+        b"density,wer,weights,note\n1,0.2,9,a\n",
+        ["if wer is a share in (0, 1]", "rename it to error", "rename it to loss and say --metric loss"],
+    ),
+    "one unknown share": (
+        "runs.csv",
+        b"left,error\n1,0.2\n",
+        ["if left is the share of weights kept", "to density"],
+    ),
     "no error": ("runs.csv", b"density,b\n1,2\n", ["no column error", "needs density and error"]),
     "losses": ("runs.csv", b"density,loss\n1,2\n", ["no column error", "--metric loss"]),
     "column twice": ("runs.csv", b"density,error,error\n1,0.1,0.2\n", ["two columns are called error"]),

@@ -22,6 +22,12 @@ BAD_ROWS = {
     "20,1,50000,1,3,0.5,1.01": ["line 5", "column error", "1.01 where"],
     "20,1,50000,1,3,0.5,nan": ["line 5", "column error", "the value is missing"],
     "20,1,50000,1,3,0.5,diverged": ["line 5", "column error", "'diverged' is not a number"],
+    "20,1,50000,1,3,0.5,12.11%": [
+        "line 5",
+        "column error",
+        "'12.11%' is not a number",
+        "drop the % and divide by 100",
+    ],
     '20,1,50000,1,3,0.5,"0,08"': ["line 5", "column error", "'0,08' is not a number", "with a point"],
     "0,1,50000,1,3,0.5,0.08": ["line 5", "column depth", "depth must be a number above 0"],
     ",1,50000,1,3,0.5,0.08": ["line 5", "column depth", "missing"],

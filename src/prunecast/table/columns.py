@@ -13,6 +13,11 @@ CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "
 METRICS = ("error", "loss")
 
 
+def plain(name: str) -> str:
+    """A column name without case, spaces, hyphens, underscores and points, for comparison."""
+    return re.sub(r"[\s\-_.]+", "", name).casefold()
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
@@ -51,6 +56,12 @@ _COMPLEMENTS = {
     "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc"),
     "unpruned_error": _words("unpruned_accuracy dense_accuracy accuracy_np accuracy_dense"),
 }
+_COUNTS = {plain(word) for word in ("chance_error", "parameters", "weights", "nonzero")}
+_MEANING = {
+    "density": "the share of weights kept, in (0, 1]",
+    "error": "a share in (0, 1] that is lower for better networks",
+    "loss": "the loss",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +70,6 @@ class Binding:
 
     column: str
     complement: bool
-
-
-def plain(name: str) -> str:
-    """A column name without case, spaces, hyphens, underscores and points, for comparison."""
-    return re.sub(r"[\s\-_.]+", "", name).casefold()
 
 
 def synonyms(canonical: str, metric: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -76,14 +82,16 @@ def synonyms(canonical: str, metric: str) -> tuple[tuple[str, ...], tuple[str, .
     return (_ERROR if canonical == "error" else _UNPRUNED), complements
 
 
-def bind(columns: Sequence[str], metric: str, label: str) -> dict[str, Binding]:
+def bind(columns: Sequence[str], metric: str, label: str, numeric: Sequence[str] = ()) -> dict[str, Binding]:
     """Match a header to the canonical columns; ambiguous and missing columns are refused.
+
+    Where one is missing, those of the `numeric` columns that mean nothing else may be it under another name.
 
     With the metric "loss" the canonical `error` is the column `loss` or a synonym of it, never one of errors.
     """
     found = {name: _bind_one(name, named(name, metric), columns, metric, label) for name in CANONICAL}
     bound = {name: binding for name, binding in found.items() if binding is not None}
-    _require(bound, columns, metric, label)
+    _require(bound, columns, metric, label, numeric)
     return bound
 
 
@@ -108,7 +116,9 @@ def _bind_one(canonical: str, first: str, columns: Sequence[str], metric: str, l
     return None
 
 
-def _require(bound: Mapping[str, Binding], columns: Sequence[str], metric: str, label: str) -> None:
+def _require(
+    bound: Mapping[str, Binding], columns: Sequence[str], metric: str, label: str, numeric: Sequence[str]
+) -> None:
     missing = [named(name, metric) for name in ("density", "error") if name not in bound]
     if not missing:
         return
@@ -123,9 +133,25 @@ def _require(bound: Mapping[str, Binding], columns: Sequence[str], metric: str, 
     words = f"{label}: no column {lacking}; a table needs density and {named('error', metric)}"
     if other is not None:
         words += ' (for a table of losses say --metric loss, or metric="loss" in Python)'
-    near = nearest(missing[0], columns)
-    rename = f"; rename {near} to {missing[0]}, if that is it" if near and len(missing) == 1 else ""
+    taken = {binding.column for binding in bound.values()}
+    spare = [name for name in numeric if name not in taken and name != other and plain(name) not in _COUNTS]
+    rename = _rename(missing[0], columns, spare) if len(missing) == 1 else ""
     raise TableError(f"{words}, and the columns found are: {found}{rename}")
+
+
+def _rename(missing: str, columns: Sequence[str], spare: Sequence[str]) -> str:
+    """Which column to rename: one of a similar name, else the only numbers of unknown meaning."""
+    near = nearest(missing, columns)
+    if near:
+        return f"; rename {near} to {missing}, if that is it"
+    if len(spare) != 1:
+        return ""
+    words = f"; if {spare[0]} is {_MEANING[missing]}, rename it to {missing}"
+    return words + (
+        '; if it is a loss, rename it to loss and say --metric loss (metric="loss" in Python)'
+        if missing == "error"
+        else ""
+    )
 
 
 def _of_other_metric(columns: Sequence[str], metric: str) -> str | None:

@@ -37,7 +37,8 @@ def read(
     columns, rows, name = _open(source)
     if columns.empty:
         raise TableError(f"{rows.label} has no rows; a table needs at least one")
-    bound = bind(list(columns.columns), metric, rows.label)
+    numeric = [name for name in columns.columns if pd.api.types.is_numeric_dtype(columns[name])]
+    bound = bind(list(columns.columns), metric, rows.label, numeric)
     raw = renamed(columns, rows, bound, metric).where(where or {})
     frame, notes = canonical_frame(raw)
     guess, reason = chance_error(frame, metric, chance, raw.rows)

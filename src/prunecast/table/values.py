@@ -79,14 +79,19 @@ def checked(
     return values
 
 
+def _readable(raw: str) -> str:
+    """What to do about a cell that cannot be read as a number."""
+    if raw.rstrip().endswith("%"):
+        return "drop the % and divide by 100"
+    return "write decimals with a point" if raw.count(",") == 1 else "correct it, or leave the row out"
+
+
 def _problem(raw: object, given: Numbers, row: int, name: str, limit: Limit, complement: bool) -> str:
     must = f"{name} must be {limit}"
     if np.isnan(given[row]):
         if pd.isna(raw) or raw == "":  # type: ignore[call-overload]
             return f"the value is missing, and {must}; give it, or leave the row out"
-        comma = isinstance(raw, str) and raw.count(",") == 1
-        remedy = "write decimals with a point" if comma else "correct it, or leave the row out"
-        return f"{raw!r} is not a number, and {must}; {remedy}"
+        return f"{raw!r} is not a number, and {must}; {_readable(str(raw))}"
     seen = f"{given[row]:g} gives {name} {1 - given[row]:g}" if complement else f"{given[row]:g}"
     percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
     remedy = "; these look like percentages: divide by 100" if percent else ""

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from prunecast.laws import fit
-from prunecast.laws.judge import REGIONS, deviation, region
+from prunecast.laws.judge import REGIONS, Deviation, deviation, region
 from prunecast.laws.measured import measured
 from prunecast.laws.planted import planted
 from prunecast.table import read
@@ -63,3 +63,9 @@ def test_parts_add_up_to_the_whole():
         square = sum(part.rows * part.rms**2 for part in parts) / result.rows
         assert mean == pytest.approx(result.deviation.mean, abs=1e-12)
         assert square == pytest.approx(result.deviation.rms**2, rel=1e-12)
+
+
+def test_a_deviation_prints_in_percent():
+    assert str(Deviation(mean=0.0088, std=0.0347, rows=1417)) == "+0.9% ± 3.5% (1,417 rows)"
+    assert str(deviation(np.array([-0.02]))) == "-2.0% ± 0.0% (1 row)"
+    assert str(deviation(np.array([]))) == "no rows"

@@ -75,6 +75,32 @@ def test_arguments_broadcast(joint):
     assert (found.upper <= 1).all()
 
 
+def test_a_frame_begins_with_the_answer_and_ends_with_what_was_not_varied(joint):
+    names = list(joint.predict([0.5, 0.1], depth=20, width=[0.5, 1.0], unpruned_error=0.1).frame())
+    assert names[:4] == ["density", "error", "lower", "upper"]
+    assert (
+        names.index("width")
+        < names.index("extrapolated")
+        < names.index("num_examples")
+        < names.index("depth")
+    )
+    assert len(names) == 11
+
+
+def test_a_prediction_prints_in_the_width_of_a_terminal(joint):
+    found = joint.predict(np.geomspace(0.01, 1, 200)[:, None], depth=20, width=[0.5, 1.0], unpruned_error=0.1)
+    lines = str(found).split("\n")
+    assert lines[0].split() == ["density", "error", "lower", "upper", "width", "region"]
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 30
+    high, low = found.error.max(), found.error.min()
+    assert repr(found) == f"<Prediction of 400 errors: {low:.4g} to {high:.4g} at density 0.01 to 1>"
+    one = joint.predict(0.1, depth=20, width=1, unpruned_error=0.1)
+    assert repr(one) == f"<Prediction of 1 error: {one.error:.4g} at density 0.1>"
+    none = joint.predict([], depth=20, width=1, unpruned_error=0.1)
+    assert str(none) == repr(none) == "<Prediction of 0 errors>"
+
+
 def test_extrapolation_is_marked(partial):
     found = partial.predict([0.5, 1e-6, 0.5], width=[0.5, 0.5, 4.0], unpruned_error=0.1)
     assert found.extrapolated.tolist() == [False, True, True]

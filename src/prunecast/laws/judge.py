@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.points import Floats, Integers, Points
+from prunecast.plural import plural
 
 REGIONS = ("low plateau", "power law", "high plateau")
 LOW_EDGE, HIGH_EDGE = 1.1, 0.9
@@ -19,6 +20,10 @@ class Deviation:
     mean: float
     std: float
     rows: int
+
+    def __str__(self) -> str:
+        """In percent, as people read it."""
+        return f"{self.mean:+.1%} ± {self.std:.1%} ({plural(self.rows, 'row')})" if self.rows else "no rows"
 
     @property
     def rms(self) -> float:

@@ -14,13 +14,20 @@ from prunecast.laws.points import Floats, Points
 from prunecast.laws.reach import AXES, below, outside
 from prunecast.laws.result import Fit
 from prunecast.laws.uncertainty import COVERAGE
+from prunecast.plural import plural
 
 PLACE = AXES
 PARTS = 16
 """Places are looked up among the measured configurations in so many parts, which bounds the memory it takes."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+FIRST = ("density", "error", "lower", "upper")
+LAST = ("region", "extrapolated", "unpruned_source", "unpruned_error", "num_examples", "depth", "width")
+"""The columns of a frame: the first ones, those of the last that vary, then the others, narrow ones at the end."""
+SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Prediction:
     """Arrays of one shape: what was asked, the estimate, and its 95% interval."""
 
@@ -38,9 +45,29 @@ class Prediction:
     extrapolated: npt.NDArray[np.bool_]
     """whether depth, width and dataset size, two at a time, or the density lie outside what was measured"""
 
+    def __repr__(self) -> str:
+        """A line for who asks at a prompt; every array is there by its name."""
+        count = plural(self.error.size, "error")
+        if not self.error.size:
+            return f"<Prediction of {count}>"
+        ends = (self.error.min(), self.error.max(), self.density.min(), self.density.max())
+        errors, densities = (f"{a:.4g}" if a == b else f"{a:.4g} to {b:.4g}" for a, b in (ends[:2], ends[2:]))
+        return f"<Prediction of {count}: {errors} at density {densities}>"
+
+    def __str__(self) -> str:
+        """What matters of the frame, in the width of a terminal."""
+        if not self.error.size:
+            return repr(self)
+        frame = self.frame()
+        shown = [name for name in frame if name in FIRST or (name in AXES and frame[name].nunique() > 1)]
+        return str(frame[[*shown, "region"]].to_string(index=False, max_rows=SHOWN_ROWS))
+
     def frame(self) -> pd.DataFrame:
-        """One row per prediction."""
-        return pd.DataFrame({name: np.ravel(value) for name, value in vars(self).items()})
+        """One row per prediction: densities and errors, then what varies, and last what is the same in all rows."""
+        columns = {name: np.ravel(value) for name, value in vars(self).items()}
+        varied = [name for name in LAST if len(np.unique(columns[name])) > 1]
+        names = (*FIRST, *varied, *(name for name in LAST if name not in varied))
+        return pd.DataFrame({name: columns[name] for name in names})
 
 
 def predict(

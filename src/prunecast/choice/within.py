@@ -63,15 +63,13 @@ def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
             f"no curve of {fit.origin.table} rises above its unpruned error, so no law of pruning can be told; "
             "prune further"
         )
-    if not good.any() and "high_error" in fit.undetermined:
-        raise PrunecastError(
-            f"the data do not tell how far the error rises (the law guesses {high:.3g}, no more than these networks "
-            "err unpruned), so no law of pruning can be told; prune further"
-        )
     if not good.any():
-        least = float(candidates.unpruned.min())
+        asked, least = float(candidates.num_examples[0]), float(candidates.unpruned.min())
+        more = max(c.num_examples for c in fit.configurations) > asked
+        how = "guessed to be at" if "high_error" in fit.undetermined else "at"
         raise PrunecastError(
-            f"with {candidates.num_examples[0]:,.0f} examples these networks would err by {least:.3g} or more "
-            f"unpruned, at or above the law's high plateau at {high:.3g}, where it says nothing; ask for more examples"
+            f"with {asked:,.0f} examples these networks would err by {least:.3g} or more unpruned, at or above the "
+            f"law's high plateau {how} {high:.3g}, where it says nothing; "
+            f"{'ask for more examples' if more else 'prune further'}"
         )
     return candidates[good]

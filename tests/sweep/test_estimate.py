@@ -174,7 +174,14 @@ def test_without_patience_the_smallest_and_the_largest_packs_tell_for_all():
     assert not found.rest
     trained, seen = (4 + 2 * 4) / 3, 3 * (64 + 1197) / 3  # three depths side by side
     each = [one.start + trained * one.step + seen * one.look for one in found.packs]
-    assert sum(each) + min(each) < found.seconds < sum(each) + max(each)
+    # Each part of the third lies between those of the two; on a busy machine neither need be the slower in all parts.
+    low, high = (
+        end(one.start for one in found.packs)
+        + trained * end(one.step for one in found.packs)
+        + seen * end(one.look for one in found.packs)
+        for end in (min, max)
+    )
+    assert sum(each) + low * (1 - 1e-9) <= found.seconds <= sum(each) + high * (1 + 1e-9)
 
 
 def test_a_time_says_which_way_it_was_reckoned():

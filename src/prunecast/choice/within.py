@@ -63,13 +63,16 @@ def hopeful(fit: Fit, candidates: Sizes) -> Sizes:
             f"no curve of {fit.origin.table} rises above its unpruned error, so no law of pruning can be told; "
             "prune further"
         )
-    if not good.any():
-        asked, least = float(candidates.num_examples[0]), float(candidates.unpruned.min())
-        more = max(c.num_examples for c in fit.configurations) > asked
-        how = "guessed to be at" if "high_error" in fit.undetermined else "at"
+    if good.any():
+        return candidates[good]
+    asked = float(candidates.num_examples[0])
+    more = max(c.num_examples for c in fit.configurations) > asked
+    if "high_error" in fit.undetermined and not more:
         raise PrunecastError(
-            f"with {asked:,.0f} examples these networks would err by {least:.3g} or more unpruned, at or above the "
-            f"law's high plateau {how} {high:.3g}, where it says nothing; "
-            f"{'ask for more examples' if more else 'prune further'}"
+            f"the data do not tell how far the error rises (the law guesses {high:.3g}, no more than these networks "
+            "err unpruned), so no law of pruning can be told; prune further"
         )
-    return candidates[good]
+    raise PrunecastError(
+        f"with {asked:,.0f} examples these networks would err by {candidates.unpruned.min():.3g} or more unpruned, at "
+        f"or above the law's high plateau at {high:.3g}, where it says nothing; ask for more examples"
+    )

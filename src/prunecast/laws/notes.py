@@ -22,7 +22,7 @@ from prunecast.laws.points import Floats, Mask, Points
 from prunecast.laws.prefer import preference
 from prunecast.laws.result import Configuration, Fit
 from prunecast.laws.solver import Objective
-from prunecast.laws.uncertainty import profile
+from prunecast.laws.uncertainty import moved
 from prunecast.laws.words import SYMBOLS
 from prunecast.table import Table
 from prunecast.table.too_large import Configuration as Place
@@ -115,7 +115,7 @@ def _flat(found: Optimum, told: set[str]) -> Iterator[Note]:
         tried = tried[np.abs(tried - theta[index]) > step / 2]
         if found.held[index] or parameter.name in told or not len(tried):
             continue
-        costs = profile(form, found.points, theta, found.held, index, tried, found.objective)
+        costs = moved(form, found.points, theta, found.held, index, tried, found.objective).cost
         flat = tried[costs - found.cost < FLAT_COST * variance]
         if len(flat):
             values = " or ".join(f"{np.exp(x) if parameter.positive else x:.3g}" for x in flat)

@@ -107,7 +107,7 @@ def _follow(
     objective: Objective,
 ) -> Floats:
     """The point fit with ε↑ held at values spread evenly over its range."""
-    return _moved(form, points, theta, held, 0, np.linspace(*high_range, DRAWS), objective).theta
+    return moved(form, points, theta, held, 0, np.linspace(*high_range, DRAWS), objective).theta
 
 
 def _at_bound(form: PruningForm, theta: Floats, held: Mask) -> list[int]:
@@ -129,25 +129,12 @@ def _possible(
     """Parameter sets that fit about as well as the best: one is moved between its bounds, the others follow."""
     lower, upper = bounds(form)
     tried = np.append(np.linspace(lower[column], upper[column], PROFILED), theta[column])
-    found = _moved(form, points, theta, held, column, tried, objective)
+    found = moved(form, points, theta, held, column, tried, objective)
     variance = found.cost[-1] / max(1, len(points) - int((~held).sum()))
     return np.asarray(found.theta[found.cost <= found.cost[-1] + quantile**2 * variance])
 
 
-def profile(
-    form: PruningForm,
-    points: Points,
-    theta: Floats,
-    held: Mask,
-    column: int,
-    values: Floats,
-    objective: Objective,
-) -> Floats:
-    """The least cost with one parameter held at each value, the others free."""
-    return _moved(form, points, theta, held, column, values, objective).cost
-
-
-def _moved(
+def moved(
     form: PruningForm,
     points: Points,
     theta: Floats,
@@ -156,7 +143,7 @@ def _moved(
     values: Floats,
     objective: Objective,
 ) -> Solution:
-    """The point fit with one parameter held at each of some values."""
+    """The point fit with one parameter held at each of some values, the others free."""
     starts = np.tile(theta, (len(values), 1))
     starts[:, column] = values
     fixed = held.copy()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from parts import DOCS, command
 
 from prunecast import tables
-from prunecast.studies.lowest import Lowest, lowest_errors
+from prunecast.studies.lowest import Lowest, lowest_errors, mean_errors
 from prunecast.studies.paper import Beside, Figure, Value, beside, claims
 from prunecast.studies.published import CurvePoint, curve_beside
 from prunecast.table import Table, read
@@ -37,6 +37,7 @@ def sections() -> dict[str, str]:
         "tables": shipped_lines(shipped),
         "figures": "\n\n".join(figure_lines(one) for one in besides),
         "dip": dip_lines(),
+        "training on": training_on_lines(),
         "curve": "\n\n".join(curve_lines(table, points) for table, points in known),
     }
 
@@ -132,6 +133,29 @@ def dip_lines() -> str:
         for table, own in found
     ]
     return "\n".join([*head, *lines]).replace("| -", "| −")
+
+
+def training_on_lines() -> str:
+    """How far training on without pruning gets, beside pruning and beside one long training."""
+    control = mean_errors(read("cifar10-resnet20-24ep-none-rate-rewinding"))
+    pruned = {
+        (own.depth, own.width, own.num_examples): own for own in lowest_errors(read("cifar10-resnet-24ep"))
+    }
+    whole = mean_errors(read("cifar10-resnet-160ep"))
+    last = max(level for levels in control.values() for level in levels)
+    head = [
+        f"| width | examples | unpruned, 24 epochs | lowest by `imp` | after {last} levels of training on "
+        "| unpruned after 160 epochs |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"| {width:g} | {examples:,.0f} | {levels[0]:.3f} | {pruned[depth, width, examples].lowest:.3f} "
+        f"| {levels[last]:.3f} | {whole[depth, width, examples][0]:.3f} |"
+        for (depth, width, examples), levels in sorted(
+            control.items(), key=lambda one: [-size for size in one[0]]
+        )
+    ]
+    return "\n".join([*head, *lines])
 
 
 def shown(table: Table, own: Lowest) -> bool:

@@ -139,9 +139,8 @@ def _none(num_examples: float, depth: float | None, width: float | None) -> str:
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
     if asked:
-        on = (
-            "" if num_examples == 1 else f" on {num_examples:g} examples"
-        )  # 1 stands for a table that tells none
+        told = num_examples != 1  # which stands for a table that tells none
+        on = f" on {num_examples:g} examples" if told else ""
         return (
             f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations for a law of "
             "the unpruned error; choose among measured sizes"

@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from prunecast.choice import Choice
+from prunecast.choice.further import remedy
+from prunecast.choice.notes import out_of_reach
 from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
@@ -29,13 +32,21 @@ def beneath(found: Sequence[Answer], speak: Speak) -> dict[str, Any]:
         f"{around(promised(lowest.fit, best, asked.confidence))[1]:.4g}: "
         f"{named(lowest, best.depth, best.width)}, {pruned}."
     )
-    own = 0 if lowest.choice.met else 1 if lowest.choice.further is None else 2
-    notes = list(lowest.choice.notes[own:])
+    notes = [
+        note for note in lowest.choice.notes if not any(own in note for own in _of_target(lowest.choice))
+    ]
     if asked.sizes == DEFAULT_REACH and lowest.fit.dense is not None:
         notes.insert(
             0, "Whether a network beyond what was measured would: `prunecast choose … --sizes around`."
         )
     return {"headline": speak(headline), "notes": [speak(note) for note in notes]}
+
+
+def _of_target(choice: Choice) -> list[str]:
+    """What the notes of an answer say of its own target alone."""
+    asked, other = choice.question, choice.further
+    found = [] if other is None else [remedy(other, asked, choice.naming)]
+    return found if choice.met else [out_of_reach(asked), *found]
 
 
 def beyond(fit: Fit, speak: Speak) -> list[dict[str, Any]]:

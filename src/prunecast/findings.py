@@ -1,0 +1,15 @@
+"""The base of all findings: what a table, a fit, an answer or a study knows about itself, as typed values.
+
+A finding holds numbers and names, never a sentence. `prunecast.wording` says it in words.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that a reader should know beside the numbers."""
+
+    kind: ClassVar[str]
+    """the finding's name for programs; every subclass has its own"""

@@ -1,0 +1,5 @@
+"""Every sentence that a person reads about results, written once, with the metric's word as an argument."""
+
+from prunecast.wording.core import finding_as_json, sentence, sentences
+
+__all__ = ["finding_as_json", "sentence", "sentences"]

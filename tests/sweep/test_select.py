@@ -7,8 +7,7 @@ from small import BRIEF, parsed, table
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
 from prunecast.pruning.record import StopRules
-from prunecast.selection import pooled_noise
-from prunecast.spec import ChainSpec, method, recipe
+from prunecast.spec import ChainSpec, method, pooled_noise, recipe
 from prunecast.sweep import LeftOut, Progress, Select, left_out, look, run_plan
 
 SPEC = ChainSpec(

@@ -5,7 +5,7 @@ from typing import Any
 
 from prunecast.choice.naming import Naming
 from prunecast.choice.spoken import speaker
-from prunecast.plural import plural
+from prunecast.text import plural
 
 
 @dataclass(frozen=True, kw_only=True)

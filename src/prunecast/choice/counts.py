@@ -10,7 +10,7 @@ from prunecast.architectures import FAMILIES, architecture
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
 from prunecast.laws.predict import size_of
-from prunecast.table.columns import plain
+from prunecast.text import normalized
 
 NUM_CLASSES = {
     "cifar10": 10,
@@ -124,7 +124,7 @@ def counter(fit: Fit) -> Counter:
     configurations = fit.configurations
     listed = np.array([c.weights for c in configurations])
     proportional = np.allclose(listed, [c.depth * c.width**2 for c in configurations], rtol=1e-9)
-    family, classes = fit.origin.family, NUM_CLASSES.get(plain(fit.origin.dataset), 0)
+    family, classes = fit.origin.family, NUM_CLASSES.get(normalized(fit.origin.dataset), 0)
     built_in = family in FAMILIES and classes > 0
     if built_in and all(c.depth in FAMILIES[family].depths for c in configurations):
         exact = np.array([_layers(family, int(c.depth), c.width, classes)[0] for c in configurations])

@@ -9,7 +9,7 @@ import click
 
 from prunecast import __version__
 from prunecast.errors import PrunecastError, sentence
-from prunecast.near import nearest
+from prunecast.text import nearest
 
 COMMANDS = {
     "fit": ("law:fit", "Fit the law to a table of pruning results."),

@@ -12,13 +12,13 @@ from prunecast.laws import Fit, fit
 from prunecast.networks import make
 from prunecast.networks.card import Card
 from prunecast.networks.words import title, verdict
-from prunecast.plural import plural
 from prunecast.report import page, words
 from prunecast.report.page import write
 from prunecast.sweep import Plan, export, look, read_plan, run_plan
 from prunecast.sweep.board import Board
 from prunecast.sweep.executors import usual_jobs
 from prunecast.table import Table, read
+from prunecast.text import plural
 
 Say = Callable[[str], None]
 CONFIDENCE = 0.95

@@ -9,7 +9,7 @@ import click
 
 from prunecast.cli.cluster import cluster_options, placed
 from prunecast.errors import PrunecastError
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep import Plan
@@ -107,7 +107,7 @@ def run(
     Ctrl-C stops; the same command goes on. Finished levels are never trained again. A chain that fails does
     not stop the others, and is tried again by the next run.
     """
-    from prunecast.folders import check_folder
+    from prunecast.files import check_folder
     from prunecast.sweep import look, run_plan
     from prunecast.sweep.board import Board
     from prunecast.sweep.executors import usual_jobs

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import click
 
 from prunecast.cli.options import JSON, LAW, OutputFile, Source, table_options
-from prunecast.numbers import number
+from prunecast.text import parse_number
 
 
 class HighError(click.ParamType[str | float]):
@@ -36,7 +36,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
         if isinstance(value, tuple):
             return value
         try:
-            return tuple(number(part) for part in value.split(","))
+            return tuple(parse_number(part) for part in value.split(","))
         except ValueError:
             self.fail(f"{value!r} is not a list of numbers such as 0.5,0.25 or 1/16", param, ctx)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from prunecast.errors import PrunecastError
-from prunecast.folders import check_folder
-from prunecast.numbers import number
+from prunecast.files import check_folder
+from prunecast.text import parse_number
 
 if TYPE_CHECKING:
     from prunecast.table import Table
@@ -25,7 +25,7 @@ class Number(click.ParamType[float]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
         try:
-            return number(str(value))
+            return parse_number(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a number such as 0.5 or 1/16", param, ctx)
 

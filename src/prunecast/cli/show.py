@@ -14,7 +14,7 @@ from rich.text import Text
 from prunecast.choice.source import quantity as quantity_of
 from prunecast.choice.spoken import Speak, speaker
 from prunecast.laws.words import MEANING
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     import pandas as pd

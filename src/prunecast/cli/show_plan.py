@@ -7,7 +7,7 @@ from rich.text import Text
 
 from prunecast.cli.show import grid, render
 from prunecast.cli.show_sweep import duration
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep.estimate import Estimate

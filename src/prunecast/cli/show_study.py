@@ -9,7 +9,7 @@ from rich.text import Text
 from prunecast.choice.naming import OF_LARGEST, Naming
 from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
 from prunecast.cli.show_answer import facts
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     from prunecast.studies import (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from prunecast.cli.show import bullets, grid, render
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     from prunecast.sweep.look import Standing

@@ -9,7 +9,7 @@ from prunecast.laws.eq2 import GAMMA, HIGH, PHI, PSI, SCALE
 from prunecast.laws.judge import LOW_EDGE
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.words import SYMBOLS
-from prunecast.plural import plural
+from prunecast.text import plural
 
 NEAR_PLATEAU = 0.85
 """Rows above this share of chance count as the high plateau."""

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.points import Floats, Integers, Points
-from prunecast.plural import plural
+from prunecast.text import plural
 
 REGIONS = ("low plateau", "power law", "high plateau")
 LOW_EDGE, HIGH_EDGE = 1.1, 0.9

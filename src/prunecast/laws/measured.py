@@ -8,7 +8,7 @@ import pandas as pd
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.points import Floats, Integers, Points
-from prunecast.selection import pooled_noise
+from prunecast.spec import pooled_noise
 from prunecast.table import CONFIGURATION, Table
 
 Replicates = Literal["mean", "each"]

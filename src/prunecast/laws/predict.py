@@ -14,7 +14,7 @@ from prunecast.laws.points import Floats, Points
 from prunecast.laws.reach import AXES, below, outside
 from prunecast.laws.result import Fit
 from prunecast.laws.uncertainty import COVERAGE
-from prunecast.plural import plural
+from prunecast.text import plural
 
 PLACE = AXES
 PARTS = 16

@@ -16,7 +16,7 @@ from prunecast.laws.identify import Note, unknown
 from prunecast.laws.judge import Deviation, NoiseFloor
 from prunecast.laws.points import Floats
 from prunecast.laws.words import SYMBOLS
-from prunecast.plural import plural
+from prunecast.text import plural
 
 if TYPE_CHECKING:
     from prunecast.laws.predict import Prediction

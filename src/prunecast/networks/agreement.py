@@ -12,7 +12,7 @@ from prunecast.spec.presets import RECIPES
 from prunecast.spec.recipe import Precision
 from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.words import recipe_words
-from prunecast.table.columns import plain
+from prunecast.text import normalized
 
 PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 NAMES: dict[str, Callable[[PlannedChain], str]] = {
@@ -32,7 +32,7 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     chains = list(plan.chains)
     for name, of in NAMES.items():
         wanted = getattr(fit.origin, name)
-        agreeing = [chain for chain in chains if not wanted or plain(of(chain)) == plain(wanted)]
+        agreeing = [chain for chain in chains if not wanted or normalized(of(chain)) == normalized(wanted)]
         if not agreeing:
             found = sorted({of(chain) for chain in chains})
             raise PrunecastError(_other(plan, name, wanted, found, fit.origin.table))
@@ -74,7 +74,7 @@ def _shipped_recipe(table: str, name: str) -> str:
     if not tables.known(table):
         return ""
     own, _, words = str(tables.provenance(table)["recipe"]).partition(": ")
-    if plain(own) != plain(name):
+    if normalized(own) != normalized(name):
         return ""
     for preset, precision in product(RECIPES.values(), PRECISIONS):
         if recipe_words(dataclasses.replace(preset, precision=precision)) == words:

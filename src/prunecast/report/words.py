@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from prunecast.laws import Deviation
-from prunecast.plural import plural as plural
+from prunecast.text import plural as plural
 
 LARGEST_DENOMINATOR = 64
 LAWS = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "the law that follows the dip"}

@@ -4,17 +4,22 @@ from prunecast.spec.chain import ChainSpec, as_dict, canonical, from_dict
 from prunecast.spec.method import Method
 from prunecast.spec.presets import METHODS, RECIPES, level_cap, method, recipe
 from prunecast.spec.recipe import Recipe
+from prunecast.spec.selection import TOLERANCE, Unpruned, pooled_noise, too_large
 
 __all__ = [
     "METHODS",
     "RECIPES",
+    "TOLERANCE",
     "ChainSpec",
     "Method",
     "Recipe",
+    "Unpruned",
     "as_dict",
     "canonical",
     "from_dict",
     "level_cap",
     "method",
+    "pooled_noise",
     "recipe",
+    "too_large",
 ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from prunecast.errors import PrunecastError, sentence
-from prunecast.plural import plural
+from prunecast.text import plural
 
 STOPS = (signal.SIGTERM, signal.SIGALRM)
 
@@ -41,7 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> int:
-    from prunecast.folders import check_folder
+    from prunecast.files import check_folder
     from prunecast.sweep import Failed, export, line, read_plan, run_plan
     from prunecast.sweep.executors import usual_jobs
 

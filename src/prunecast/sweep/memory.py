@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
-from prunecast.plural import plural
 from prunecast.pruning.files import make_folder, read_json, write_json
 from prunecast.pruning.store import FORMAT
 from prunecast.sweep.plan import Plan
+from prunecast.text import plural
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from prunecast.selection import TOLERANCE, Unpruned, pooled_noise, too_large
-from prunecast.spec import ChainSpec
+from prunecast.spec import TOLERANCE, ChainSpec, Unpruned, pooled_noise, too_large
 
 Key = tuple[object, ...]
 

@@ -2,10 +2,10 @@
 
 import pandas as pd
 
-from prunecast.table.columns import plain
 from prunecast.table.errors import TableError
 from prunecast.table.rows import Rows
 from prunecast.table.values import SHARE, checked
+from prunecast.text import normalized
 
 KNOWN = {
     "cifar10": 0.9,
@@ -38,5 +38,5 @@ def chance_error(
             rows.refuse("chance_error", values != values[0], f"differs from {values[0]:g} of the first row")
         return float(values[0]), ()
     dataset = str(frame["dataset"].iloc[0])
-    known = KNOWN.get(plain(dataset))
+    known = KNOWN.get(normalized(dataset))
     return known, () if known is None else (f"The chance error of {dataset} is taken to be {known:g}.",)

@@ -1,21 +1,15 @@
 """The canonical columns, their synonyms, and how a header is matched to them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from prunecast.near import nearest
 from prunecast.table.errors import TableError
+from prunecast.text import nearest, normalized
 
 NAMES = ("family", "dataset", "method", "recipe")
 CONFIGURATION = ("depth", "width", "num_examples")
 CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "unpruned_error")
 METRICS = ("error", "loss")
-
-
-def plain(name: str) -> str:
-    """A column name without case, spaces, hyphens, underscores and points, for comparison."""
-    return re.sub(r"[\s\-_.]+", "", name).casefold()
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -56,7 +50,7 @@ _COMPLEMENTS = {
     "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc"),
     "unpruned_error": _words("unpruned_accuracy dense_accuracy accuracy_np accuracy_dense"),
 }
-_COUNTS = {plain(word) for word in ("chance_error", "parameters", "weights", "nonzero")}
+_COUNTS = {normalized(word) for word in ("chance_error", "parameters", "weights", "nonzero")}
 _MEANING = {
     "density": "the share of weights kept, in (0, 1]",
     "error": "a share in (0, 1] that is lower for better networks",
@@ -101,9 +95,9 @@ def named(canonical: str, metric: str) -> str:
 
 
 def _bind_one(canonical: str, first: str, columns: Sequence[str], metric: str, label: str) -> Binding | None:
-    same, complements = (set(map(plain, words)) for words in synonyms(canonical, metric))
-    for accepted in ({plain(first)}, same | complements):
-        hits = [column for column in columns if plain(column) in accepted]
+    same, complements = (set(map(normalized, words)) for words in synonyms(canonical, metric))
+    for accepted in ({normalized(first)}, same | complements):
+        hits = [column for column in columns if normalized(column) in accepted]
         if first in hits:
             hits = [first]
         if len(hits) > 1:
@@ -112,7 +106,7 @@ def _bind_one(canonical: str, first: str, columns: Sequence[str], metric: str, l
                 f"{label}: columns {listed} both mean {canonical}; rename the right one to {first}"
             )
         if hits:
-            return Binding(column=hits[0], complement=plain(hits[0]) in complements)
+            return Binding(column=hits[0], complement=normalized(hits[0]) in complements)
     return None
 
 
@@ -134,7 +128,9 @@ def _require(
     if other is not None:
         words += ' (for a table of losses say --metric loss, or metric="loss" in Python)'
     taken = {binding.column for binding in bound.values()}
-    spare = [name for name in numeric if name not in taken and name != other and plain(name) not in _COUNTS]
+    spare = [
+        name for name in numeric if name not in taken and name != other and normalized(name) not in _COUNTS
+    ]
     rename = _rename(missing[0], columns, spare) if len(missing) == 1 else ""
     raise TableError(f"{words}, and the columns found are: {found}{rename}")
 
@@ -157,5 +153,5 @@ def _rename(missing: str, columns: Sequence[str], spare: Sequence[str]) -> str:
 def _of_other_metric(columns: Sequence[str], metric: str) -> str | None:
     """The first column that holds errors where losses are wanted, or losses where errors are."""
     other = "loss" if metric == "error" else "error"
-    theirs = {plain(word) for words in ((other,), *synonyms("error", other)) for word in words}
-    return next((column for column in columns if plain(column) in theirs), None)
+    theirs = {normalized(word) for words in ((other,), *synonyms("error", other)) for word in words}
+    return next((column for column in columns if normalized(column) in theirs), None)

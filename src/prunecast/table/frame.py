@@ -6,12 +6,12 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.plural import plural
 from prunecast.table.columns import CONFIGURATION
 from prunecast.table.digest import digest
 from prunecast.table.groups import codes, unpruned
 from prunecast.table.too_large import oversized
 from prunecast.table.where import chosen, in_words
+from prunecast.text import plural
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from prunecast import tables
-from prunecast.near import nearest
 from prunecast.table.canonical import canonical_frame
 from prunecast.table.chance import chance_error
 from prunecast.table.columns import METRICS, bind
@@ -18,6 +17,7 @@ from prunecast.table.files import read_file
 from prunecast.table.frame import Table
 from prunecast.table.raw import renamed
 from prunecast.table.rows import Rows
+from prunecast.text import nearest
 
 
 def read(

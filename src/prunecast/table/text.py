@@ -10,16 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.table.columns import NAMES, plain, synonyms
+from prunecast.table.columns import NAMES, synonyms
 from prunecast.table.errors import TableError
 from prunecast.table.rows import Rows
+from prunecast.text import normalized
 
 Integers = npt.NDArray[np.int64]
 # Decimals must come back as the very number that was written; from pandas 3.1 on that is the default.
 _EXACT = tuple(int(part) for part in pd.__version__.split(".")[:2]) >= (3, 1)
 _PANDAS: Callable[..., pd.DataFrame] = pd.read_csv
 _read_csv = _PANDAS if _EXACT else partial(_PANDAS, float_precision="round_trip")
-_WORDS = {plain(word) for name in NAMES for word in (name, *synonyms(name, "error")[0])}
+_WORDS = {normalized(word) for name in NAMES for word in (name, *synonyms(name, "error")[0])}
 
 
 def read_text(data: bytes, label: str) -> tuple[pd.DataFrame, Rows]:
@@ -131,7 +132,7 @@ def _parse(text: bytes, separator: str, header: list[str], label: str) -> pd.Dat
             names=header,
             header=0,
             index_col=False,
-            dtype={name: "category" for name in header if plain(name) in _WORDS},
+            dtype={name: "category" for name in header if normalized(name) in _WORDS},
             skipinitialspace=True,
             low_memory=False,
         )

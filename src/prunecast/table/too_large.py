@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from prunecast.selection import Unpruned, pooled_noise, too_large
+from prunecast.spec import Unpruned, pooled_noise, too_large
 from prunecast.table.columns import CONFIGURATION
 
 USUAL_NOISE = 0.034

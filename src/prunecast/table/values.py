@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.numbers import number
 from prunecast.table.rows import Rows
+from prunecast.text import parse_number
 
 Numbers = npt.NDArray[np.float64]
 
@@ -58,7 +58,7 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
 def _fraction(cell: object) -> float:
     """What a cell such as 1/4 says, as widths are usually written."""
     try:
-        return number(cell) if isinstance(cell, str) and "/" in cell else np.nan
+        return parse_number(cell) if isinstance(cell, str) and "/" in cell else np.nan
     except ValueError:
         return np.nan
 

@@ -7,11 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.near import nearest
-from prunecast.numbers import number
-from prunecast.table.columns import plain
 from prunecast.table.errors import TableError
 from prunecast.table.values import as_numbers
+from prunecast.text import nearest, normalized, parse_number
 
 
 def chosen(frame: pd.DataFrame, where: Mapping[str, object], label: str) -> npt.NDArray[np.bool_]:
@@ -45,7 +43,7 @@ def _shown(value: object) -> str:
 def _column(frame: pd.DataFrame, name: str, label: str) -> str:
     if name in frame.columns:
         return name
-    alike = [str(column) for column in frame.columns if plain(str(column)) == plain(name)]
+    alike = [str(column) for column in frame.columns if normalized(str(column)) == normalized(name)]
     if len(alike) != 1:
         columns = [str(column) for column in frame.columns]
         near = nearest(name, columns)
@@ -57,7 +55,7 @@ def _column(frame: pd.DataFrame, name: str, label: str) -> str:
 def _equals(column: "pd.Series[Any]", value: object) -> npt.NDArray[np.bool_]:
     """Equality as numbers where both are numbers, as text otherwise."""
     try:
-        same: npt.NDArray[np.bool_] = as_numbers(column) == number(str(value))
+        same: npt.NDArray[np.bool_] = as_numbers(column) == parse_number(str(value))
     except ValueError:
         same = np.zeros(len(column), dtype=np.bool_)
     if getattr(column.dtype, "kind", "O") in "iuf":

@@ -1,0 +1,36 @@
+"""Small helpers for text: numbers of things, lists, numbers that people type, names that people misspell."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+from fractions import Fraction
+
+
+def plural(amount: int, word: str, one: str = "", many: str = "") -> str:
+    """3 rows, 1 row; with "is" and "are": 1 row is, 3 rows are."""
+    verb = one if amount == 1 else many
+    return f"{amount:,} {word}{'s' * (amount != 1)}" + (f" {verb}" if verb else "")
+
+
+def listed(items: Iterable[object], last: str = "and") -> str:
+    """Several things in a sentence: "a", "a and b", "a, b and c"."""
+    words = [str(item) for item in items]
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most similar to a misspelt one; None where none is similar."""
+    return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.66)), None)
+
+
+def normalized(name: str) -> str:
+    """A name in lower case without spaces, hyphens, underscores and dots, for comparison."""
+    return re.sub(r"[\s\-_.]+", "", name).casefold()
+
+
+def parse_number(text: str) -> float:
+    """A decimal number or a fraction such as 1/16, as widths are often written; anything else is a ValueError."""
+    try:
+        return float(Fraction(text.strip())) if "/" in text else float(text)
+    except (ZeroDivisionError, OverflowError):
+        raise ValueError(f"{text} is not a number") from None

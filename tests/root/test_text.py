@@ -1,0 +1,50 @@
+"""Helpers for text: numbers of things, lists, numbers as people type them, misspelt names."""
+
+import pytest
+
+from prunecast.sweep.memory import Edited
+from prunecast.text import listed, nearest, normalized, parse_number, plural
+
+
+@pytest.mark.parametrize(
+    ("amount", "words"),
+    [(0, "0 chains are"), (1, "1 chain is"), (2, "2 chains are"), (1200, "1,200 chains are")],
+)
+def test_one_and_many(amount, words):
+    assert plural(amount, "chain", "is", "are") == words
+    assert plural(amount, "chain") == words.rsplit(" ", 1)[0]
+
+
+def test_an_edited_plan_counts_right():
+    text = Edited(new=1, gone=2, caps=1).text
+    assert "1 chain is new, 1 chain has another level cap, 2 chains are no longer in it" in text
+
+
+@pytest.mark.parametrize(
+    ("items", "words"), [((), ""), (("a",), "a"), (("a", "b"), "a and b"), (("a", "b", 3), "a, b and 3")]
+)
+def test_lists(items, words):
+    assert listed(items) == words
+    assert listed(items, "or") == words.replace(" and ", " or ")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("0.25", 0.25), ("1/16", 1 / 16), (" 1/4 ", 0.25), ("2e3", 2000)]
+)
+def test_numbers(text, value):
+    assert parse_number(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "x", "1/0", "1/2/3", "1,5"])
+def test_what_is_no_number(text):
+    with pytest.raises(ValueError, match=r".*"):
+        parse_number(text)
+
+
+def test_misspelt_names():
+    assert nearest("densty", ["depth", "density"]) == "density"
+    assert nearest("zzz", ["depth", "density"]) is None
+
+
+def test_names_that_are_the_same():
+    assert normalized("CIFAR-10") == normalized("cifar 10") == normalized("Cifar_10") == "cifar10"

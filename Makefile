@@ -29,7 +29,7 @@ docs: $(VENV)/.dev
 	$(BIN)/zensical build --strict
 
 renew: $(VENV)/.dev
-	$(BIN)/python benchmarks/renew.py
+	$(BIN)/python tools/renew.py
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

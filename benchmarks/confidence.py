@@ -17,11 +17,11 @@ from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
+from planted_tables import WEIGHTS, law_error, planted, unpruned_error
 from scipy import stats
 
 from prunecast.choice import Network, choose
 from prunecast.laws import Fit, fit
-from prunecast.laws.planted import WEIGHTS, law_error, planted, unpruned_error
 from prunecast.table import read
 
 REGIMES = ((12, 1), (36, 1), (36, 3), (100, 1))

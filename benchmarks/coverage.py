@@ -15,9 +15,9 @@ from multiprocessing import get_context
 
 import numpy as np
 import pandas as pd
+from planted_tables import TRUTH, planted
 
 from prunecast.laws import Fit, fit
-from prunecast.laws.planted import TRUTH, planted
 from prunecast.table import CONFIGURATION, read
 
 CONFIGURATIONS, REPLICATES, NEW = (5, 13, 30, 152), (1, 3), 10

@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 import pandas as pd
+from planted_tables import TRUTH, law_error, planted, unpruned_error
 
-from prunecast.laws.planted import TRUTH, law_error, planted, unpruned_error
 from prunecast.studies import following, sensitivity
 from prunecast.table import Table, read
 

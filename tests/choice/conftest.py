@@ -1,9 +1,9 @@
 from functools import lru_cache
 
 import pytest
+from planted import planted
 
 from prunecast.laws import Fit, fit
-from prunecast.laws.planted import planted
 from prunecast.table import Table, read
 
 SHIPPED = "cifar10-resnet20-24ep"

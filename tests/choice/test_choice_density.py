@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import planted
 
 from prunecast.choice import choose, frontier, optimum
 from prunecast.choice.confident import confident_density
@@ -14,7 +15,6 @@ from prunecast.choice.options import by_law, quantile
 from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
 from prunecast.architectures import FAMILIES, architecture
@@ -15,7 +16,6 @@ from prunecast.choice.counts import _layers, counter
 from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
-from prunecast.laws.planted import WEIGHTS, law_error, planted
 
 SHIPPED = "cifar10-resnet20-24ep"
 

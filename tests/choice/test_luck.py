@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from planted import law_error, planted, unpruned_error
 
 from prunecast import choose, fit, read
 from prunecast.choice.counts import counter
@@ -11,7 +12,6 @@ from prunecast.choice.luck import noise, settle_curve, settle_unpruned
 from prunecast.choice.options import measured_rows
 from prunecast.choice.sizes import sizes
 from prunecast.laws import Fit
-from prunecast.laws.planted import law_error, planted, unpruned_error
 
 DENSITY = 0.8 ** np.arange(20)
 

@@ -2,9 +2,10 @@
 
 from functools import cache
 
+from planted import planted
+
 from prunecast import fit, read
 from prunecast.laws import Fit
-from prunecast.laws.planted import planted
 from prunecast.table import Table
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from golden_files import golden
+from planted import planted
 
 from prunecast.cli import show
 from prunecast.laws import compare, fit, fit_each
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -4,10 +4,10 @@ import re
 
 import pytest
 from click.testing import CliRunner
+from planted import planted
 
 from prunecast.choice.spoken import speaker
 from prunecast.cli import cli
-from prunecast.laws.planted import planted
 
 COMMANDS = (
     ["fit"],

@@ -1,8 +1,8 @@
 import pytest
+from planted import planted
 
 from prunecast.laws import eq2
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import planted
 from prunecast.laws.points import Points
 from prunecast.table import Table, read
 

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from planted import law_error, planted
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import compare, fit, formulas
@@ -7,7 +8,6 @@ from prunecast.laws.eq2 import eq2
 from prunecast.laws.held_out import configurations_out, evaluate, in_sample, large_out, search
 from prunecast.laws.judge import deviation
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import law_error, planted
 from prunecast.table import read
 
 GIVEN = {"eq2", "dip", "lower", "rosenfeld-density"}

@@ -4,9 +4,9 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from planted import TRUTH, planted
 
 from prunecast.laws import fit
-from prunecast.laws.planted import TRUTH, planted
 from prunecast.table import CONFIGURATION, read
 
 SIMULATIONS = 60

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
+from planted import planted
 
 from prunecast.laws.dense import fit_dense, unpruned_rows
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 

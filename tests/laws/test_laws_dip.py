@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from planted import planted
 
 from prunecast import fit, read
 from prunecast.laws import held_out
 from prunecast.laws.catalogue import build, named
 from prunecast.laws.dip import TELLING_SPAN
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import planted
 
 DIPPED = {"dip": 0.2, "dip_ratio": 1.0}
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from planted import planted
 
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 ONE = {"configurations": 1, "depths": (20,), "widths": (0.5,), "num_examples": (50_000,)}

@@ -3,11 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+from planted import TRUTH, planted
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, load
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import TRUTH, planted
 from prunecast.table import read
 
 CURVE = ["density", "error"]

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from planted import planted
 
 from prunecast.laws import fit
 from prunecast.laws.judge import REGIONS, Deviation, deviation, region
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 

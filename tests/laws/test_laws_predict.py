@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
+from planted import TRUTH, law_error, planted, unpruned_error
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import TRUTH, law_error, planted, unpruned_error
 from prunecast.table import read
 
 

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
+from planted import TRUTH, law_error, planted, unpruned_error
 
 from prunecast.laws import fit, fit_each
-from prunecast.laws.planted import TRUTH, law_error, planted, unpruned_error
 from prunecast.table import read
 
 

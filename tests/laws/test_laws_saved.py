@@ -2,10 +2,10 @@ import json
 
 import numpy as np
 import pytest
+from planted import planted
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import as_json, dumps, fit, from_json, load
-from prunecast.laws.planted import planted
 from prunecast.table import read
 
 

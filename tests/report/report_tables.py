@@ -1,8 +1,8 @@
 """Tables to make pages and figures of."""
 
 import pandas as pd
+from planted import planted
 
-from prunecast.laws.planted import planted
 from prunecast.table import Table, read
 
 SHIPPED = "cifar10-resnet20-24ep"

@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
+from planted import planted
 from report_tables import EVIL, TABLES, loss_table, validation_table
 
 from prunecast import choose, fit
 from prunecast.errors import PrunecastError, sentence
-from prunecast.laws.planted import planted
 from prunecast.report import page
 from prunecast.report.answers import answers, targets
 from prunecast.report.curves import measured_curves, measured_rows

@@ -4,11 +4,11 @@ import re
 
 import pytest
 from own_tables import own_table
+from planted import planted
 from report_tables import TABLES
 
 from prunecast import fit, studies
 from prunecast.cli.show_study import invariance
-from prunecast.laws.planted import planted
 from prunecast.report import page
 from prunecast.report.answer_chart import view
 from prunecast.report.answers import answers, facts, headline

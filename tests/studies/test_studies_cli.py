@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from golden_files import golden
+from planted import planted
 
 from prunecast.cli import cli
 from prunecast.cli.answer import STUDIES
 from prunecast.errors import PrunecastError
-from prunecast.laws.planted import planted
 
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = "cifar10-resnet20-24ep"

@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 from golden_files import golden
 from own_tables import own_table
+from planted import WEIGHTS, law_error, planted, unpruned_error
 
 from prunecast.cli import cli, show_answer
 from prunecast.laws import fit
 from prunecast.laws.measured import measured
-from prunecast.laws.planted import WEIGHTS, law_error, planted, unpruned_error
 from prunecast.studies import following
 from prunecast.studies.refits import subject
 from prunecast.studies.regret import expected_regret

@@ -5,9 +5,9 @@ from functools import lru_cache
 import numpy as np
 import pandas as pd
 import pytest
+from planted import TRUTH, planted
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.planted import TRUTH, planted
 from prunecast.studies import (
     dips,
     extrapolation,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from prunecast.table.frame import Table
 
 FOLDER = Path(__file__).parent
-PUBLISHED = FOLDER / "published"
-"""Points read off published figures, to compare with; not tables to fit."""
 CHAIN = ("depth", "width", "num_examples", "replicate")
 RISEN = 1.1
 """The low plateau ends where the error is this multiple of the unpruned one."""

@@ -1,10 +1,10 @@
 """What tables that grow say, for docs/studies.md: that with depths and replicates, and that of the paper's recipe.
 
-`python benchmarks/grown.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
+`python tools/studies_page.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
 """
 
 import pandas as pd
-from parts import DOCS, command
+from page_parts import DOCS, command
 
 from prunecast import tables
 from prunecast.cli.show_study import claims
@@ -12,7 +12,7 @@ from prunecast.laws import Deviation
 from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
 
-PAGE, SCRIPT = DOCS / "studies.md", "benchmarks/grown.py"
+PAGE, SCRIPT = DOCS / "studies.md", "tools/studies_page.py"
 
 
 def sections() -> dict[str, str]:

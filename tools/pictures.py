@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and the docs from the shipped table: `python docs/pictures.py`."""
+"""Draw the pictures of the README and the docs from the shipped table: `python tools/pictures.py`."""
 
 import shutil
 import tempfile
@@ -6,16 +6,16 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import rc_context
+from published import compare_curve, published_curve
 
 import prunecast
 from prunecast.report import page
 from prunecast.report.figures import figures
 from prunecast.report.figures.style import DPI, FAINT, STYLE, log_axis, panels
 from prunecast.report.palette import colours
-from prunecast.studies.published import curve_beside, published_curve
 
 TABLE = "cifar10-resnet"
-HERE = Path(__file__).parent / "pictures"
+HERE = Path(__file__).parents[1] / "docs" / "pictures"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -28,7 +28,7 @@ def law_picture(table: prunecast.Table, path: Path) -> None:
 
 def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
     """The paper's first curve, as well as it can be read, and the same network's in each table."""
-    own = {name: [one for one in curve_beside(table) if one.here] for name, table in measured.items()}
+    own = {name: [one for one in compare_curve(table) if one.here] for name, table in measured.items()}
     published = [
         (float(one["density"]), float(one["error_low"]), float(one["error_high"]))
         for one in published_curve()
@@ -41,8 +41,9 @@ def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
         rises.fill_between(density, low / first, high / first, color=FAINT, linewidth=0)
         for (name, points), colour in zip(own.items(), colours(len(own)), strict=True):
             kept = [one.density for one in points]
-            errors.plot(kept, [one.here for one in points], "o-", color=colour, linewidth=0.8, label=name)
-            rises.plot(kept, [one.here_rise for one in points], "o-", color=colour, linewidth=0.8)
+            here = np.array([(one.here, one.here_rise) for one in points], dtype=float)
+            errors.plot(kept, here[:, 0], "o-", color=colour, linewidth=0.8, label=name)
+            rises.plot(kept, here[:, 1], "o-", color=colour, linewidth=0.8)
         for panel, words in ((errors, "test error"), (rises, "error / unpruned error")):
             log_axis(panel.xaxis, density)
             panel.set(xlabel="density", ylabel=words)

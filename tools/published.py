@@ -1,19 +1,30 @@
-"""A table's own figures beside those that the paper states."""
+"""What the paper published, and the same of a table: its stated figures, and the curve of its first figure."""
 
+import csv
 import functools
 import json
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, fit_each
 from prunecast.laws.judge import Deviation
 from prunecast.studies.extrapolation import PAPER_SIZES, Extrapolation, extrapolation
 from prunecast.studies.optimality import Optimality, optimality
-from prunecast.table import Table
+from prunecast.table import CONFIGURATION, Table
+
+DATA = Path(__file__).parent / "published_data"
+"""Claims of the text, and points read off the figures."""
+NETWORK = (20.0, 1.0, 50_000.0)
+"""Depth, width and examples of the published curve."""
+Sizes = tuple[float, float, float]
+"""Depth, width and number of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,8 +50,8 @@ class Figure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
-    """A table beside the paper."""
+class Comparison:
+    """A table compared with the paper."""
 
     table: str
     pair: str
@@ -53,12 +64,12 @@ class Beside:
 @functools.cache
 def claims() -> dict[str, dict[str, Any]]:
     """The paper's figures by pair."""
-    text = (tables.PUBLISHED / "claims.json").read_text(encoding="utf-8")
+    text = (DATA / "claims.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = json.loads(text)["claims"]
     return found
 
 
-def beside(table: Table, pair: str) -> Beside:
+def compare_with_paper(table: Table, pair: str) -> Comparison:
     """Compute on a table what the paper states of a pair."""
     if pair not in claims():
         raise PrunecastError(f"the paper has no pair {pair!r}; it has {', '.join(claims())}")
@@ -75,7 +86,7 @@ def beside(table: Table, pair: str) -> Beside:
         _extrapolated(table, paper.get("extrapolation")),
         *_smallest(table, paper.get("smallest")),
     )
-    return Beside(
+    return Comparison(
         table=table.source,
         pair=pair,
         rows=fitted.rows,
@@ -168,3 +179,91 @@ def _optimality(table: Table, law: str, num_examples: float | None) -> Optimalit
         return optimality(table, law=law, num_examples=num_examples)
     except PrunecastError:
         return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lowest:
+    """The lowest error of a configuration after level 0."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned: float
+    """mean over replicates of level 0"""
+    lowest: float
+    level: int
+    levels: int
+    """levels after the first that were measured"""
+
+
+def mean_errors(table: Table) -> dict[Sizes, dict[int, float]]:
+    """The mean error over replicates of every level of every configuration."""
+    errors: dict[Sizes, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    columns = [*CONFIGURATION, "level", "error"]
+    for depth, width, examples, level, error in table.frame[columns].to_numpy(dtype=float).tolist():
+        errors[depth, width, examples][int(level)].append(error)
+    return {sizes: {level: fmean(own) for level, own in levels.items()} for sizes, levels in errors.items()}
+
+
+def lowest_errors(table: Table) -> list[Lowest]:
+    """The lowest mean error after level 0 of every configuration that has one."""
+    return [
+        _lowest(sizes, levels)
+        for sizes, levels in mean_errors(table).items()
+        if 0 in levels and len(levels) > 1
+    ]
+
+
+def _lowest(sizes: Sizes, levels: dict[int, float]) -> Lowest:
+    later = {level: error for level, error in levels.items() if level > 0}
+    best = min(later, key=lambda level: later[level])
+    return Lowest(
+        depth=sizes[0],
+        width=sizes[1],
+        num_examples=sizes[2],
+        unpruned=levels[0],
+        lowest=later[best],
+        level=best,
+        levels=len(later),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvePoint:
+    """One level of the published curve and of a table's own."""
+
+    level: int
+    density: float
+    visibility: str
+    """how well the published point can be read: visible, partly hidden or hidden"""
+    published: float
+    here: float | None
+    published_rise: float
+    """error over the unpruned error"""
+    here_rise: float | None
+
+
+def published_curve() -> list[dict[str, str]]:
+    """The points of the paper's first figure, as the file has them."""
+    with (DATA / "cifar10-resnet20-figure1.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def compare_curve(table: Table) -> Sequence[CurvePoint]:
+    """Each level of the published curve with that of the same network in a table, which may have fewer levels."""
+    points, own = published_curve(), mean_errors(table).get(NETWORK, {})
+    return [_point(point, own, float(points[0]["error"])) for point in points]
+
+
+def _point(point: dict[str, str], own: dict[int, float], first: float) -> CurvePoint:
+    level, published = int(point["level"]), float(point["error"])
+    here = own.get(level)
+    return CurvePoint(
+        level=level,
+        density=float(point["density"]),
+        visibility=point["visibility"],
+        published=published,
+        here=here,
+        published_rise=published / first,
+        here_rise=here / own[0] if here is not None and 0 in own else None,
+    )

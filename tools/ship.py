@@ -1,4 +1,4 @@
-"""`python -m prunecast.sweep.ship NAME PLAN...`: a store's finished levels as a table with its provenance.
+"""`python tools/ship.py NAME PLAN...`: write a store's finished levels as a table with its provenance.
 
 Both files go where the shipped tables are, so that adding a table to the package is this one command.
 """
@@ -47,7 +47,7 @@ class Remarks:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write NAME.csv and NAME.json from the finished levels of one or several plans."""
-    parser = argparse.ArgumentParser(prog="python -m prunecast.sweep.ship", description=main.__doc__)
+    parser = argparse.ArgumentParser(prog="python tools/ship.py", description=main.__doc__)
     parser.add_argument("name", help="what the table shall be called")
     parser.add_argument("plan", nargs="+", help="TOML files, or names of plans that ship")
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")

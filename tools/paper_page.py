@@ -1,19 +1,28 @@
-"""The tables of docs/paper.md, computed from the shipped tables by the package's own functions.
+"""The tables of docs/paper.md, computed from the shipped tables by `published.py`.
 
-`python benchmarks/paper.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
+`python tools/paper_page.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
 """
 
 from collections.abc import Sequence
 
-from parts import DOCS, command
+from page_parts import DOCS, command
+from published import (
+    Comparison,
+    CurvePoint,
+    Figure,
+    Lowest,
+    Value,
+    claims,
+    compare_curve,
+    compare_with_paper,
+    lowest_errors,
+    mean_errors,
+)
 
 from prunecast import tables
-from prunecast.studies.lowest import Lowest, lowest_errors, mean_errors
-from prunecast.studies.paper import Beside, Figure, Value, beside, claims
-from prunecast.studies.published import CurvePoint, curve_beside
 from prunecast.table import Table, read
 
-PAGE, SCRIPT = DOCS / "paper.md", "benchmarks/paper.py"
+PAGE, SCRIPT = DOCS / "paper.md", "tools/paper_page.py"
 AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
 NAMES = {
     "alone": "each configuration alone (Eq. 1), μ, σ",
@@ -30,12 +39,12 @@ NAMES = {
 def sections() -> dict[str, str]:
     """Every generated part of the page by name; of each recipe the fullest table."""
     shipped = [(pair, read(name)) for pair in tables.pairs() for name in tables.recipes(pair).values()]
-    besides = [beside(table, pair) for pair, table in shipped if pair in claims()]
-    curves = [(table, curve_beside(table)) for pair, table in shipped if pair == "cifar10-resnet"]
+    compared = [compare_with_paper(table, pair) for pair, table in shipped if pair in claims()]
+    curves = [(table, compare_curve(table)) for pair, table in shipped if pair == "cifar10-resnet"]
     known = [own for own in curves if any(point.here is not None for point in own[1])]
     return {
         "tables": shipped_lines(shipped),
-        "figures": "\n\n".join(figure_lines(one) for one in besides),
+        "figures": "\n\n".join(figure_lines(one) for one in compared),
         "dip": dip_lines(),
         "training on": training_on_lines(),
         "curve": "\n\n".join(curve_lines(table, points) for table, points in known),
@@ -43,7 +52,7 @@ def sections() -> dict[str, str]:
 
 
 def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
-    """What was measured, a line a table, then what to beware of in each."""
+    """What was measured, one line per table, then what to beware of in each."""
     head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for pair, table in shipped:
@@ -76,8 +85,8 @@ def _caution(table: Table) -> str:
     )
 
 
-def figure_lines(one: Beside) -> str:
-    """A table beside the paper."""
+def figure_lines(one: Comparison) -> str:
+    """A table compared with the paper."""
     plural = "" if one.configurations == 1 else "s"
     about = f"{one.rows:,} usable rows of {one.configurations} configuration{plural}"
     head = [

@@ -1,39 +1,30 @@
-"""The page that holds the paper beside the shipped tables says what the package computes from them."""
+"""The page that compares the shipped tables with the paper says what is computed from them."""
 
 import re
 from importlib import import_module
-from pathlib import Path
 
+import page_parts
 import pandas as pd
 import pytest
+from planted import planted
+from published import claims, compare_curve, compare_with_paper, lowest_errors, published_curve
 
 from prunecast import tables
 from prunecast.errors import PrunecastError
-from prunecast.laws.planted import planted
 from prunecast.studies import optimality
-from prunecast.studies.lowest import lowest_errors
-from prunecast.studies.paper import beside, claims
-from prunecast.studies.published import curve_beside, published_curve
 from prunecast.sweep import shipped_plans
 from prunecast.table import read
 
-ROOT = Path(__file__).parents[2]
 NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
-@pytest.fixture
-def benchmarks(monkeypatch):
-    """Scripts of the benchmarks can be imported."""
-    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper", "grown"])
-def test_the_page_is_computed(name, benchmarks):
+@pytest.mark.parametrize("name", ["paper_page", "studies_page"])
+def test_the_page_is_computed(name):
     """Numbers may differ in their last digit between processors."""
-    script, parts = import_module(name), import_module("parts")
+    script = import_module(name)
     page = script.PAGE.read_text(encoding="utf-8")
-    made = parts.renewed(page, script.SCRIPT, script.sections())
+    made = page_parts.renewed(page, script.SCRIPT, script.sections())
     remedy = "tables were added or have grown: make renew, then read what the page says"
     assert NUMBER.sub("#", page) == NUMBER.sub("#", made), remedy
     pairs = zip(NUMBER.findall(page), NUMBER.findall(made), strict=True)
@@ -49,8 +40,8 @@ def test_the_paper_states_something_of_every_pair_that_ships_as_a_plan():
     assert set(claims()) == {name for name in shipped_plans() if not name.startswith("digits")}
 
 
-def test_the_published_curve_can_be_held_against_a_table():
-    points = curve_beside(tables.measured("cifar10-resnet", "sgd-24ep"))
+def test_the_published_curve_is_compared_with_a_table():
+    points = compare_curve(tables.measured("cifar10-resnet", "sgd-24ep"))
     assert len(points) == len(published_curve()) == 40
     assert [point.level for point in points] == list(range(40))
     assert all(point.density == pytest.approx(0.8**point.level, rel=1e-3) for point in points)
@@ -62,7 +53,7 @@ def test_the_published_curve_can_be_held_against_a_table():
 
 def test_a_pair_that_the_paper_has_not_is_refused():
     with pytest.raises(PrunecastError, match="the paper has no pair 'mnist-mlp'; it has cifar10-resnet"):
-        beside(tables.cifar10_resnet(), "mnist-mlp")
+        compare_with_paper(tables.cifar10_resnet(), "mnist-mlp")
 
 
 def test_a_table_that_follows_the_law_keeps_the_papers_bounds():
@@ -73,7 +64,7 @@ def test_a_table_that_follows_the_law_keeps_the_papers_bounds():
         num_examples=(50_000, 12_500),
         replicates=2,
     )
-    one = beside(read(frame, chance=0.9), "cifar10-resnet")
+    one = compare_with_paper(read(frame, chance=0.9), "cifar10-resnet")
     figures = {figure.name: figure for figure in one.figures}
     assert one.configurations == 24
     assert list(figures) == ["alone", "joint", "whole", "noise", "extrapolation", "smallest", "within"]
@@ -88,7 +79,10 @@ def test_a_table_that_follows_the_law_keeps_the_papers_bounds():
 def test_networks_too_large_for_their_data_are_left_out_beside_all():
     frame = planted(configurations=4, depths=(8,), widths=(0.25, 0.5, 1, 2), num_examples=(50_000,))
     frame.loc[frame["width"] == 2, "error"] *= 1 + 4 * (frame["density"] > 0.5)
-    figures = {figure.name: figure for figure in beside(read(frame, chance=0.9), "cifar10-resnet").figures}
+    figures = {
+        figure.name: figure
+        for figure in compare_with_paper(read(frame, chance=0.9), "cifar10-resnet").figures
+    }
     assert figures["selected"].remark.endswith(f" of {len(frame)} trainings")
     assert figures["selected"].paper == figures["joint"].paper
     assert figures["selected"].eq2.std < figures["joint"].eq2.std
@@ -96,7 +90,7 @@ def test_networks_too_large_for_their_data_are_left_out_beside_all():
 
 def test_one_chain_has_fewer_figures():
     chain = read("cifar10-resnet20-24ep-fleet").select(width=0.25, num_examples=3125)
-    names = [figure.name for figure in beside(chain, "svhn-vgg").figures]
+    names = [figure.name for figure in compare_with_paper(chain, "svhn-vgg").figures]
     assert names == ["alone", "joint", "noise"]
 
 
@@ -123,5 +117,5 @@ def test_curves_that_never_rise_leave_nothing_to_compare():
     table = read(pd.concat([long, short[short["level"] == 0]]), chance=0.9)
     with pytest.raises(PrunecastError, match="no curve with 50000 examples crosses an error"):
         optimality(table, num_examples=50_000)
-    figures = {figure.name: figure for figure in beside(table, "cifar10-resnet").figures}
+    figures = {figure.name: figure for figure in compare_with_paper(table, "cifar10-resnet").figures}
     assert figures["smallest"].remark.startswith("12,500 examples, ")

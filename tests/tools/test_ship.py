@@ -5,10 +5,10 @@ import json
 from pathlib import Path
 
 import pytest
+from ship import main
 
 import prunecast.table
 from prunecast.sweep import read_plan, rows, run_plan
-from prunecast.sweep.ship import main
 
 PLAN = """
 family = "digits_cnn"

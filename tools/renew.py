@@ -1,6 +1,6 @@
 """Everything in the repository that is computed from the shipped tables, made anew: `make renew`.
 
-Run it after a table was added or has grown (`python -m prunecast.sweep.ship`), or after a text was changed on purpose:
+Run it after a table was added or has grown (`python tools/ship.py`), or after a text was changed on purpose:
 the parts of docs/paper.md and docs/studies.md that scripts make, the texts in tests/*/golden and those that docs/law.md
 shows. Then read the diff. Prose around the parts holds no number of a table that grows.
 """
@@ -10,9 +10,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import grown
-import paper
-from parts import renew
+import paper_page
+import studies_page
+from page_parts import renew
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = (
@@ -26,7 +26,7 @@ GOLDEN = (
 
 
 def main() -> None:
-    for script in (paper, grown):
+    for script in (paper_page, studies_page):
         renew(script.PAGE, script.SCRIPT, script.sections())
         print(f"{script.PAGE.relative_to(ROOT)} is renewed.", flush=True)
     env = os.environ | {"PRUNECAST_RENEW_GOLDEN": "1"}

@@ -10,8 +10,8 @@ from report_tables import TABLES
 from prunecast import fit, studies
 from prunecast.cli.show_study import invariance
 from prunecast.report import page
-from prunecast.report.answer_chart import view
 from prunecast.report.answers import answers, facts, headline
+from prunecast.report.charts import view
 from prunecast.report.evidence import study_sections
 from prunecast.report.limits import beyond
 from prunecast.report.sections import in_words

@@ -39,8 +39,7 @@ class Answer:
     @property
     def shown(self) -> str:
         """The target as it is written, with all of its digits."""
-        short = words.error(self.target)
-        return short if float(short) == self.target else f"{self.target:.4g}"
+        return f"{self.target:.4g}"
 
 
 def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:

@@ -6,8 +6,8 @@ from prunecast import studies
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
 from prunecast.report import words
+from prunecast.report.charts import sample_chart
 from prunecast.report.parts import Chart, Grid, Section
-from prunecast.report.sample_chart import sample_chart
 from prunecast.table import Table
 
 LONG_FORMS = 10_000

@@ -8,6 +8,7 @@ from prunecast.choice.sizes import DEFAULT_REACH
 from prunecast.choice.source import as_fit, check_target, validated
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
+from prunecast.metric import Metric
 from prunecast.report import charts, sections, spoken, words
 from prunecast.report.charts import Hue
 from prunecast.report.curves import Rows, measured_curves, measured_rows
@@ -125,7 +126,7 @@ def _missing(table: Table, why: str) -> Section:
         charts=[
             Chart(
                 name="raw",
-                spec=charts.raw_chart(points, own),
+                spec=charts.raw_chart(points, own, Metric(table.metric)),
                 caption=f"What was measured: {words.plural(len(frame), 'row')}.",
             )
         ],

@@ -5,8 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from prunecast import __version__, tables
+from prunecast.choice.source import quantity
 from prunecast.laws import Fit
 from prunecast.laws.words import MEANING
+from prunecast.metric import Metric
 from prunecast.report import charts, words
 from prunecast.report.curves import Curve, Rows
 from prunecast.report.parts import Chart, Grid, Section
@@ -49,7 +51,7 @@ def fit_section(fit: Fit, measured: Rows, own: charts.Hue) -> Section:
         charts=[
             Chart(
                 name="fitted",
-                spec=charts.fit_chart(measured, fit, own),
+                spec=charts.fit_chart(measured, fit, own, Metric(quantity(fit))),
                 caption=f"Estimated against measured error, {words.plural(len(measured), 'network')}.",
             )
         ],
@@ -144,7 +146,7 @@ def invariant_section(fit: Fit, measured: Rows, curves: Sequence[Curve], own: ch
     formula = " · ".join([*factors, "density"])
     along_density = Chart(
         name="by-density",
-        spec=charts.invariant_chart(measured, curves, own, "density"),
+        spec=charts.invariant_chart(measured, curves, own, "density", Metric(quantity(fit))),
         caption="Against density every network has a curve of its own.",
     )
     if not fit.axes:
@@ -156,7 +158,7 @@ def invariant_section(fit: Fit, measured: Rows, curves: Sequence[Curve], own: ch
         )
     collapsed = Chart(
         name="by-invariant",
-        spec=charts.invariant_chart(measured, curves, own, "m"),
+        spec=charts.invariant_chart(measured, curves, own, "m", Metric(quantity(fit))),
         caption=f"Against m* = {formula} they fall together once they leave their low plateaus.",
     )
     text = [

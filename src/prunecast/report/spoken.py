@@ -2,17 +2,12 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 
 from prunecast.choice import spoken
 from prunecast.choice.source import VALIDATION, quantity
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report.parts import Chart, Grid, Section
-from prunecast.report.vega import Spec
-
-SPOKEN = ("title", "description")
-"""What is read by people in a chart's specification."""
 
 
 def speaker(metric: str, fit: Fit | None = None) -> Speak:
@@ -51,18 +46,5 @@ def grid(one: Grid, speak: Speak) -> Grid:
 
 
 def chart(one: Chart, speak: Speak) -> Chart:
-    """A chart with its caption, axes and legends turned; its data stay as they are."""
-    turned: Spec = {
-        name: value if name == "datasets" else _turned(value, speak) for name, value in one.spec.items()
-    }
-    turned["description"] = speak(one.spec["description"])
-    return replace(one, spec=turned, caption=speak(one.caption))
-
-
-def _turned(value: Any, speak: Speak) -> Any:
-    if isinstance(value, dict):
-        return {
-            key: speak(own) if key in SPOKEN and isinstance(own, str) else _turned(own, speak)
-            for key, own in value.items()
-        }
-    return [_turned(own, speak) for own in value] if isinstance(value, list) else value
+    """A chart with its caption turned; its titles have the right word already."""
+    return replace(one, caption=speak(one.caption))

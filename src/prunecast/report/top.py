@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from prunecast.choice.sizes import DEFAULT_REACH, examples
+from prunecast.choice.source import quantity
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
+from prunecast.metric import Metric
 from prunecast.report import words
-from prunecast.report.answer_chart import UNITS, answer_chart, answer_data, chosen, view
+from prunecast.report.answer_chart import UNITS, answer_data, chosen
 from prunecast.report.answers import MOST, Answer, amount, answers, comparison, facts, headline
-from prunecast.report.charts import Hue
+from prunecast.report.charts import Hue, answer_chart, view
 from prunecast.report.curves import Rows, curves, family
 from prunecast.report.limits import beneath
 from prunecast.report.parts import Chart, Grid
@@ -77,7 +79,7 @@ def top(fit: Fit, measured: Rows, own: Hue, asked: Asked) -> Top:
     first = {**one.data, **chosen(one.found[one.start], asked.minimise)}
     counted = one.found[0].choice.naming.largest is None
     unit = UNITS[asked.minimise] if counted else "size, in proportion to the weights"
-    spec = answer_chart([own_data.data for own_data in answered], first, own, unit)
+    spec = answer_chart([own_data.data for own_data in answered], first, own, unit, Metric(quantity(fit)))
     return Top(
         chart=Chart(name="answer", spec=spec, caption=_caption(asked)),
         answered=answered,

@@ -1,0 +1,93 @@
+"""Numbers as people write them, the same on the terminal and on the page, with a true minus sign."""
+
+import math
+from fractions import Fraction
+from typing import Protocol
+
+LARGEST_DENOMINATOR = 64
+UNKNOWN = "–"
+"""Shown where there is no number."""
+
+
+class MeanAndStd(Protocol):
+    """A mean and a standard deviation, as shares."""
+
+    @property
+    def mean(self) -> float:
+        """μ."""
+        ...
+
+    @property
+    def std(self) -> float:
+        """σ."""
+        ...
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
+
+def size(value: float) -> str:
+    """A width or a depth: 20, 1/16, or three significant digits."""
+    fraction = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
+    if value < 1 and fraction.numerator == 1 and math.isclose(float(fraction), value, rel_tol=1e-9):
+        return f"1/{fraction.denominator}"
+    return f"{value:.3g}" if value < 1000 else count(value)
+
+
+def axis(name: str) -> str:
+    """An axis of a family: depth, width or training examples."""
+    return "training examples" if name == "num_examples" else name
+
+
+def count(value: float) -> str:
+    """A number of weights or examples, with a comma between thousands; four digits where it is not whole."""
+    return f"{value:,.0f}" if value >= 100 or float(value).is_integer() else f"{value:.4g}"
+
+
+def error(value: float) -> str:
+    """An error or a loss: four digits after the point, two significant digits where it is tiny."""
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"
+
+
+def interval(ends: tuple[float, float]) -> str:
+    """An interval of errors or losses."""
+    return " to ".join(map(error, ends))
+
+
+def density(value: float) -> str:
+    """A density with four significant digits."""
+    return f"{value:.4g}"
+
+
+def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
+    """A share in percent."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    return _minus(f"{value:{'+' if sign else ''}.{digits}%}")
+
+
+def share(value: float) -> str:
+    """A share in percent with at least two digits, however small it is."""
+    return f"{value:.0%}" if value >= 0.0995 else f"{100 * value:.2g}%"
+
+
+def number(value: float | None) -> str:
+    """Three significant digits, never in powers of ten."""
+    if value is None or not math.isfinite(value):
+        return UNKNOWN
+    return _minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+
+
+def signed(value: float) -> str:
+    """Two digits after the point, with the sign."""
+    return _minus(f"{value:+.2f}") if math.isfinite(value) else UNKNOWN
+
+
+def deviation(own: MeanAndStd) -> str:
+    """μ ± σ in percent."""
+    if not math.isfinite(own.mean):
+        return "too few"
+    return f"{percent(own.mean, sign=True)} ± {percent(own.std)}"

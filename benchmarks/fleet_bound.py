@@ -6,7 +6,7 @@ from math import prod
 
 import torch
 
-from prunecast.architectures import Layer, architecture
+from prunecast.catalog import Layer, architecture
 
 FAMILY, DEPTH, CLASSES = "cifar_resnet", 20, 10
 

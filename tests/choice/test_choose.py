@@ -11,7 +11,7 @@ import pytest
 from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
-from prunecast.architectures import FAMILIES, architecture
+from prunecast.catalog import FAMILIES, architecture
 from prunecast.choice.counts import _layers, counter
 from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError

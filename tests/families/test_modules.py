@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import fx, nn
 
-from prunecast.architectures import architecture
+from prunecast.catalog import architecture
 from prunecast.families import build, prunable
 
 torch.set_num_threads(1)

@@ -17,7 +17,7 @@ from safetensors.torch import load_file as load_torch
 
 import prunecast
 from prunecast import data, families
-from prunecast.architectures import architecture
+from prunecast.catalog import architecture
 from prunecast.choice import choose
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError

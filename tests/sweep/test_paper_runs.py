@@ -4,7 +4,7 @@ import paper_images
 import pytest
 
 import prunecast.table
-from prunecast.architectures import architecture
+from prunecast.catalog import architecture
 from prunecast.cli import cli
 from prunecast.pruning.masks import kept_at
 from prunecast.spec import recipe

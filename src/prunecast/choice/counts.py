@@ -6,20 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from prunecast.architectures import FAMILIES, architecture
+from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.laws import Fit
 from prunecast.laws.points import Floats
 from prunecast.laws.predict import size_of
-from prunecast.text import normalized
 
-NUM_CLASSES = {
-    "cifar10": 10,
-    "cifar100": 100,
-    "svhn": 10,
-    "digits": 10,
-    "tinyimagenet": 200,
-    "imagenet": 1000,
-}
 SAME_COUNT = 1e-3
 
 
@@ -124,7 +115,8 @@ def counter(fit: Fit) -> Counter:
     configurations = fit.configurations
     listed = np.array([c.weights for c in configurations])
     proportional = np.allclose(listed, [c.depth * c.width**2 for c in configurations], rtol=1e-9)
-    family, classes = fit.origin.family, NUM_CLASSES.get(normalized(fit.origin.dataset), 0)
+    facts = find_dataset(fit.origin.dataset)
+    family, classes = fit.origin.family, 0 if facts is None else facts.num_classes
     built_in = family in FAMILIES and classes > 0
     if built_in and all(c.depth in FAMILIES[family].depths for c in configurations):
         exact = np.array([_layers(family, int(c.depth), c.width, classes)[0] for c in configurations])

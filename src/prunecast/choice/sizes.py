@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from prunecast.architectures import FAMILIES
+from prunecast.catalog import FAMILIES
 from prunecast.choice.counts import Counter, Counts
 from prunecast.choice.luck import settle_unpruned
 from prunecast.errors import PrunecastError

@@ -4,9 +4,8 @@ from importlib.resources import files
 
 import numpy as np
 
+from prunecast.catalog import DIGITS
 from prunecast.data.halves import Half, Halves, described
-
-TRAIN_EXAMPLES = 600
 
 
 def digits() -> Halves:
@@ -17,6 +16,6 @@ def digits() -> Halves:
     """
     with files("prunecast.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
         images, labels = arrays["images"][..., None], arrays["labels"].astype(np.int64)
-    train = Half(images=images[:TRAIN_EXAMPLES], labels=labels[:TRAIN_EXAMPLES])
-    test = Half(images=images[TRAIN_EXAMPLES:], labels=labels[TRAIN_EXAMPLES:])
-    return described(train, test, num_classes=10)
+    train = Half(images=images[: DIGITS.train_examples], labels=labels[: DIGITS.train_examples])
+    test = Half(images=images[DIGITS.train_examples :], labels=labels[DIGITS.train_examples :])
+    return described(train, test, num_classes=DIGITS.num_classes)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
 from prunecast.data.arrays import checked
 from prunecast.data.dataset import Dataset, chance_error
 from prunecast.data.digits import digits
@@ -18,8 +19,7 @@ from prunecast.data.stream import StreamSource
 from prunecast.data.trees import Folder
 from prunecast.errors import PrunecastError
 
-DATASETS = ("digits", *READERS, "imagenet")
-IMAGENET_SIZE = 224
+DATASETS = (DIGITS.name, *READERS, IMAGENET.name)
 MOST_OF_DEVICE = 0.5
 """The share of a GPU's free memory that the bytes of one half may take before they stay on the host."""
 
@@ -31,22 +31,26 @@ def load(
     device: torch.device | str = "cpu",
     image_size: int | None = None,
 ) -> Dataset:
-    """Return a dataset by name.
+    """Return a dataset by name, or one of your own as `package.module:attribute`.
 
     root is its folder or archive (none for digits). image_size brings the images of a folder to one size
     by scaling the shorter side and taking the centre; for imagenet it is the size of the crops.
     """
     place = torch.device(device)
+    facts = own_dataset(name) if ":" in name else find_dataset(name)
+    if facts is not None and facts.read is not None:
+        return from_arrays(facts.read(root), name=facts.name, device=device)
     if name not in DATASETS:
-        raise PrunecastError(f"unknown dataset {name!r}; choose one of {', '.join(DATASETS)}.")
-    if name == "digits":
+        known = dict.fromkeys((*DATASETS, *dataset_names()))
+        raise PrunecastError(f"unknown dataset {name!r}; choose one of {', '.join(known)}.")
+    if name == DIGITS.name:
         return _resident(name, digits(), place)
     if root is None:
         raise PrunecastError(f"the dataset {name} needs a root: the folder or archive where it lies.")
     if not Path(root).exists():
         raise PrunecastError(f"{root} does not exist; the dataset {name} was to be read from there.")
-    if name == "imagenet":
-        return _streamed(Path(root), place, image_size or IMAGENET_SIZE)
+    if facts is not None and facts.streamed:
+        return _streamed(facts, Path(root), place, image_size or facts.image_shape[1])
     return _resident(name, read(name, Path(root), image_size), place)
 
 
@@ -83,9 +87,11 @@ def _placed(images: Bytes, device: torch.device) -> torch.Tensor:
     return host.to(device)
 
 
-def _streamed(root: Path, device: torch.device, image_size: int) -> Dataset:
+def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size: int) -> Dataset:
     if not root.is_dir():
-        raise PrunecastError(f"{root} is no folder; imagenet is read from train/<class>/ and val/<class>/.")
+        raise PrunecastError(
+            f"{root} is no folder; {facts.name} is read from train/<class>/ and val/<class>/."
+        )
     found = find_folders(("val",), image_size)(Folder(base=root))
 
     def source(listing: Listing) -> StreamSource:
@@ -94,7 +100,7 @@ def _streamed(root: Path, device: torch.device, image_size: int) -> Dataset:
 
     names = "\n".join(found.files)
     return Dataset(
-        name="imagenet",
+        name=facts.name,
         train=source(found.train),
         test=source(found.test),
         num_classes=len(found.classes),

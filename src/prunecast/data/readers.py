@@ -1,9 +1,9 @@
 """The readers by dataset name, and the way from a folder or archive through the cache to arrays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from prunecast.catalog import find_dataset
 from prunecast.data.arrays import find_arrays
 from prunecast.data.cache import cached, key
 from prunecast.data.cifar import find_cifar
@@ -16,35 +16,21 @@ from prunecast.errors import PrunecastError
 Find = Callable[[Tree], Found]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reader:
-    """How a set is found among files, and the official archives a folder may hold instead."""
-
-    find: Callable[[int | None], Find]
-    """From an image size, which only image files heed, to the function that finds the set."""
-    archives: tuple[str, ...] = ()
-
-
-READERS = {
-    "cifar10": Reader(
-        find=lambda _: find_cifar(10), archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz")
-    ),
-    "cifar100": Reader(
-        find=lambda _: find_cifar(100), archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz")
-    ),
-    "svhn": Reader(find=lambda _: find_svhn),
-    "tinyimagenet": Reader(
-        find=lambda size: find_folders(("val",), size), archives=("tiny-imagenet-200.zip",)
-    ),
-    "folder": Reader(find=lambda size: find_folders(("test", "val"), size)),
-    "arrays": Reader(find=lambda _: find_arrays),
+READERS: dict[str, Callable[[int | None], Find]] = {
+    "cifar10": lambda _: find_cifar(10),
+    "cifar100": lambda _: find_cifar(100),
+    "svhn": lambda _: find_svhn,
+    "tinyimagenet": lambda size: find_folders(("val",), size),
+    "folder": lambda size: find_folders(("test", "val"), size),
+    "arrays": lambda _: find_arrays,
 }
+"""From an image size, which only image files heed, to the function that finds the dataset among files."""
 
 
 def read(name: str, root: Path, image_size: int | None) -> Halves:
     """Return the arrays of a set, decoded the first time and from the cache ever after."""
-    how, find = f"{name} {image_size}", READERS[name].find(image_size)
-    archive = _archive(root, READERS[name])
+    how, find = f"{name} {image_size}", READERS[name](image_size)
+    archive = _archive(root, name)
     if archive is not None:
         files = (archive.name,)
         return cached(
@@ -60,7 +46,8 @@ def read(name: str, root: Path, image_size: int | None) -> Halves:
     return cached(name, key(how, base, found.files), found.write)
 
 
-def _archive(root: Path, reader: Reader) -> Path | None:
+def _archive(root: Path, dataset: str) -> Path | None:
     """Return the archive that the root is or, as the official download, holds."""
-    held = (root, *(root / name for name in reader.archives))
+    facts = find_dataset(dataset)
+    held = (root, *(root / name for name in (facts.archives if facts else ())))
     return next((place for place in held if is_archive(place)), None)

@@ -9,14 +9,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from prunecast.catalog import IMAGENET
 from prunecast.data.augmentation import Draws, augment, box
 from prunecast.data.dataset import Source
 from prunecast.data.halves import Bytes
 from prunecast.data.images import centred, opened, workers
 from prunecast.data.trees import Tree
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 TEST_SCALE = 256 / 224
 """Without a crop the shorter side is scaled to this many times the size, and the centre taken."""
 AHEAD = 2
@@ -42,8 +41,8 @@ class StreamSource:
         self._tree, self._names, self.labels = tree, names, labels
         self.image_shape = (3, image_size, image_size)
         # A whole row at once: a broadcast over three channels is several times slower.
-        self._mean = torch.tensor(IMAGENET_MEAN * image_size, device=labels.device) * 255
-        self._scale = 1 / (torch.tensor(IMAGENET_STD * image_size, device=labels.device) * 255)
+        self._mean = torch.tensor(IMAGENET.mean * image_size, device=labels.device) * 255
+        self._scale = 1 / (torch.tensor(IMAGENET.std * image_size, device=labels.device) * 255)
         self._pool = ThreadPoolExecutor(threads or workers())
 
     def __len__(self) -> int:

@@ -1,16 +1,16 @@
 """From a family's name to an initialised module: the built-in families and a user's own."""
 
-import importlib
 import inspect
 from collections.abc import Callable
 
 import torch
 from torch import nn
 
-from prunecast.architectures import FAMILIES, Shape, architecture
+from prunecast.catalog import FAMILIES, Shape, architecture
 from prunecast.errors import PrunecastError
 from prunecast.families.initialise import Weighted, initialise
 from prunecast.families.network import Network
+from prunecast.plugins import load_attribute
 from prunecast.spec.streams import GENERATOR
 
 Constructor = Callable[..., nn.Module]
@@ -64,18 +64,12 @@ def prunable(model: nn.Module) -> tuple[str, ...]:
 
 def find(family: str) -> Constructor:
     """Return the function that `package.module:function` names."""
-    place, _, attribute = family.partition(":")
-    try:
-        module = importlib.import_module(place)
-    except ModuleNotFoundError as missing:
-        remedy = "set PYTHONPATH to its folder or install its package"
-        raise PrunecastError(f"cannot import family {family!r}: {missing}; {remedy}.") from missing
-    except ValueError as empty:
-        raise PrunecastError(_unknown(family)) from empty
-    function = getattr(module, attribute, None)
+    if family.startswith(":"):
+        raise PrunecastError(_unknown(family))
+    function = load_attribute(family, "family")
     if not callable(function):
-        raise PrunecastError(f"family {family!r}: {place} has no function {attribute!r}.")
-    return function  # type: ignore[no-any-return]
+        raise PrunecastError(f"family {family!r} is no function of depth, width and num_classes.")
+    return function
 
 
 def _users_own(

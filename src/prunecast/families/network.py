@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from prunecast.architectures import IMAGE, Architecture, Layer
+from prunecast.catalog import IMAGE, Architecture, Layer
 
 
 class Network(nn.Module):

@@ -98,7 +98,7 @@ def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDA
 def code_version() -> str:
     """The package's version and a digest of its source, so that a change without a new number is seen too."""
     package = Path(__file__).parent.parent
-    parts = ("spec", "architectures", "families", "data", "training", "pruning")
+    parts = ("spec", "catalog", "families", "data", "training", "pruning")
     sources = sorted(path for part in parts for path in (package / part).glob("*.py"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{__version__}+{digest[:12]}"

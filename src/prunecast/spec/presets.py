@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
 from prunecast.spec.check import require_one_of
 from prunecast.spec.method import Method
 from prunecast.spec.recipe import Recipe
@@ -66,6 +67,7 @@ def method(name: str) -> Method:
 
 def level_cap(family: str, dataset: str) -> int:
     """The last level of a chain that neither disconnects nor falls to chance, as in the paper's tables."""
-    by_dataset = {"imagenet": 30, "tinyimagenet": 50}
-    by_family = {"vgg": 37, "densenet": 50}
-    return by_dataset.get(dataset, by_family.get(family, 40))
+    facts = find_dataset(dataset)
+    if facts is not None and facts.level_cap is not None:
+        return facts.level_cap
+    return FAMILIES[family].level_cap if family in FAMILIES else LEVEL_CAP

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prunecast.architectures import FAMILIES
+from prunecast.catalog import FAMILIES
 from prunecast.choice import choose
 from prunecast.choice.naming import Naming, naming
 from prunecast.choice.source import check_target

@@ -2,9 +2,8 @@
 
 import functools
 
-from prunecast.architectures import FAMILIES, architecture
+from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.spec import ChainSpec
-from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training.schedule import timeline
 
@@ -29,7 +28,7 @@ def steps(spec: ChainSpec, level: int) -> int:
 
 def evaluated(spec: ChainSpec) -> int:
     """Images that are looked at when a level is evaluated: the test half, the subsample, and what is held out."""
-    facts = facts_of(spec)
+    facts = find_dataset(spec.dataset, spec.loader)
     test = facts.test_examples if facts else spec.num_examples
     return spec.num_examples + test + spec.recipe.validation_examples
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from prunecast import families
-from prunecast.architectures import FAMILIES
+from prunecast.catalog import FAMILIES
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING, evaluated, multiply_adds, steps
 from prunecast.sweep.estimate_timing import between, noise_like, seconds_of

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from prunecast import families
+from prunecast.catalog import find_dataset
 from prunecast.data import Dataset
 from prunecast.data.load import MOST_OF_DEVICE
 from prunecast.fleet import Job, Unpackable
@@ -26,7 +27,6 @@ from prunecast.pruning.record import Pruned
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import steps
 from prunecast.sweep.estimate_timing import noise_like
-from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training import timeline
 
@@ -102,9 +102,9 @@ class Opener:
 
 def fits(spec: ChainSpec, device: torch.device) -> bool:
     """Whether a chain's data has room on the device; of own data that is not known, and taken to be so."""
-    if (spec.loader or spec.dataset) == "imagenet":
+    facts = find_dataset(spec.dataset, spec.loader)
+    if facts is not None and facts.streamed and spec.loader in (None, facts.name):
         return False
-    facts = facts_of(spec)
     if facts is None or device.type != "cuda":
         return True
     shape = (3, spec.image_size, spec.image_size) if spec.image_size else facts.image_shape

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from prunecast.architectures import FAMILIES
+from prunecast.catalog import FAMILIES, find_dataset
 from prunecast.data import Dataset
 from prunecast.data.load import from_arrays
 from prunecast.spec import ChainSpec
-from prunecast.sweep.facts import facts_of
 
 PATIENCE = 0.4
 """Seconds that one thing is timed for, and a call more."""
@@ -46,7 +45,7 @@ def between(size: float, measured: Sequence[tuple[float, float]]) -> float:
 
 def noise_like(spec: ChainSpec, count: int, device: torch.device) -> Dataset:
     """Noise in the shape of a dataset; of own data, in the shape that the family was made for."""
-    facts = facts_of(spec)
+    facts = find_dataset(spec.dataset, spec.loader)
     family = FAMILIES.get(spec.family)
     shape = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
     side = (spec.image_size, spec.image_size) if spec.image_size else shape[1:]

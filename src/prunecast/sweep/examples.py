@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import torch
 
+from prunecast.catalog import find_dataset
 from prunecast.errors import PrunecastError
-from prunecast.sweep.facts import FACTS
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.work import Loaded, loader
@@ -15,7 +15,7 @@ Count = Callable[[PlannedChain], int | None]
 
 def official(chain: PlannedChain) -> int | None:
     """How many there are in a dataset that goes by its official name, without a look at any file."""
-    facts = None if chain.spec.loader else FACTS.get(chain.spec.dataset)
+    facts = None if chain.spec.loader else find_dataset(chain.spec.dataset)
     return None if facts is None else facts.train_examples
 
 

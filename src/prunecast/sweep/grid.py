@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prunecast.catalog import dataset_names, find_dataset
 from prunecast.errors import PrunecastError
 from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
 from prunecast.spec.check import require, require_flag, require_known_keys, require_number, require_text
-from prunecast.sweep.facts import FACTS
 from prunecast.sweep.resources import Resources, checked
 from prunecast.sweep.select import Select
 
@@ -60,7 +60,9 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
         _replicates(grid, place),
     ]
     for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
-        num_examples = _all(dataset, how, place) if num_examples == "all" else num_examples
+        num_examples = (
+            _all(dataset, grid.get("loader"), how, place) if num_examples == "all" else num_examples
+        )
         with _at(place):
             spec = ChainSpec(
                 family=family,
@@ -136,11 +138,13 @@ def _select(grid: Mapping[str, Any], place: str) -> Select | None:
     return Select(**table)
 
 
-def _all(dataset: str, how: Recipe, place: str) -> int:
+def _all(dataset: str, loader: str | None, how: Recipe, place: str) -> int:
     """Every training example that is not held out."""
-    known = ", ".join(FACTS)
-    require(dataset in FACTS, f'{place}: num_examples "all" is known for {known}; give a number instead.')
-    return FACTS[dataset].train_examples - how.validation_examples
+    facts = find_dataset(dataset, loader)
+    if facts is None:
+        known = ", ".join(dataset_names())
+        raise PrunecastError(f'{place}: num_examples "all" is known for {known}; give a number instead.')
+    return facts.train_examples - how.validation_examples
 
 
 def _list(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:

@@ -3,11 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from prunecast.architectures import FAMILIES, architecture
+from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.errors import PrunecastError
 from prunecast.sweep.cost import steps
 from prunecast.sweep.examples import check_examples, official
-from prunecast.sweep.facts import facts_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.training.schedule import timeline
@@ -94,7 +93,7 @@ def _network(chains: list[PlannedChain]) -> Network:
 def _counts(chain: PlannedChain) -> tuple[int, int] | None:
     """Parameters and prunable weights, where family and dataset are known by name."""
     spec = chain.spec
-    facts = facts_of(spec)
+    facts = find_dataset(spec.dataset, spec.loader)
     if ":" in spec.family:
         return None
     if spec.family not in FAMILIES or facts is None:

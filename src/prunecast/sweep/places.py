@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from prunecast.sweep.facts import FACTS
+from prunecast.catalog import DatasetFacts, find_dataset
 
 VARIABLE = "PRUNECAST_DATA"
 
@@ -19,12 +19,13 @@ def located(dataset: str, folder: Path | None) -> Path | None:
 
     A folder of the dataset's name comes first; then the official files beside those of other datasets.
     """
-    if folder is None or dataset not in FACTS or not FACTS[dataset].official:
+    facts = None if ":" in dataset else find_dataset(dataset)
+    if folder is None or facts is None or not facts.download:
         return None
     own = folder / dataset
     if own.is_dir():
         return own
-    found = next((folder / name for name in FACTS[dataset].files if (folder / name).exists()), None)
+    found = next((folder / name for name in facts.files if (folder / name).exists()), None)
     return folder if found is not None and found.suffix == ".mat" else found
 
 
@@ -36,11 +37,10 @@ def moved(root: Path, beside: Path, folder: Path | None) -> Path:
     return other if other.exists() else root
 
 
-def missing(plan: str, dataset: str, folder: Path | None) -> str:
+def missing(plan: str, facts: DatasetFacts, folder: Path | None) -> str:
     """What to do about data that is not there, in a sentence."""
-    facts = FACTS[dataset]
     where = f"there is none in {folder}" if folder else "nothing says where it lies"
-    remedy = f"put {facts.official} into {folder or 'a folder'}"
+    remedy = f"put {facts.download} into {folder or 'a folder'}"
     named = f" or name another folder with --data or {VARIABLE}" if folder else ""
     ask = named or f" and name that folder with --data or {VARIABLE}"
-    return f"The plan {plan} needs {facts.title}, and {where}; {remedy}{ask}."
+    return f"The plan {plan} needs {facts.title or facts.name}, and {where}; {remedy}{ask}."

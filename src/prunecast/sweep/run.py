@@ -5,12 +5,12 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from prunecast.catalog import find_dataset
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
 from prunecast.sweep.examples import at_hand, check_examples
 from prunecast.sweep.executors import executor_for
-from prunecast.sweep.facts import FACTS
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.look import look, selection
 from prunecast.sweep.places import missing
@@ -64,8 +64,10 @@ def check(plan: Plan) -> None:
                 f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
             )
     nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
-    for name in sorted(name for name in nowhere if name in FACTS and FACTS[name].official):
-        raise PrunecastError(missing(plan.name, name, plan.data))
+    for name in sorted(nowhere):
+        facts = None if ":" in name else find_dataset(name)
+        if facts is not None and facts.download:
+            raise PrunecastError(missing(plan.name, facts, plan.data))
     check_examples(plan, at_hand())
 
 

@@ -2,19 +2,10 @@
 
 import pandas as pd
 
+from prunecast.catalog import find_dataset
 from prunecast.table.errors import TableError
 from prunecast.table.rows import Rows
 from prunecast.table.values import SHARE, checked
-from prunecast.text import normalized
-
-KNOWN = {
-    "cifar10": 0.9,
-    "cifar100": 0.99,
-    "svhn": 0.804,
-    "tinyimagenet": 0.995,
-    "imagenet": 0.999,
-    "digits": 0.9,
-}
 
 
 def chance_error(
@@ -38,5 +29,6 @@ def chance_error(
             rows.refuse("chance_error", values != values[0], f"differs from {values[0]:g} of the first row")
         return float(values[0]), ()
     dataset = str(frame["dataset"].iloc[0])
-    known = KNOWN.get(normalized(dataset))
+    facts = find_dataset(dataset)
+    known = None if facts is None else facts.chance_error
     return known, () if known is None else (f"The chance error of {dataset} is taken to be {known:g}.",)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from prunecast.architectures import FAMILIES, architecture
+from prunecast.catalog import FAMILIES, architecture
 
 PAGE = Path(__file__).parents[2] / "docs" / "families-and-data.md"
 

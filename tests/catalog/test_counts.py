@@ -1,7 +1,6 @@
 import pytest
 
-from prunecast.architectures import FAMILIES, architecture
-from prunecast.architectures.sketch import scaled
+from prunecast.catalog import FAMILIES, architecture, scaled
 from prunecast.errors import PrunecastError
 
 KNOWN = [  # family, depth, width, classes, prunable weights, all parameters, multiply-adds
@@ -88,9 +87,9 @@ def test_images_that_vanish_are_refused_by_the_layer_name():
         architecture("vgg", depth=16, width=1, num_classes=10, image_shape=(3, 16, 16))
 
 
-def test_architectures_do_not_import_torch():
+def test_the_catalog_does_not_import_torch():
     import subprocess
     import sys
 
-    code = "import sys, prunecast.architectures; sys.exit('torch' in sys.modules)"
+    code = "import sys, prunecast.catalog; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

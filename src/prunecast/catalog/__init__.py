@@ -1,0 +1,33 @@
+"""Facts about datasets and networks: what is known before anything is read or built, without torch."""
+
+from prunecast.catalog.datasets import (
+    DIGITS,
+    IMAGENET,
+    DatasetFacts,
+    dataset_names,
+    find_dataset,
+    own_dataset,
+    register_dataset,
+)
+from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture
+from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
+
+__all__ = [
+    "DIGITS",
+    "FAMILIES",
+    "IMAGE",
+    "IMAGENET",
+    "LEVEL_CAP",
+    "Architecture",
+    "DatasetFacts",
+    "Family",
+    "Kind",
+    "Layer",
+    "Shape",
+    "architecture",
+    "dataset_names",
+    "find_dataset",
+    "own_dataset",
+    "register_dataset",
+    "scaled",
+]

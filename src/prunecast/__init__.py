@@ -11,11 +11,7 @@ if TYPE_CHECKING:
     from prunecast.choice.frontier import frontier
     from prunecast.choice.optimum import optimum
     from prunecast.errors import PrunecastError
-    from prunecast.laws.compare import compare
-    from prunecast.laws.fitting import fit
-    from prunecast.laws.result import Fit
-    from prunecast.laws.saved import load
-    from prunecast.laws.singles import fit_each
+    from prunecast.laws import Fit, compare, fit, fit_each, load
     from prunecast.networks.loading import load_masks, load_network
     from prunecast.table.frame import Table
     from prunecast.table.read import read

@@ -1,30 +1,137 @@
-"""The scaling law of pruning: fit it, judge it, predict with it, compare it."""
+"""Laws of pruning: fit them, judge them, predict with them, compare them, and add your own.
 
-from prunecast.laws.compare import Score, compare
-from prunecast.laws.dense import DenseLaw
-from prunecast.laws.fitting import fit
-from prunecast.laws.identify import Note
-from prunecast.laws.judge import Deviation, NoiseFloor
-from prunecast.laws.predict import Prediction
-from prunecast.laws.result import Configuration, Fit
-from prunecast.laws.saved import as_json, dumps, from_json, load
-from prunecast.laws.singles import SingleFit, fit_each
+`law` holds the contract that every law fulfils; `eq2` and `dip` are the laws that come with the package.
+"""
+
+from prunecast.laws import dip as dip  # registers the law
+from prunecast.laws import findings, formulas
+from prunecast.laws.dense import DenseLaw, fit_dense
+from prunecast.laws.deviations import (
+    HIGH_EDGE,
+    LOW_EDGE,
+    REGIONS,
+    Deviation,
+    NoiseFloor,
+    by_group,
+    deviation,
+    region,
+    relative,
+)
+from prunecast.laws.diagnose import power_law_seen
+from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
+from prunecast.laws.intervals import COVERAGE
+from prunecast.laws.law import (
+    AUTO,
+    DEFAULT_LAW,
+    FormulaLaw,
+    Law,
+    Parameter,
+    PruningForm,
+    Role,
+    Rows,
+    bounds,
+    build_form,
+    get_law,
+    natural,
+    register,
+    selectable_laws,
+    starts,
+)
+from prunecast.laws.points import Floats, Integers, Mask, Measured, Points, measured
+from prunecast.laws.predict import Prediction, Spread, estimate, evaluate, query
+from prunecast.laws.result import Fit, Origin, from_json, load
+from prunecast.laws.rivals import Rival, rivals
+from prunecast.laws.solver import solve
+from prunecast.laws.support import (
+    AXES,
+    SLACK,
+    Configuration,
+    Gap,
+    below,
+    gaps,
+    never_varied,
+    outside,
+    size_of,
+)
+from prunecast.laws.validate import (
+    Score,
+    Split,
+    compare,
+    configurations_out,
+    held_out_deviations,
+    in_sample,
+)
 
 __all__ = [
+    "AUTO",
+    "AXES",
+    "COVERAGE",
+    "DEFAULT_LAW",
+    "HIGH_EDGE",
+    "LOW_EDGE",
+    "REGIONS",
+    "SLACK",
     "Configuration",
     "DenseLaw",
     "Deviation",
     "Fit",
+    "Floats",
+    "FormulaLaw",
+    "Gap",
+    "Integers",
+    "Law",
+    "Mask",
+    "Measured",
     "NoiseFloor",
-    "Note",
+    "Origin",
+    "Parameter",
+    "Points",
     "Prediction",
+    "PruningForm",
+    "Rival",
+    "Role",
+    "Rows",
     "Score",
     "SingleFit",
-    "as_json",
+    "Split",
+    "Spread",
+    "below",
+    "bounds",
+    "build_form",
+    "by_group",
     "compare",
-    "dumps",
+    "configurations_out",
+    "deviation",
+    "estimate",
+    "evaluate",
+    "findings",
     "fit",
+    "fit_dense",
     "fit_each",
+    "formulas",
     "from_json",
+    "gaps",
+    "get_law",
+    "held_out_deviations",
+    "in_sample",
     "load",
+    "log_plateau",
+    "measured",
+    "natural",
+    "never_varied",
+    "outside",
+    "power_law_seen",
+    "query",
+    "region",
+    "register",
+    "relative",
+    "rivals",
+    "selectable_laws",
+    "size_of",
+    "solve",
+    "starts",
 ]
+
+from prunecast.laws._old_names import install
+
+install()

@@ -1,13 +1,13 @@
 """The dense law of Rosenfeld 2020: unpruned errors from network size and dataset size."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from prunecast.laws import formulas
 from prunecast.laws.dual import Array
-from prunecast.laws.forms import DualForm, Parameter, bounds, natural
+from prunecast.laws.law import Formula, Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import solve
 
@@ -34,21 +34,14 @@ class DenseLaw:
         )
 
 
-def _log_error(values: dict[str, Array], size: Array, num_examples: Array) -> Array:
+def _log_error(values: Mapping[str, Array], size: Array, num_examples: Array) -> Array:
     normalized = formulas.dense_normalized(
         num_examples, size, values["a"], values["alpha"], values["b"], values["beta"], values["floor"]
     )
     return formulas.envelope(normalized, values["ceiling"], values["eta"])
 
 
-def _formula(columns: list[Array], points: Points, names: tuple[str, ...], fixed: dict[str, float]) -> Array:
-    values = {name: np.asarray(value) for name, value in fixed.items()} | dict(
-        zip(names, columns, strict=True)
-    )
-    return _log_error(values, points.weights[points.configuration], points.num_examples[points.configuration])
-
-
-def _form(points: Points, ceiling: float | None) -> tuple[DualForm, dict[str, float]]:
+def _form(points: Points, ceiling: float | None) -> tuple[Formula, dict[str, float]]:
     """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where known.
 
     Only ε̃/η enters, so η and the scale of ε̃ would say the same thing twice, and η is held at 1.
@@ -65,13 +58,16 @@ def _form(points: Points, ceiling: float | None) -> tuple[DualForm, dict[str, fl
         ranges["ceiling"] = (top, 100 * top)
     else:
         fixed["ceiling"] = ceiling
-    names = tuple(ranges)
     parameters = tuple(
         Parameter(name=n, symbol=n, lower=low, upper=high) for n, (low, high) in ranges.items()
     )
-    return DualForm(
-        name="dense", parameters=parameters, formula=partial(_formula, names=names, fixed=fixed)
-    ), fixed
+
+    def formula(values: Mapping[str, Array], rows: Points) -> Array:
+        size, examples = (own[rows.configuration] for own in (rows.weights, rows.num_examples))
+        return _log_error({**constants, **values}, size, examples)
+
+    constants: dict[str, Array] = {name: np.asarray(value) for name, value in fixed.items()}
+    return Formula(parameters=parameters, formula=formula), fixed
 
 
 def unpruned_rows(points: Points) -> Points:

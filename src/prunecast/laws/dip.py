@@ -1,87 +1,137 @@
-"""The law that follows the dip: Eq. 2 over a low plateau that sinks as pruning begins."""
+"""The dip law: Eq. 2 over a low plateau that sinks as pruning begins."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.laws import formulas
-from prunecast.laws.eq2 import eq2
-from prunecast.laws.forms import Parameter, fill, log_scale
+from prunecast.laws import eq2, formulas
+from prunecast.laws.eq2 import GAMMA, HIGH, SCALE, Eq2Form
+from prunecast.laws.law import Law, Parameter, PruningForm, Role, register, with_range
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.words import SYMBOLS
 
 NU, DIP, DIP_RATIO = "nu", "dip", "dip_ratio"
-TELLING_SPAN = 4.0
-"""Dataset sizes that span less than this cannot tell ν, which would run away when a larger one is predicted."""
+LEAST_SPAN = 4.0
+"""Dataset sizes that span less than this factor cannot determine ν, which would run away in extrapolation."""
+
+PARAMETERS = (
+    *eq2.PARAMETERS,
+    Parameter(
+        name=NU,
+        symbol="ν",
+        meaning="how dataset size trades against density",
+        lower=-1.0,
+        upper=2.0,
+        start=0.1,
+        positive=False,
+        role=Role.EXPONENT,
+        axis="num_examples",
+        between_sizes=True,
+    ),
+    Parameter(
+        name=DIP,
+        symbol="A",
+        meaning="deepest dip below the unpruned error",
+        lower=1e-6,
+        upper=0.9,
+        start=0.1,
+        between_sizes=True,
+        bound_is_known=True,
+    ),
+    Parameter(
+        name=DIP_RATIO,
+        symbol="ρ",
+        meaning="examples per weight that halve the dip",
+        lower=1e-6,
+        upper=1e6,
+        between_sizes=True,
+        bound_is_known=True,
+    ),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sinking:
+class DipForm(Eq2Form):
     """Eq. 2 with ε_np replaced by ε_low(d) = ε_np · (1 − a(1 − d²)), a = A / (1 + n/(ρM)).
 
     The dip is deepest, A, where there are few examples for the M weights of the unpruned network, and half as deep at ρ
-    examples a weight. The invariant also feels the data, m* = l^φ w^ψ (n/N)^ν d. Where n/M does not vary ρ is left out
-    and a = A, where n hardly varies ν is left out. With A = 0 and ν = 0 this is Eq. 2.
+    examples per weight. The invariant also depends on the data, m* = l^φ w^ψ (n/N)^ν d. Where n/M does not vary ρ is
+    left out and a = A; where n hardly varies ν is left out. With A = 0 and ν = 0 this is Eq. 2.
     """
 
-    parameters: tuple[Parameter, ...]
-    axes: tuple[str, ...]
-    name: str = "dip"
+    @property
+    def needs_examples(self) -> bool:
+        """The depth of the dip depends on the number of examples where ρ is fitted."""
+        return self.has(DIP_RATIO) or "num_examples" in self.axes
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
-        """Log ε̂."""
+        """log ε̂."""
         sunk, _ = self._sunk(theta, points)
-        return np.asarray(self._rows(theta, points, points.log_unpruned, sunk)[0].log_error)
+        return np.asarray(self._sunk_rows(theta, points, points.log_unpruned, sunk)[0].log_error)
 
     def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
         """The derivatives of `formulas.pruned_error` through the sinking plateau, and log ε̂."""
         sunk, share = self._sunk(theta, points)
         measured = points.log_unpruned if log_unpruned is None else log_unpruned
-        rows, height = self._rows(theta, points, measured, sunk)
-        stack = fill(self, theta, points, rows, height)
-        column = 3 + len(self.axes)
-        stack[:, column] = (rows.upper - 1) * sunk / (1 - sunk)
+        rows, height = self._sunk_rows(theta, points, measured, sunk)
+        stack = self._filled(theta, points, rows, height)
+        by_dip = stack[:, self.index(DIP)]
+        by_dip[:] = (rows.upper - 1) * sunk / (1 - sunk)
         if share is not None:
-            stack[:, column + 1] = stack[:, column] * points.spread(share)
+            stack[:, self.index(DIP_RATIO)] = by_dip * points.spread(share)
         return stack
 
-    def _rows(
+    def smallest_density(self, theta: Floats, points: Points, log_target: Floats) -> Floats | None:
+        """The curve falls before it rises, so there is no closed form."""
+        return None
+
+    def _sunk_rows(
         self, theta: Floats, points: Points, log_unpruned: Floats, sunk: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
         """Eq. 2 over the sunken plateau, and log(ε↑/ε_low), both of every row."""
         log_low = points.spread(log_unpruned) + np.log1p(-sunk)
-        gamma, height = np.exp(theta[:, 1:2]), theta[:, :1] - log_low
-        scale = points.spread(log_scale(self, theta, points))
-        high, low = formulas.transitions(height, gamma, theta[:, 2:3], scale)
+        gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - log_low
+        scale = points.spread(self._log_scale(theta, points))
+        high, low = formulas.transitions(height, gamma, self.column(theta, SCALE), scale)
         return formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma), height
-
-    def unpruned_slope(self, stack: Floats) -> Floats:
-        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
-        return np.asarray(1 - stack[:, 0])
 
     def _sunk(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
         """a(1 − d²) of every row, and ∂log a/∂log ρ of every configuration."""
-        column = 3 + len(self.axes)
-        deepest = np.exp(theta[:, column : column + 1]) * np.ones((1, points.configurations))
+        deepest = np.exp(self.column(theta, DIP)) * np.ones((1, points.configurations))
         share = None
-        if len(self.parameters) > column + 1:
-            ratio = points.num_examples / points.weights / np.exp(theta[:, column + 1 : column + 2])
+        if self.has(DIP_RATIO):
+            ratio = points.num_examples / points.weights / np.exp(self.column(theta, DIP_RATIO))
             deepest, share = deepest / (1 + ratio), ratio / (1 + ratio)
         return points.spread(deepest) * (1 - points.density**2), share
 
 
-def dip(points: Points, metric: str = "error") -> Sinking:
-    """The law with the parameters that the table at hand can tell."""
-    plain = eq2(points, metric)
-    span = float(points.num_examples.max() / points.num_examples.min())
-    ratio = points.num_examples / points.weights
-    exponents, own = [], [Parameter(name=DIP, symbol=SYMBOLS[DIP], lower=1e-6, upper=0.9)]
-    if span >= TELLING_SPAN:
-        exponents.append(Parameter(name=NU, symbol=SYMBOLS[NU], lower=-1.0, upper=2.0, positive=False))
-    if float(np.ptp(np.log(ratio))) > 0:
-        lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
-        own.append(Parameter(name=DIP_RATIO, symbol=SYMBOLS[DIP_RATIO], lower=lower, upper=upper))
-    return Sinking(
-        parameters=(*plain.parameters, *exponents, *own),
-        axes=(*plain.axes, *(["num_examples"] if exponents else [])),
-    )
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DipLaw(Law):
+    """Eq. 2 over a plateau that sinks, with up to three more parameters."""
+
+    def form(self, points: Points, metric: str) -> PruningForm:
+        """The parameters that the points can determine."""
+        shared, axes = eq2.ranged(points, metric)
+        nu, dip, dip_ratio = PARAMETERS[-3:]
+        ratio = points.num_examples / points.weights
+        span = float(points.num_examples.max() / points.num_examples.min())
+        own = [dip]
+        if span >= LEAST_SPAN:
+            own.insert(0, nu)
+            axes = (*axes, nu.axis)
+        if float(np.ptp(np.log(ratio))) > 0:
+            lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
+            own.append(with_range(dip_ratio, lower, upper, float(np.median(ratio))))
+        return self.build((*shared, *own), axes)
+
+    def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
+        """The dip law with these parameters."""
+        return DipForm(law=self, parameters=parameters, axes=axes)
+
+    def equation_of(self, form: PruningForm) -> str:
+        """Eq. 2 over the low plateau, and the plateau."""
+        share = "A/(1 + n/(ρM))" if form.has(DIP_RATIO) else "A"
+        low = f"low = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
+        return f"{eq2.written('low', form.axes)}\n{low}"
+
+
+register(DipLaw(name="dip", title="the dip law", parameters=PARAMETERS, dips=True))

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from prunecast.errors import PrunecastError
+
 Array = Any
 """An array of floats, or a dual number of them."""
 
@@ -16,10 +18,23 @@ SLOPES: dict[np.ufunc, tuple[Callable[..., Array], ...]] = {
     np.multiply: (lambda result, a, b: b, lambda result, a, b: a),
     np.divide: (lambda result, a, b: 1 / b, lambda result, a, b: -result / b),
     np.power: (lambda result, a, b: b * result / a, lambda result, a, b: result * np.log(a)),
+    np.maximum: (
+        lambda result, a, b: np.where(a >= b, 1.0, 0.0),
+        lambda result, a, b: np.where(a >= b, 0.0, 1.0),
+    ),
+    np.minimum: (
+        lambda result, a, b: np.where(a <= b, 1.0, 0.0),
+        lambda result, a, b: np.where(a <= b, 0.0, 1.0),
+    ),
+    np.logaddexp: (lambda result, a, b: np.exp(a - result), lambda result, a, b: np.exp(b - result)),
     np.negative: (lambda result, a: -1.0,),
+    np.square: (lambda result, a: 2 * a,),
     np.exp: (lambda result, a: result,),
+    np.expm1: (lambda result, a: result + 1,),
     np.log: (lambda result, a: 1 / a,),
+    np.log1p: (lambda result, a: 1 / (1 + a),),
     np.sqrt: (lambda result, a: 0.5 / result,),
+    np.tanh: (lambda result, a: 1 - result**2,),
 }
 """The derivative of each operation by each of its arguments, from its result and its arguments."""
 
@@ -33,6 +48,11 @@ class Dual(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, operation: np.ufunc, method: str, *inputs: Array) -> "Dual":
         """The chain rule: numpy calls this for every operation that a dual number takes part in."""
+        if operation not in SLOPES or method != "__call__":
+            known = ", ".join(own.__name__ for own in SLOPES)
+            raise PrunecastError(
+                f"A law's formula uses numpy.{operation.__name__}, which cannot be differentiated; use {known}."
+            )
         values = [own.value if isinstance(own, Dual) else own for own in inputs]
         result = operation(*values)
         slopes: dict[int, Array] = {}

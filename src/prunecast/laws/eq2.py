@@ -1,38 +1,178 @@
-"""Eq. 2 for the table at hand: which exponents it has and where its parameters are searched."""
+"""The paper's law: Eq. 2 for a family, and Eq. 1, its case of a single configuration."""
+
+from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.laws.forms import Joint, Parameter
-from prunecast.laws.points import Points
-from prunecast.laws.words import SYMBOLS
+from prunecast.laws import formulas
+from prunecast.laws.law import DEFAULT_LAW, Law, Parameter, PruningForm, Role, register, with_range
+from prunecast.laws.points import Floats, Points
 
 HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
-EXPONENT_OF = {"depth": PHI, "width": PSI}
+INVARIANT = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
+"""The factor of each axis in the invariant, as it is written."""
 MOST = 0.9
-"""The share of configurations whose unpruned error ε↑ is not below; up to ten configurations that is all."""
+"""ε↑ is at least the unpruned error of this share of configurations; of up to ten configurations, of all."""
+
+PARAMETERS = (
+    Parameter(
+        name=HIGH,
+        symbol="ε↑",
+        meaning="error of the high plateau",
+        lower=1e-3,
+        upper=1.0,
+        role=Role.PLATEAU,
+    ),
+    Parameter(
+        name=GAMMA,
+        symbol="γ",
+        meaning="slope of the power-law region",
+        lower=0.05,
+        upper=20.0,
+        start=0.6,
+        role=Role.SLOPE,
+    ),
+    Parameter(
+        name=SCALE,
+        symbol="p′",
+        meaning="where the high plateau ends, in m*",
+        lower=1e-8,
+        upper=10.0,
+        role=Role.SCALE,
+    ),
+    *(
+        Parameter(
+            name=name,
+            symbol=symbol,
+            meaning=f"how {axis} trades against density",
+            lower=-2.0,
+            upper=6.0,
+            positive=False,
+            role=Role.EXPONENT,
+            axis=axis,
+            between_sizes=True,
+        )
+        for name, symbol, axis in ((PHI, "φ", "depth"), (PSI, "ψ", "width"))
+    ),
+)
 
 
-def eq2(points: Points, metric: str = "error") -> Joint:
-    """Eq. 2 with φ and ψ where depth and width vary; a single configuration makes it Eq. 1.
+@dataclass(frozen=True, kw_only=True)
+class Eq2Form(PruningForm):
+    """Eq. 2, and with `axes` empty Eq. 1: φ or ψ is left out where depth or width does not vary."""
 
-    ε↑ lies above half the largest error seen and the unpruned errors of nine configurations in ten, and below 1 (for a
-    loss: a hundred times the largest seen). A network that hardly learned errs as much unpruned as others pruned to
-    nothing, and must not push the plateau of all the others up.
-    """
-    axes = tuple(axis for axis in EXPONENT_OF if np.ptp(getattr(points, axis)) > 0)
+    def log_error(self, theta: Floats, points: Points) -> Floats:
+        """log ε̂ of Eq. 2."""
+        return np.asarray(self._rows(theta, points, points.log_unpruned)[0].log_error)
+
+    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
+        """The analytic derivatives of `formulas.pruned_error`, and log ε̂."""
+        rows, height = self._rows(
+            theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
+        )
+        return self._filled(theta, points, rows, points.spread(height))
+
+    def unpruned_slope(
+        self, theta: Floats, points: Points, stack: Floats, log_unpruned: Floats | None = None
+    ) -> Floats:
+        """∂log ε̂/∂log ε_np = 1 − ∂log ε̂/∂log ε↑, as ε̂ is homogeneous of degree one in (ε_np, ε↑)."""
+        return np.asarray(1 - stack[:, self.index(HIGH)])
+
+    def smallest_density(self, theta: Floats, points: Points, log_target: Floats) -> Floats | None:
+        """Eq. 2 solved for density."""
+        gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - points.log_unpruned
+        high, low = formulas.transitions(
+            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points)
+        )
+        return np.asarray(
+            formulas.density_of(points.log_unpruned, log_target, high[0], low[0], float(gamma[0, 0]))
+        )
+
+    def to_plain_depth(self, points: Points) -> Floats:
+        """The paper's p′ belongs to plain depth: log p′ + φ·log(reference depth)."""
+        change = np.eye(len(self.parameters))
+        if "depth" in self.axes:
+            change[self.index(SCALE), self.index(PHI)] = np.log(points.reference_depth)
+        return change
+
+    def _log_scale(self, theta: Floats, points: Points) -> Floats:
+        """log(l^φ w^ψ ...) of every configuration."""
+        total = np.zeros((1, points.configurations))
+        for axis in self.axes:
+            total = total + self.column(theta, self.exponents[axis]) * points.log_axes[axis][0]
+        return total
+
+    def _rows(
+        self, theta: Floats, points: Points, log_unpruned: Floats
+    ) -> tuple[formulas.PrunedError, Floats]:
+        """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration."""
+        gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - log_unpruned
+        high, low = formulas.transitions(
+            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points)
+        )
+        high, low, log_unpruned = map(points.spread, (high, low, log_unpruned))
+        return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
+
+    def _filled(self, theta: Floats, points: Points, rows: formulas.PrunedError, height: Floats) -> Floats:
+        """The stack of `formulas.pruned_error`; parameters beyond the exponents are left to the caller."""
+        gamma, scale = np.exp(self.column(theta, GAMMA)), self.index(SCALE)
+        stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
+        stack[:, self.index(HIGH)] = rows.upper
+        by_gamma = stack[:, self.index(GAMMA)]
+        np.multiply(rows.log_ratio, gamma / 2, out=by_gamma)
+        by_gamma -= rows.upper * height
+        np.subtract(rows.upper, rows.lower, out=stack[:, scale])
+        stack[:, scale] *= gamma
+        for axis in self.axes:
+            by_exponent = stack[:, self.index(self.exponents[axis])]
+            np.multiply(stack[:, scale], points.log_axes[axis][1], out=by_exponent)
+            np.negative(by_exponent, out=by_exponent)
+        stack[:, -1] = rows.log_error
+        return stack
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Eq2Law(Law):
+    """Eq. 2 with φ and ψ where depth and width vary; a single configuration makes it Eq. 1."""
+
+    def form(self, points: Points, metric: str) -> PruningForm:
+        """The parameters that the points can determine.
+
+        ε↑ lies above half the largest error and above the unpruned errors of nine configurations in ten, and below 1
+        (for a loss: a hundred times the largest one). A network that hardly learned has as much error unpruned as
+        others pruned to nothing, and must not push the plateau of all the others up.
+        """
+        law = self if points.configurations > 1 or self.fits_one else EQ1
+        return law.build(*ranged(points, metric))
+
+    def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
+        """Eq. 2 with these parameters."""
+        return Eq2Form(law=self, parameters=parameters, axes=axes)
+
+    def equation_of(self, form: PruningForm) -> str:
+        """Eq. 2 and its invariant."""
+        return written("unpruned", form.axes)
+
+
+def ranged(points: Points, metric: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
+    """The parameters of Eq. 2 for some points, with their ranges, and the axes of the invariant."""
+    high, gamma, scale, *exponents = PARAMETERS
+    varying = tuple(own.axis for own in exponents if np.ptp(getattr(points, own.axis)) > 0)
     top = float(points.error.max())
     lowest = max(top / 2, float(np.quantile(points.unpruned, MOST, method="higher")))
     shared = (
-        Parameter(
-            name=HIGH, symbol=SYMBOLS[HIGH], lower=lowest, upper=100 * top if metric == "loss" else 1.0
-        ),
-        Parameter(name=GAMMA, symbol=SYMBOLS[GAMMA], lower=0.05, upper=20.0),
-        Parameter(name=SCALE, symbol=SYMBOLS[SCALE], lower=1e-8, upper=10.0),
+        with_range(high, lowest, 100 * top if metric == "loss" else 1.0, top),
+        gamma,
+        with_range(scale, scale.lower, scale.upper, float(np.sqrt(points.density.min())) / 10),
     )
-    exponents = tuple(
-        Parameter(name=name, symbol=SYMBOLS[name], lower=-2.0, upper=6.0, positive=False)
-        for name in (EXPONENT_OF[axis] for axis in axes)
-    )
-    return Joint(
-        name="eq2" if points.configurations > 1 else "eq1", parameters=(*shared, *exponents), axes=axes
-    )
+    return (*shared, *(own for own in exponents if own.axis in varying)), varying
+
+
+def written(low: str, axes: tuple[str, ...]) -> str:
+    """Eq. 2 over a low plateau of this name."""
+    invariant = " · ".join([*(INVARIANT[axis] for axis in axes), "density"])
+    return f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
+
+
+EQ2 = register(Eq2Law(name=DEFAULT_LAW, title="Eq. 2", parameters=PARAMETERS))
+EQ1 = register(Eq2Law(name="eq1", title="Eq. 1", parameters=PARAMETERS, fits_one=DEFAULT_LAW))

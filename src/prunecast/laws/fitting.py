@@ -1,30 +1,32 @@
-"""Fit the law to a table: the paper's point estimate, intervals, judgement and notes."""
+"""Fit a law to a table: the paper's point estimate, intervals, judgement and findings."""
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import catalogue
 from prunecast.laws.dense import DenseLaw, fit_dense
-from prunecast.laws.forms import PruningForm, natural
-from prunecast.laws.identify import plateau_reached, rises
-from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
-from prunecast.laws.measured import Measured, Replicates, measured
-from prunecast.laws.notes import Optimum, noted
-from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.prefer import held_out_rms, preferred
-from prunecast.laws.result import LEFT_OUT, Configuration, Fit, Origin, Spread
+from prunecast.laws.deviations import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
+from prunecast.laws.diagnose import Optimum, open_questions, plateau_reached, reaching, remarks, rises
+from prunecast.laws.findings import LawPreference
+from prunecast.laws.intervals import Uncertainty, uncertainty
+from prunecast.laws.law import AUTO, DEFAULT_LAW, PruningForm, Role, bounds, build_form, natural, starts
+from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured
+from prunecast.laws.predict import Spread
+from prunecast.laws.result import Fit, Origin
 from prunecast.laws.solver import Objective, Solution, solve
-from prunecast.laws.uncertainty import Uncertainty, uncertainty
+from prunecast.laws.support import Configuration
+from prunecast.laws.validate import held_out_rms, preferred_law
+from prunecast.metric import Metric
 from prunecast.table import Table
+from prunecast.text import plural
 
-AUTO = "auto"
-"""In place of a law's name: the law that the data prefer."""
+LEAST_ROWS = 4
+"""Configurations with fewer rows are not fitted alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ def best(solution: Solution) -> Best:
 def fit(
     table: Table,
     *,
-    law: str = "eq2",
+    law: str = DEFAULT_LAW,
     replicates: Replicates = "mean",
     residual: str = "relative",
     huber: float | None = None,
@@ -60,9 +62,9 @@ def fit(
 
     The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
     level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
-    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number. `law="dip"` lets the
-    low plateau sink, which the paper's law does not; `law="auto"` does so where that predicts configurations left out
-    of the fit clearly better.
+    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number. `law` is the name of a
+    registered law or "module:attribute"; "auto" takes another law than the default where it predicts configurations
+    left out of the fit clearly better.
     """
     options: dict[str, Any] = {
         "replicates": replicates,
@@ -74,10 +76,11 @@ def fit(
     known = Known(table=table, data=measured(table, replicates))
     if law != AUTO:
         return _fit(known, law, **options)
-    plain = _fit(known, "eq2", **options)
-    if any(note.kind == "preference" for note in plain.notes) and preferred(plain.held_out) != "eq2":
+    plain = _fit(known, DEFAULT_LAW, **options)
+    best = preferred_law(plain.held_out)
+    if best != DEFAULT_LAW and any(isinstance(own, LawPreference) for own in plain.findings):
         with contextlib.suppress(PrunecastError):  # too few rows for its parameters
-            return _fit(known, preferred(plain.held_out), **options)
+            return _fit(known, best, **options)
     return plain
 
 
@@ -110,14 +113,14 @@ def _fit(
     seed: int,
 ) -> Fit:
     table, points = known.table, known.data.points
-    form = catalogue.build(law, points, table.metric)
+    form = build_form(law, points, table.metric)
     objective = _objective(residual, huber)
-    starts, held = _hold_high_error(catalogue.starts(form, points, seed), form, table, high_error)
+    begin, held = _hold_plateau(starts(form, points, seed), form, table, high_error)
     _require_rows(points, held, table)
-    found = best(solve(form, points, starts, held=held, objective=objective))
-    open_range = _open_high_error(form, points, table, held)
-    to_paper = _to_paper(form, points)
-    unsure = uncertainty(form, points, found.theta, held, open_range, to_paper, objective, seed)
+    found = best(solve(form, points, begin, held=held, objective=objective))
+    open_range = _open_plateau(form, points, table, held)
+    to_plain = form.to_plain_depth(points)
+    unsure = uncertainty(form, points, found.theta, held, open_range, to_plain, objective, seed)
     optimum = Optimum(
         form=form, points=points, theta=found.theta, cost=found.cost, held=held, objective=objective
     )
@@ -126,9 +129,16 @@ def _fit(
         "residual": residual,
         "huber": str(huber),
         "high_error": str(high_error),
-        **({"too_large": LEFT_OUT} if table.selected else {}),
     }
-    return _assemble(known, optimum, unsure, to_paper, options)
+    plain = _assembled(known, optimum, unsure, to_plain, options)
+    questions = open_questions(optimum, plain.parameters, plain.intervals, known.data, table.chance)
+    asked = replace(plain, findings=tuple(questions))
+    intervals = {
+        name: reaching(own, plain.parameters[name]) if name in asked.undetermined else own
+        for name, own in plain.intervals.items()
+    }
+    fitted = replace(asked, intervals=intervals)
+    return replace(fitted, findings=(*questions, *remarks(fitted, optimum, table)))
 
 
 def _objective(residual: str, huber: float | None) -> Objective:
@@ -139,13 +149,16 @@ def _objective(residual: str, huber: float | None) -> Objective:
     return Objective(residual=residual, huber=huber)
 
 
-def _hold_high_error(
-    starts: Floats, form: PruningForm, table: Table, high_error: str | float
+def _hold_plateau(
+    begin: Floats, form: PruningForm, table: Table, high_error: str | float
 ) -> tuple[Floats, Mask]:
     """Starts with ε↑ set where it is to be held, and which parameters are held."""
-    held = np.zeros(starts.shape[1], dtype=bool)
+    held = np.zeros(begin.shape[1], dtype=bool)
     if high_error == "free":
-        return starts, held
+        return begin, held
+    plateau = form.find(Role.PLATEAU)
+    if plateau is None:
+        raise PrunecastError(f"{form.law.title} has no high plateau to hold; leave high_error out")
     value = table.chance if high_error == "chance" else high_error
     if value is None:
         raise PrunecastError(
@@ -153,70 +166,63 @@ def _hold_high_error(
         )
     if isinstance(value, str):
         raise PrunecastError(f"ε↑ can be free, chance or a number, not {value!r}")
-    low, high = np.exp(form.parameters[0].inner_bounds)
+    low, high = np.exp(form.parameters[plateau].inner_bounds)
     if not low <= value <= high:
-        raise PrunecastError(f"ε↑ must lie between {low:.3g} and {high:.3g} for this table, not {value:g}")
-    starts[:, 0] = np.log(value)
-    held[0] = True
-    return starts, held
+        raise PrunecastError(
+            f"ε↑ is {value:g}, but for this table it must be between {low:.3g} and {high:.3g}"
+        )
+    begin[:, plateau] = np.log(value)
+    held[plateau] = True
+    return begin, held
 
 
 def _require_rows(points: Points, held: Mask, table: Table) -> None:
     needed = int((~held).sum())
     if len(points) <= needed:
         raise PrunecastError(
-            f"{table.source}: {len(points)} usable row{'s' * (len(points) != 1)} cannot determine {needed} parameters; "
+            f"{table.source}: {plural(len(points), 'usable row')} cannot determine {needed} parameters; "
             "measure more levels or configurations"
         )
     if not (points.density < 1).any():
         raise PrunecastError(
-            f"{table.source}: every row has density 1; a law of pruning needs pruned networks"
+            f"{table.source}: every row has density 1, but a law of pruning needs pruned networks; add their rows"
         )
 
 
-def _open_high_error(
-    form: PruningForm, points: Points, table: Table, held: Mask
-) -> tuple[float, float] | None:
+def _open_plateau(form: PruningForm, points: Points, table: Table, held: Mask) -> tuple[float, float] | None:
     """The range (in log) that ε↑ may have where no curve shows its plateau, else None."""
-    if held[0] or plateau_reached(points, table.chance):
+    plateau = form.find(Role.PLATEAU)
+    if plateau is None or held[plateau] or plateau_reached(points, table.chance):
         return None
-    upper = form.parameters[0].inner_bounds[1] if table.chance is None else float(np.log(table.chance))
+    upper = form.parameters[plateau].inner_bounds[1] if table.chance is None else float(np.log(table.chance))
     return float(np.log(points.error.max())), upper
 
 
-def _to_paper(form: PruningForm, points: Points) -> Floats:
-    """The linear map to the paper's p′, which belongs to plain depth: log p′ + φ·log(reference depth)."""
-    change = np.eye(len(form.parameters))
-    if "depth" in form.axes:
-        change[2, 3 + form.axes.index("depth")] = np.log(points.reference_depth)
-    return change
-
-
-def _assemble(
+def _assembled(
     known: Known,
     found: Optimum,
     unsure: Uncertainty,
-    to_paper: Floats,
+    to_plain: Floats,
     options: dict[str, str],
 ) -> Fit:
     table, data, points = known.table, known.data, known.data.points
     form, held = found.form, found.held
     names = [parameter.name for parameter in form.parameters]
-    values = dict(zip(names, natural(form, to_paper @ found.theta).tolist(), strict=True))
+    values = dict(zip(names, natural(form, to_plain @ found.theta).tolist(), strict=True))
     ends = zip(natural(form, unsure.lower).tolist(), natural(form, unsure.upper).tolist(), strict=True)
     intervals = dict(zip(names, ends, strict=True))
     stack = form.stack(found.theta[None], points)
     delta = relative(stack[0, -1], points)
-    log_unpruned = points.log_unpruned[points.configuration]
-    where = region(stack[0, -1], log_unpruned, float(found.theta[0]))
+    log_unpruned, rising = points.log_unpruned[points.configuration], rises(points, form.law)
+    where = region(stack[0, -1], log_unpruned, log_plateau(form, found.theta, points))
     # Where nothing rises ε↑ may come out as low as the unpruned errors, which makes no high plateau of them.
-    regions = by_group(delta, where if rises(points, form.name) else 0 * where, len(REGIONS))
+    regions = by_group(delta, where if rising else 0 * where, len(REGIONS))
     per_configuration = by_group(delta, points.configuration, points.configurations)
-    floor = noise_floor(data.noise, form.unpruned_slope(stack)[0], points)
+    floor = noise_floor(data.noise, form.unpruned_slope(found.theta[None], points, stack)[0], points)
     free = {name for name, fixed in zip(names, held, strict=True) if not fixed}
-    plain = Fit(
-        law=form.name,
-        metric=table.metric,
+    return Fit(
+        law=form.law.name,
+        metric=Metric(table.metric),
         axes=form.axes,
         reference_examples=points.reference_examples,
         parameters=values,
@@ -228,11 +234,16 @@ def _assemble(
         held_out=known.held_out,
         rows=len(points),
         at_chance=data.at_chance,
+        rises=rising,
+        kept_per_level=data.kept_per_level,
+        counted=data.counted,
+        columns=table.columns,
+        selected=table.selected,
         configurations=tuple(_configurations(points, per_configuration)),
-        notes=(),
+        findings=(),
         spread=Spread(
-            centre=to_paper @ unsure.centre,
-            draws=unsure.draws @ to_paper.T,
+            centre=to_plain @ unsure.centre,
+            draws=unsure.draws @ to_plain.T,
             degrees=unsure.degrees,
             run=unsure.run,
             unpruned=unsure.unpruned,
@@ -241,7 +252,12 @@ def _assemble(
         origin=_origin(table),
         options=options,
     )
-    return noted(plain, table, data, found, free)
+
+
+def log_plateau(form: PruningForm, theta: Floats, points: Points) -> float:
+    """log ε↑ of a parameter set; of a law without a plateau, a value above every measured error."""
+    plateau = form.find(Role.PLATEAU)
+    return float(np.log(2 * points.error.max())) if plateau is None else float(theta[plateau])
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:
@@ -276,4 +292,60 @@ def _origin(table: Table) -> Origin:
         method=table.method,
         recipe=table.recipe,
         chance=table.chance,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleFit:
+    """Eq. 1 fitted to one configuration alone."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned_error: float
+    parameters: dict[str, float]
+    deviation: Deviation
+    at_bound: tuple[str, ...]
+
+
+def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) -> list[SingleFit]:
+    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out."""
+    points = measured(table, replicates).points
+    enough = np.flatnonzero(np.bincount(points.configuration) >= LEAST_ROWS)
+    return _fit_all(points.of(enough), table.metric, seed) if len(enough) else []
+
+
+def _fit_all(points: Points, metric: str, seed: int) -> list[SingleFit]:
+    """All curves from all their starts in one call; short ones are filled up with rows of no weight."""
+    curves = [points.of(np.array([index])) for index in range(points.configurations)]
+    forms = [build_form(DEFAULT_LAW, one, metric) for one in curves]
+    begin = np.array([starts(form, one, seed) for form, one in zip(forms, curves, strict=True)])
+    tries = begin.shape[1]
+    lower, upper = (np.repeat(ends, tries, axis=0) for ends in zip(*map(bounds, forms), strict=True))
+    counts = np.array([len(one) for one in curves])
+    offset = np.arange(counts.max())
+    inside = np.repeat(offset < counts[:, None], tries, axis=0)
+    at = np.repeat(points.starts, tries)[:, None] + inside * offset
+    found = solve(
+        forms[0],
+        points.packed(at),
+        begin.reshape(len(at), -1),
+        weights=inside.astype(float),
+        limits=(lower, upper),
+    )
+    best = found.cost.reshape(-1, tries).argmin(axis=1) + tries * np.arange(len(curves))
+    at_bound = found.at_lower | found.at_upper
+    return [_single(*own) for own in zip(forms, curves, found.theta[best], at_bound[best], strict=True)]
+
+
+def _single(form: PruningForm, points: Points, theta: Floats, at_bound: Mask) -> SingleFit:
+    names = [parameter.name for parameter in form.parameters]
+    return SingleFit(
+        depth=float(points.depth[0]),
+        width=float(points.width[0]),
+        num_examples=float(points.num_examples[0]),
+        unpruned_error=float(points.unpruned[0]),
+        parameters=dict(zip(names, natural(form, theta).tolist(), strict=True)),
+        deviation=deviation(relative(form.log_error(theta[None], points)[0], points)),
+        at_bound=tuple(name for name, bound in zip(names, at_bound, strict=True) if bound),
     )

@@ -1,12 +1,18 @@
-"""The measured points a law is fitted to, as plain arrays sorted by configuration."""
+"""The measured points a law is fitted to, as plain arrays sorted by configuration, and how they come from a table."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
+from prunecast.errors import PrunecastError
+from prunecast.spec.selection import pooled_noise
+from prunecast.table import CONFIGURATION, Table
+
+Replicates = Literal["mean", "each"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -33,12 +39,12 @@ class Points:
     nonzero: Floats
     """non-zero prunable weights, or in proportion to them where a table does not count them"""
     weights: Floats
-    """prunable weights of the unpruned network, one a configuration, in the same unit"""
+    """prunable weights of the unpruned network, one per configuration, in the same unit"""
     depth: Floats
     width: Floats
     num_examples: Floats
     unpruned: Floats
-    """ε_np, one a configuration"""
+    """ε_np, one per configuration"""
     unpruned_replicates: Floats
     reference_depth: float
     """inside the invariant depth is divided by this, which decorrelates p′ and φ"""
@@ -65,7 +71,7 @@ class Points:
 
     @cached_property
     def log_unpruned(self) -> Floats:
-        """log ε_np, one a configuration."""
+        """log ε_np, one per configuration."""
         return np.log(self.unpruned)
 
     @cached_property
@@ -75,17 +81,17 @@ class Points:
 
     @cached_property
     def log_depth(self) -> Floats:
-        """Log of depth over the reference depth, one a configuration."""
+        """Log of depth over the reference depth, one per configuration."""
         return np.log(self.depth / self.reference_depth)
 
     @cached_property
     def log_width(self) -> Floats:
-        """Log w, one a configuration."""
+        """Log w, one per configuration."""
         return np.log(self.width)
 
     @cached_property
     def log_axes(self) -> dict[str, tuple[Floats, Floats]]:
-        """Log depth, width and number of examples over their references, one a configuration and one a row."""
+        """Log depth, width and number of examples over their references, one per configuration and one per row."""
         examples = np.log(self.num_examples / self.reference_examples)
         values = {"depth": self.log_depth, "width": self.log_width, "num_examples": examples}
         return {axis: (own, self.spread(own)) for axis, own in values.items()}
@@ -122,3 +128,131 @@ class Points:
     def of(self, configurations: Integers) -> "Points":
         """All rows of some configurations."""
         return self.rows(np.isin(self.configuration, configurations))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A table's points with what was left out of them."""
+
+    points: Points
+    at_chance: int
+    """rows no better than guessing, kept in the table and left out of the fit"""
+    ended: int
+    """configurations that learn and were pruned until a network did no better than guessing"""
+    noise: float | None
+    """relative standard deviation of a replicate around its group's mean (ddof 1), where replicates exist"""
+    kept_per_level: float
+    """share of the weights that one level of pruning keeps"""
+    counted: bool
+    """whether weights are counts; else they are in proportion to l·w²·d"""
+
+
+def measured(table: Table, replicates: Replicates = "mean") -> Measured:
+    """The mean over surviving replicates at each level, as in the paper, or every replicate's own row."""
+    frame = table.frame
+    chance = np.inf if table.chance is None else table.chance
+    alive = frame["error"] < chance
+    unpruned = _unpruned(frame, alive)
+    survives = alive & (unpruned < chance)
+    kept = frame.assign(unpruned_error=unpruned)[survives]
+    if kept.empty:
+        raise PrunecastError(
+            f"{table.source}: no row does better than chance (error {chance:g}), so there is nothing to fit; "
+            "train longer or larger networks"
+        )
+    ended = frame[~alive & (unpruned < chance) & (frame["density"] < 1)]
+    configuration = kept.groupby(list(CONFIGURATION), sort=True).ngroup().to_numpy()
+    kept = kept.assign(configuration=configuration)
+    groups = ["configuration", "level"] + (["replicate"] if replicates == "each" else [])
+    counts = _counts(kept)
+    points = _points(kept, _proportional(kept) if counts is None else counts, groups)
+    return Measured(
+        points=points,
+        at_chance=int((~survives).sum()),
+        ended=len(ended.drop_duplicates(list(CONFIGURATION))),
+        noise=pooled_noise(kept["error"], kept.groupby(["configuration", "level"]).ngroup()),
+        kept_per_level=kept_per_level(points),
+        counted=counts is not None,
+    )
+
+
+PAPER_KEPT = 0.8
+"""The share of the weights that a level keeps in the paper, for tables that do not show it."""
+
+
+def kept_per_level(points: Points) -> float:
+    """The share of the weights that one level keeps: the median over all curves, to three digits."""
+    order = np.lexsort((points.level, points.configuration))
+    density, level, own = (values[order] for values in (points.density, points.level, points.configuration))
+    steps = np.diff(level)
+    following = (np.diff(own) == 0) & (steps > 0) & (np.diff(density) < 0)
+    if not following.any():
+        return PAPER_KEPT
+    kept = np.exp(np.median((np.diff(np.log(density)) / np.maximum(steps, 1))[following]))
+    return float(f"{kept:.3g}")
+
+
+def _unpruned(frame: pd.DataFrame, alive: "pd.Series[bool]") -> "pd.Series[float]":
+    """ε_np of each row's configuration: the mean over the replicates of its level 0 that beat chance.
+
+    NaN where none does; as the table states it where there is no level 0.
+    """
+    configurations = [frame[name] for name in CONFIGURATION]
+    dense = frame["density"] == 1
+    means = frame["error"].where(dense & alive).groupby(configurations).transform("mean")
+    return means.where(dense.groupby(configurations).transform("any"), frame["unpruned_error"])
+
+
+def _counts(kept: pd.DataFrame) -> "pd.Series[float] | None":
+    """Non-zero weights of every row: as counted, else from the weights; None where the table has neither on every row.
+
+    All rows are counted in one way, as counts of two kinds cannot be compared.
+    """
+    for name, share in (("nonzero", 1.0), ("weights", kept["density"])):
+        if name in kept:
+            counted = pd.to_numeric(kept[name], errors="coerce") * share
+            if ((counted > 0) & np.isfinite(counted)).all():
+                return counted
+    return None
+
+
+def _proportional(kept: pd.DataFrame) -> "pd.Series[float]":
+    """l·w²·d, to which non-zero weights are about proportional."""
+    return kept["depth"] * kept["width"] ** 2 * kept["density"]
+
+
+def _points(kept: pd.DataFrame, counted: "pd.Series[float]", groups: list[str]) -> Points:
+    # The densest network of a configuration counts its weights: others are rounded, and rows come in any order.
+    kept = kept.assign(counted=counted, survivors=1.0).sort_values("density", ascending=False, kind="stable")
+    kept = kept.assign(full=kept["counted"] / kept["density"])
+    columns = {"density": "mean", "error": "mean", "counted": "mean", "survivors": "sum"}
+    rows = kept.groupby(groups, sort=True).agg(columns).reset_index()
+    first = kept.groupby("configuration", sort=True)[[*CONFIGURATION, "unpruned_error", "full"]].first()
+    depth = first["depth"].to_numpy(dtype=float)
+    return Points(
+        configuration=rows["configuration"].to_numpy(dtype=np.int64),
+        level=rows["level"].to_numpy(dtype=np.int64),
+        density=rows["density"].to_numpy(dtype=float),
+        error=rows["error"].to_numpy(dtype=float),
+        replicates=rows["survivors"].to_numpy(dtype=float),
+        nonzero=rows["counted"].to_numpy(dtype=float),
+        weights=first["full"].to_numpy(dtype=float),
+        depth=depth,
+        width=first["width"].to_numpy(dtype=float),
+        num_examples=np.maximum(first["num_examples"].to_numpy(dtype=float), 1.0),
+        unpruned=first["unpruned_error"].to_numpy(dtype=float),
+        unpruned_replicates=_unpruned_replicates(kept),
+        reference_depth=float(np.exp(np.log(depth).mean())),
+        reference_examples=max(float(first["num_examples"].max()), 1.0),
+    )
+
+
+def _unpruned_replicates(kept: pd.DataFrame) -> Floats:
+    """How many replicates each configuration's ε_np is the mean of; one where a table only states it."""
+    counts = (kept["density"] == 1).groupby(kept["configuration"], sort=True).sum()
+    return np.maximum(counts.to_numpy(dtype=float), 1.0)
+
+
+def size_order(points: Points) -> Integers:
+    """Configurations from the smallest unpruned network to the largest, ties by dataset size."""
+    return np.lexsort((points.num_examples, points.weights))

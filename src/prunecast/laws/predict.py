@@ -1,7 +1,8 @@
-"""Predictions of a fitted law, with the interval in which a single new training falls."""
+"""Predictions of a fitted law, with the interval in which a single new training run falls."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -9,22 +10,56 @@ import pandas as pd
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.judge import REGIONS, region
+from prunecast.laws.dense import DenseLaw
+from prunecast.laws.deviations import REGIONS, region
+from prunecast.laws.intervals import COVERAGE
+from prunecast.laws.law import PruningForm
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.reach import AXES, below, outside
-from prunecast.laws.result import Fit
-from prunecast.laws.uncertainty import COVERAGE
+from prunecast.laws.support import AXES, Configuration, below, measured_at, outside, size_of
+from prunecast.metric import Metric
 from prunecast.text import plural
-
-PLACE = AXES
-PARTS = 16
-"""Places are looked up among the measured configurations in so many parts, which bounds the memory it takes."""
-
 
 FIRST = ("density", "error", "lower", "upper")
 LAST = ("region", "extrapolated", "unpruned_source", "unpruned_error", "num_examples", "depth", "width")
 """The columns of a frame: the first ones, those of the last that vary, then the others, narrow ones at the end."""
 SHOWN_ROWS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """What the data leave open about the parameters and about a single training run."""
+
+    centre: Floats
+    draws: Floats
+    """normal draws of the inner parameters; quantiles are Student's t with `degrees`"""
+    degrees: float
+    run: float
+    """standard deviation of log ε of a single training run around the law"""
+    unpruned: float
+    """standard deviation of a measured log ε_np as the law means it"""
+
+
+class Predictor(Protocol):
+    """What a prediction needs of a fitted law."""
+
+    @property
+    def metric(self) -> Metric: ...
+    @property
+    def axes(self) -> tuple[str, ...]: ...
+    @property
+    def reference_examples(self) -> float: ...
+    @property
+    def configurations(self) -> Sequence[Configuration]: ...
+    @property
+    def spread(self) -> Spread: ...
+    @property
+    def dense(self) -> DenseLaw | None: ...
+    @property
+    def needs_examples(self) -> bool: ...
+    @property
+    def high_error(self) -> float: ...
+    def form(self) -> PruningForm: ...
+    def theta(self) -> Floats: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -46,7 +81,7 @@ class Prediction:
     """whether depth, width and dataset size, two at a time, or the density lie outside what was measured"""
 
     def __repr__(self) -> str:
-        """A line for who asks at a prompt; every array is there by its name."""
+        """One line for the prompt."""
         count = plural(self.error.size, "error")
         if not self.error.size:
             return f"<Prediction of {count}>"
@@ -71,7 +106,7 @@ class Prediction:
 
 
 def predict(
-    fit: Fit,
+    fit: Predictor,
     density: npt.ArrayLike,
     *,
     depth: npt.ArrayLike | None,
@@ -94,35 +129,32 @@ def predict(
     flat = dict(zip(asked, (np.ravel(array) for array in arrays), strict=True))
     _check(fit, flat, given=unpruned_error is not None)
     unpruned, source, doubt = _unpruned(fit, flat)
-    placed = PLACE if num_examples is not None or fit.needs_examples or unpruned_error is None else PLACE[:2]
+    placed = AXES if num_examples is not None or fit.needs_examples or unpruned_error is None else AXES[:2]
     points = query(fit, flat, unpruned)
     log_error, spread = estimate(fit, points, doubt)
     reach = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
-    top = np.inf if fit.metric == "loss" else 1.0
-    names = np.array(REGIONS)[
-        region(log_error, np.log(unpruned), float(np.log(fit.parameters["high_error"])))
-    ]
+    names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
     columns = {
         **flat,
         "unpruned_error": unpruned,
         "unpruned_source": source,
         "error": np.exp(log_error),
         "lower": np.exp(log_error - reach),
-        "upper": np.minimum(np.exp(log_error + reach), top),
+        "upper": np.minimum(np.exp(log_error + reach), fit.metric.highest),
         "region": names,
         "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in placed}),
     }
     return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
 
 
-def evaluate(fit: Fit, theta: Floats, points: Points) -> tuple[Floats, Floats]:
+def evaluate(fit: Predictor, theta: Floats, points: Points) -> tuple[Floats, Floats]:
     """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
     form = fit.form()
     stack = form.stack(theta, points)
-    return stack[:, -1], form.unpruned_slope(stack)
+    return stack[:, -1], form.unpruned_slope(theta, points, stack)
 
 
-def estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
+def estimate(fit: Predictor, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
     """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training."""
     log_error, slope = evaluate(fit, fit.theta()[None], points)
     form = fit.form()
@@ -132,7 +164,7 @@ def estimate(fit: Fit, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
     return log_error[0], np.sqrt(variance)
 
 
-def _default(fit: Fit, name: str, value: npt.ArrayLike | None, *, needed: bool) -> npt.ArrayLike:
+def _default(fit: Predictor, name: str, value: npt.ArrayLike | None, *, needed: bool) -> npt.ArrayLike:
     if value is not None:
         return value
     known = sorted({getattr(configuration, name) for configuration in fit.configurations})
@@ -140,32 +172,32 @@ def _default(fit: Fit, name: str, value: npt.ArrayLike | None, *, needed: bool) 
         option = "--" + name.replace("_", "-")
         listed = ", ".join(f"{x:g}" for x in known[:8])
         raise PrunecastError(
-            f"{name} varies in this law's data ({listed}): say which with {option} or {name}="
+            f"{name} varies in this law's data ({listed}); give it with {option}, or {name}= in Python"
         )
     return float(known[0])
 
 
-def _check(fit: Fit, asked: dict[str, Floats], *, given: bool) -> None:
+def _check(fit: Predictor, asked: dict[str, Floats], *, given: bool) -> None:
     limits = {"density": 1.0, "depth": np.inf, "width": np.inf, "num_examples": np.inf}
     if given:
-        limits["unpruned_error"] = np.inf if fit.metric == "loss" else 1.0
+        limits["unpruned_error"] = fit.metric.highest
     for name, top in limits.items():
         bad = ~((asked[name] > 0) & (asked[name] <= top) & np.isfinite(asked[name]))
         if name == "num_examples":
             bad &= asked[name] != 0
         if bad.any():
-            must = "lie in (0, 1]" if top == 1 else "be a positive number"
-            raise PrunecastError(f"{name} must {must}, not {asked[name][bad][0]:g}")
+            must = "between 0 and 1" if top == 1 else "a positive number"
+            raise PrunecastError(f"{name} is {asked[name][bad][0]:g}, but it must be {must}")
 
 
-def _unpruned(fit: Fit, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
+def _unpruned(fit: Predictor, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
     """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
     unpruned = asked["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
     doubt = np.full(unpruned.shape, fit.spread.unpruned)
     unknown = np.flatnonzero(np.isnan(unpruned))
-    places = np.stack([asked[name][unknown] for name in PLACE], axis=1)
-    at = _measured_at(fit, places)
+    places = np.stack([asked[name][unknown] for name in AXES], axis=1)
+    at = measured_at(fit, places)
     own, rest = unknown[at >= 0], unknown[at < 0]
     errors = np.array([c.unpruned_error for c in fit.configurations])
     unpruned[own], source[own] = errors[at[at >= 0]], "measured"
@@ -175,35 +207,20 @@ def _unpruned(fit: Fit, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[n
     return unpruned, source, doubt
 
 
-def _measured_at(fit: Fit, places: Floats) -> npt.NDArray[np.int64]:
-    """The index of the configuration measured at each place, −1 where none was."""
-    known = np.array([[getattr(c, name) for name in PLACE] for c in fit.configurations])
-    found = [np.isclose(part[:, None], known).all(axis=2) for part in np.array_split(places, PARTS)]
-    same = np.concatenate(found)
-    return np.where(same.any(axis=1), same.argmax(axis=1), -1)
-
-
-def _from_dense_law(fit: Fit, places: Floats) -> Floats:
+def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
     depth, width, examples = places.T
     if fit.dense is None:
-        words = ", ".join(f"{name} {value:g}" for name, value in zip(PLACE, places[0], strict=True))
+        words = ", ".join(f"{name} {value:g}" for name, value in zip(AXES, places[0], strict=True))
         raise PrunecastError(
-            f"the unpruned error at {words} was not measured, and there are too few configurations for a law of "
-            "the unpruned error: give it with --unpruned-error or unpruned_error="
+            f"the unpruned {fit.metric.word} at {words} was not measured, and there are too few configurations to "
+            "predict it; give it with --unpruned-error, or unpruned_error= in Python"
         )
     return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0))
 
 
-def size_of(fit: Fit, depth: Floats, width: Floats) -> Floats:
-    """Prunable weights of a network, in the unit of the law's data: l·w², corrected as measured networks are."""
-    known = {c.depth * c.width**2: c.weights for c in fit.configurations}
-    volumes = np.array(sorted(known))
-    correction = np.log([known[volume] / volume for volume in volumes])
-    volume = depth * width**2
-    return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
-
-
-def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats, weights: Floats | None = None) -> Points:
+def query(
+    fit: Predictor, asked: dict[str, Floats], unpruned: Floats, weights: Floats | None = None
+) -> Points:
     """Each row as a configuration of its own, in the paper's units; its weights may be given where they are known."""
     count = len(unpruned)
     return Points(
@@ -222,15 +239,3 @@ def query(fit: Fit, asked: dict[str, Floats], unpruned: Floats, weights: Floats 
         reference_depth=1.0,
         reference_examples=fit.reference_examples,
     )
-
-
-def unvaried(fit: Fit, asked: Mapping[str, npt.ArrayLike]) -> Iterator[str]:
-    """A sentence for each axis asked away from the only value it was measured at, where no law can know it."""
-    for name in PLACE:
-        known = {getattr(configuration, name) for configuration in fit.configurations}
-        if len(known) == 1 and not np.allclose(asked[name], list(known)):
-            words = name.replace("num_examples", "number of examples")
-            yield (
-                f"The {words} was {known.pop():g} in every measurement, so nothing tells what another one does: "
-                "take this as a guess, and its interval as too narrow."
-            )

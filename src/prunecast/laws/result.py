@@ -1,29 +1,23 @@
 """A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.catalogue import named
+from prunecast.findings import Finding
+from prunecast.laws import findings, saved
 from prunecast.laws.dense import DenseLaw
-from prunecast.laws.dip import DIP_RATIO
-from prunecast.laws.forms import PruningForm, inner
-from prunecast.laws.identify import Note, unknown
-from prunecast.laws.judge import Deviation, NoiseFloor
+from prunecast.laws.deviations import Deviation, NoiseFloor
+from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored, source_of
 from prunecast.laws.points import Floats
-from prunecast.laws.words import SYMBOLS
+from prunecast.laws.predict import Prediction, Spread, predict
+from prunecast.laws.support import Configuration
+from prunecast.metric import Metric
 from prunecast.text import plural
-
-if TYPE_CHECKING:
-    from prunecast.laws.predict import Prediction
-
-FORMAT_VERSION = 1
-LEFT_OUT = "left out"
-"""The option `too_large` of a law whose table was without networks that are too large for their data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,54 +33,22 @@ class Origin:
     chance: float | None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Configuration:
-    """One (depth, width, number of examples) and how the law meets it."""
-
-    depth: float
-    width: float
-    num_examples: float
-    unpruned_error: float
-    replicates: float
-    weights: float
-    """prunable weights, or in proportion to them where the table does not count them"""
-    lowest_density: float
-    highest_error: float
-    lowest_error: float
-    deviation: Deviation
-    curve: tuple[tuple[float, float, float], ...] = ()
-    """density, error and replicates of each measured row, for answers that a law alone cannot give"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """What the data leave open about the parameters and about a single training."""
-
-    centre: Floats
-    draws: Floats
-    """normal draws of the inner parameters; quantiles are Student's t with `degrees`"""
-    degrees: float
-    run: float
-    """standard deviation of log ε of a single training around the law"""
-    unpruned: float
-    """standard deviation of a measured log ε_np as the law means it"""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit:
-    """A law with its parameters, how sure they are, how well it fits, and what the data cannot tell."""
+    """A law with its parameters, how sure they are, how well it fits, and what the data leave open."""
 
     law: str
-    metric: str
+    metric: Metric
     axes: tuple[str, ...]
     """which of depth, width and num_examples the invariant contains"""
     reference_examples: float
     """the number of examples that counts as one in the invariant"""
     parameters: dict[str, float]
-    """as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ; for the law `dip` also nu, dip, ..."""
+    """by name, as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ, and those of other laws"""
     intervals: dict[str, tuple[float, float]]
-    """95% intervals; a parameter that was fixed has an interval of no width"""
+    """95% intervals; a parameter that was held has an interval of no width"""
     fixed: tuple[str, ...]
+    """the parameters that were held"""
     deviation: Deviation
     regions: dict[str, Deviation]
     noise_floor: NoiseFloor | None
@@ -95,38 +57,100 @@ class Fit:
     rows: int
     at_chance: int
     """rows no better than chance, left out of the fit"""
+    rises: bool
+    """whether any measured curve leaves its low plateau; else the data determine no law of pruning"""
+    kept_per_level: float
+    """share of the weights that one level of pruning keeps, read from the table"""
+    counted: bool
+    """whether weights are counts; else they are in proportion to l·w²"""
+    columns: frozenset[str]
+    """the columns that the table had; others were filled in"""
+    selected: bool
+    """whether the table was without networks that are too large for their data"""
     configurations: tuple[Configuration, ...]
-    notes: tuple[Note, ...]
+    findings: tuple[Finding, ...]
+    """what a reader should know beside the numbers"""
     spread: Spread
     dense: DenseLaw | None
     origin: Origin
     options: dict[str, str]
+    """how the fit was made"""
 
     def __repr__(self) -> str:
-        """A line for who asks at a prompt; every field is there by its name."""
-        numbers = ", ".join(
-            f"{SYMBOLS.get(name, name)} {value:.3g}" for name, value in self.parameters.items()
-        )
-        off = f"off by {self.deviation.mean:+.1%} ± {self.deviation.std:.1%}"
+        """One line for the prompt."""
+        numbers = ", ".join(f"{self.symbol(name)} {value:.3g}" for name, value in self.parameters.items())
         size = f"{plural(self.rows, 'row')} of {plural(len(self.configurations), 'configuration')}"
-        notes = plural(len(self.notes), "note")
-        return f"<Fit of {self.law} to {self.origin.table}: {numbers}; {off} on {size}, {notes}>"
+        found = plural(len(self.findings), "finding")
+        return f"<Fit of {self.law} to {self.origin.table}: {numbers}; deviation {self.deviation} on {size}, {found}>"
+
+    @property
+    def _law(self) -> Law:
+        return get_law(self.law)
+
+    @property
+    def title(self) -> str:
+        """What the law is called."""
+        return self._law.title
+
+    @property
+    def family_law(self) -> str:
+        """The law's name for another fit: Eq. 1 of one configuration is Eq. 2 of several."""
+        return self._law.family_law
+
+    @property
+    def dips(self) -> bool:
+        """Whether the law may predict less error than the unpruned network has."""
+        return self._law.dips
+
+    @property
+    def equation(self) -> str:
+        """The law's equation in plain text."""
+        return self._law.equation_of(self.form())
 
     @property
     def undetermined(self) -> tuple[str, ...]:
         """The parameters that the data do not determine."""
-        told = unknown(self.notes, self.parameters.keys() - set(self.fixed))
-        return tuple(name for name in self.parameters if name in told)
+        known = {own.name for own in self.form().parameters if own.bound_is_known}
+        found = findings.undetermined(self.findings, known)
+        found |= set() if self.rises else set(self.parameters) - known
+        return tuple(name for name in self.parameters if name in found and name not in self.fixed)
 
     @property
-    def rises(self) -> bool:
-        """Whether any measured curve leaves its low plateau; else the data tell no law of pruning."""
-        return not any(note.kind == "undetermined" and note.parameter is None for note in self.notes)
+    def plateau(self) -> str | None:
+        """The name of the parameter that is the error of the high plateau; None where the law has none."""
+        at = self.form().find(Role.PLATEAU)
+        return None if at is None else self.form().parameters[at].name
+
+    @property
+    def high_error(self) -> float:
+        """The error of networks pruned to nothing; where the law has no plateau, chance or the largest error."""
+        if self.plateau is not None:
+            return self.parameters[self.plateau]
+        if self.origin.chance is not None:
+            return self.origin.chance
+        return min(self.metric.highest, 2 * max(c.highest_error for c in self.configurations))
+
+    @property
+    def exponents(self) -> dict[str, str]:
+        """The name of the exponent of each axis of the invariant."""
+        return self.form().exponents
 
     @property
     def needs_examples(self) -> bool:
         """Whether a prediction depends on the number of examples beyond its unpruned error."""
-        return "num_examples" in self.axes or DIP_RATIO in self.parameters
+        return self.form().needs_examples
+
+    def symbol(self, name: str) -> str:
+        """The symbol of a parameter."""
+        return self._described(name)[0]
+
+    def meaning(self, name: str) -> str:
+        """What a parameter means, in a few words."""
+        return self._described(name)[1]
+
+    def _described(self, name: str) -> tuple[str, str]:
+        own = self.form().parameters[self.form().index(name)]
+        return own.symbol, own.meaning
 
     def interval(self, parameter: str) -> tuple[float, float]:
         """The 95% interval of a parameter."""
@@ -138,10 +162,10 @@ class Fit:
 
     def form(self) -> PruningForm:
         """The law's functional form, for evaluation."""
-        return named(self.law, tuple(self.parameters), self.axes)
+        return restored(self._law, tuple(self.parameters), self.axes)
 
     def theta(self) -> Floats:
-        """The parameters in the inner scale of the form."""
+        """The parameters on the inner scale of the form."""
         return inner(self.form(), np.array(list(self.parameters.values()), dtype=float))
 
     def predict(
@@ -152,20 +176,124 @@ class Fit:
         width: npt.ArrayLike | None = None,
         num_examples: npt.ArrayLike | None = None,
         unpruned_error: npt.ArrayLike | None = None,
-    ) -> "Prediction":
-        """The error of networks pruned to these densities, with the interval a single new training falls in.
+    ) -> Prediction:
+        """The error of networks pruned to these densities, with the interval a single new training run falls in.
 
         The arguments broadcast against each other. What does not vary in the table need not be given; an
         unpruned error not given is the measured one of that configuration, or comes from the dense law.
         """
-        from prunecast.laws.predict import predict
-
         return predict(
             self, density, depth=depth, width=width, num_examples=num_examples, unpruned_error=unpruned_error
         )
 
     def save(self, path: str | Path) -> None:
         """Write the law as plain JSON."""
-        from prunecast.laws.saved import save
+        saved.write(Path(path), self._fields())
 
-        save(self, Path(path))
+    def as_json(self) -> dict[str, Any]:
+        """Everything in a fit as plain lists, numbers and words."""
+        return saved.headed(self._fields())
+
+    def _fields(self) -> dict[str, Any]:
+        body = {name: value for name, value in vars(self).items() if name not in ("configurations", "dense")}
+        return {
+            **body,
+            "law_source": source_of(self.law),
+            "deviation": asdict(self.deviation),
+            "regions": {name: asdict(own) for name, own in self.regions.items()},
+            "noise_floor": None if self.noise_floor is None else asdict(self.noise_floor),
+            "columns": sorted(self.columns),
+            "configurations": [asdict(own) for own in self.configurations],
+            "dense": None if self.dense is None else asdict(self.dense),
+            "origin": asdict(self.origin),
+            "findings": [findings.to_json(own) for own in self.findings],
+            "undetermined": list(self.undetermined),
+            "spread": {
+                **vars(self.spread),
+                "centre": [round(float(x), 8) for x in self.spread.centre],
+                "draws": [[round(float(x), 6) for x in row] for row in self.spread.draws],
+            },
+        }
+
+
+def load(path: str | Path) -> Fit:
+    """Read a saved law."""
+    return _rebuilt(saved.read(Path(path)), str(path))
+
+
+def from_json(body: dict[str, Any], place: str = "law") -> Fit:
+    """The fit that `Fit.as_json` described."""
+    return _rebuilt(saved.checked(body, place), place)
+
+
+def _rebuilt(body: dict[str, Any], place: str) -> Fit:
+    try:
+        get_law(body.get("law_source") or body["law"])
+        fit = _fit(body)
+        _check(fit)
+    except PrunecastError as error:
+        raise PrunecastError(f"{place} cannot be used: {error}") from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise PrunecastError(f"{place} is damaged ({error}); fit the table again") from error
+    return fit
+
+
+def _fit(body: dict[str, Any]) -> Fit:
+    names = list(body["parameters"])
+    spread = {**body["spread"], "centre": np.array(body["spread"]["centre"], dtype=float)}
+    spread["draws"] = np.array(spread["draws"], dtype=float).reshape(-1, len(names))
+    return Fit(
+        law=body["law"],
+        metric=Metric(body["metric"]),
+        axes=tuple(body["axes"]),
+        reference_examples=float(body["reference_examples"]),
+        parameters={name: float(value) for name, value in body["parameters"].items()},
+        intervals={name: (float(ends[0]), float(ends[1])) for name, ends in body["intervals"].items()},
+        fixed=tuple(body["fixed"]),
+        deviation=_deviation(body["deviation"]),
+        regions={name: _deviation(one) for name, one in body["regions"].items()},
+        noise_floor=None if body["noise_floor"] is None else NoiseFloor(**body["noise_floor"]),
+        held_out=dict(body["held_out"]),
+        rows=body["rows"],
+        at_chance=body["at_chance"],
+        rises=bool(body["rises"]),
+        kept_per_level=float(body["kept_per_level"]),
+        counted=bool(body["counted"]),
+        columns=frozenset(body["columns"]),
+        selected=bool(body["selected"]),
+        configurations=tuple(_configuration(one) for one in body["configurations"]),
+        findings=tuple(findings.from_json(one) for one in body["findings"]),
+        spread=Spread(**spread),
+        dense=None if body["dense"] is None else DenseLaw(**body["dense"]),
+        origin=Origin(**body["origin"]),
+        options=dict(body["options"]),
+    )
+
+
+def _configuration(body: dict[str, Any]) -> Configuration:
+    curve = tuple((float(d), float(e), float(r)) for d, e, r in body.get("curve", ()))
+    return Configuration(**{**body, "deviation": _deviation(body["deviation"]), "curve": curve})
+
+
+def _deviation(body: dict[str, Any]) -> Deviation:
+    """A region without rows has no μ and σ: NaN, which JSON writes as null."""
+    mean, std = (float("nan") if body[name] is None else float(body[name]) for name in ("mean", "std"))
+    return Deviation(mean=mean, std=std, rows=body["rows"])
+
+
+def _check(fit: Fit) -> None:
+    """Refuse what no fit writes, before a prediction fails on it."""
+    form = fit.form()
+    missing = set(fit.axes) ^ set(form.exponents)
+    outside = [
+        own.name
+        for own in form.parameters
+        if not np.isfinite(fit.parameters[own.name]) or (own.positive and fit.parameters[own.name] <= 0)
+    ]
+    lacking = [own.name for own in fit._law.parameters if own.role in NEEDED and not form.has(own.name)]
+    if missing or outside or lacking or not fit.configurations:
+        raise ValueError(f"unusable: {', '.join([*missing, *outside, *lacking]) or 'configurations'}")
+
+
+NEEDED = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
+"""Parameters that a law always has, whatever the points."""

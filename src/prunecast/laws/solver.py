@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prunecast.laws.forms import Form, bounds
+from prunecast.laws.law import Form, bounds
 from prunecast.laws.points import Floats, Mask, Points
 
 ROWS_AT_ONCE = 1 << 16
@@ -146,7 +146,7 @@ def _evaluate_start(
 
 
 def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
-    """The damped Gauss-Newton step in the free parameters; the others stand still."""
+    """The damped Gauss-Newton step in the free parameters; the others do not move."""
     damped, gradient = normal.matrix.copy(), normal.gradient
     index = np.arange(free.shape[1])
     diagonal = damped[:, index, index]

@@ -55,12 +55,12 @@ def forms(table: Table, *, seed: int = 0) -> Forms:
 
 def _score(rival: Rival, points: Points, metric: str, where: Integers, seed: int) -> FormScore:
     trials = in_sample(points), configurations_out(points, seed)
-    deltas = deviations(rival.form, points, metric, trials, seed)
+    deltas = deviations(rival, points, metric, trials, seed)
     inside, outside = (
         _judged(delta, points, splits, where) for delta, splits in zip(deltas, trials, strict=True)
     )
     return FormScore(
-        name=rival.form.name,
+        name=rival.name,
         title=rival.title,
         given_unpruned=rival.given_unpruned,
         parameters=len(rival.form.parameters),

@@ -92,4 +92,4 @@ def _terms(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Fl
     """jjᵀ, j and s of every row."""
     stack = form.stack(theta[None], points)
     slopes = stack[0, :-1].T
-    return slopes[:, :, None] * slopes[:, None, :], slopes, form.unpruned_slope(stack)[0]
+    return slopes[:, :, None] * slopes[:, None, :], slopes, form.unpruned_slope(theta[None], points, stack)[0]

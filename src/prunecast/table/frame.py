@@ -30,6 +30,8 @@ class Table:
     """The error of guessing, where known; never for losses."""
     notes: tuple[str, ...]
     """What was renamed, converted or assumed, in sentences."""
+    columns: frozenset[str] = frozenset()
+    """The canonical columns and counts that the source gave; others were filled in."""
     selected: bool = False
     """Whether networks that are too large for their data were left out."""
 

@@ -49,6 +49,7 @@ def read(
         digest=digest(frame, metric),
         chance=guess,
         notes=(*notes, *reason),
+        columns=frozenset(bound) | ({"weights", "parameters", "nonzero"} & set(frame.columns)),
     )
 
 

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prunecast.laws.points import Floats, Integers, Points
-from prunecast.text import plural
 
 REGIONS = ("low plateau", "power law", "high plateau")
 LOW_EDGE, HIGH_EDGE = 1.1, 0.9
@@ -22,8 +21,8 @@ class Deviation:
     rows: int
 
     def __str__(self) -> str:
-        """In percent, as people read it."""
-        return f"{self.mean:+.1%} ± {self.std:.1%} ({plural(self.rows, 'row')})" if self.rows else "no rows"
+        """μ ± σ in percent."""
+        return f"{self.mean:+.1%} ± {self.std:.1%}" if self.rows else "no rows"
 
     @property
     def rms(self) -> float:

@@ -1,0 +1,371 @@
+"""What a fit and its data cannot determine, where the fit fails, and how much to trust it: the findings of a fit."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from prunecast.findings import Finding
+from prunecast.laws.deviations import LOW_EDGE
+from prunecast.laws.findings import (
+    AtBound,
+    AtChance,
+    DipsIgnored,
+    FewConfigurations,
+    FlatProfile,
+    LawPreference,
+    Missed,
+    MoreMissed,
+    NoReplicates,
+    NoRise,
+    OutsideInterval,
+    PlateauNotReached,
+    Remedy,
+    RiseTooShort,
+    ScaleFollowsPlateau,
+    TooLarge,
+    TwoSizesOnly,
+    WideInterval,
+    WidenedIntervals,
+    undetermined,
+)
+from prunecast.laws.intervals import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE, moved
+from prunecast.laws.law import Law, Parameter, PruningForm, Role, bounds, get_law, selectable_laws
+from prunecast.laws.points import Floats, Mask, Measured, Points
+from prunecast.laws.result import Fit
+from prunecast.laws.solver import Objective
+from prunecast.laws.support import Configuration
+from prunecast.laws.validate import CLEARLY_BETTER
+from prunecast.table import Table
+from prunecast.table.too_large import oversized
+
+NEAR_PLATEAU = 0.85
+"""Rows above this share of chance count as the high plateau."""
+PLATEAU_ROWS, WINDOW = 3, 5
+RISE, POWER_LAW_ROWS = 1.5, 4
+"""The power-law region counts as seen with this many rows above this multiple of ε_np."""
+SEEN_RISE = 3.0
+"""Further levels are asked for until a curve passes this multiple of its ε_np."""
+WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
+"""An interval wider than this (ratio of its ends, for exponents their difference) is too wide to act on."""
+USUAL_SLOPE = 0.6
+NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
+NOTICED_MISS, LISTED_MISSES = 0.05, 5
+FLAT_COST = 4.0
+"""A profile is flat where halving or doubling a parameter costs less than this many residual variances."""
+JUDGED_AXES = ("depth", "width")
+"""Axes whose exponents are judged by the width of their intervals."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimum:
+    """Where the search ended, and what it was given."""
+
+    form: PruningForm
+    points: Points
+    theta: Floats
+    cost: float
+    held: Mask
+    objective: Objective
+
+    @property
+    def free(self) -> list[Parameter]:
+        """The parameters that were fitted."""
+        return [own for own, fixed in zip(self.form.parameters, self.held, strict=True) if not fixed]
+
+
+def rises(points: Points, law: Law) -> bool:
+    """Whether any curve leaves its low plateau; for a law that dips the lowest error of a curve counts."""
+    unpruned = points.unpruned
+    if law.dips:
+        unpruned = np.minimum(unpruned, np.minimum.reduceat(points.error, points.starts))
+    return bool((points.error > LOW_EDGE * unpruned[points.configuration]).any())
+
+
+def plateau_reached(points: Points, chance: float | None) -> bool:
+    """Whether the measured curves come near their high plateau.
+
+    With a known chance error some rows must come near it. Without one, curves must visibly flatten: a dip can
+    make a truncated curve look as if its fitted plateau were certain, so the fit itself is no evidence.
+    """
+    if chance is not None:
+        return int((points.error >= NEAR_PLATEAU * chance).sum()) >= PLATEAU_ROWS
+    flat = [_flattens(points, index) for index in range(points.configurations)]
+    return sum(flat) >= min(2, points.configurations)
+
+
+def _flattens(points: Points, index: int) -> bool:
+    """Whether the last levels of a curve, means over replicates, rise less than half as steeply as its steepest."""
+    rows = points.configuration == index
+    _, level = np.unique(points.level[rows], return_inverse=True)
+    density, heights = (
+        np.bincount(level, values[rows]) / np.bincount(level) for values in (points.density, points.log_error)
+    )
+    order = np.argsort(-density)
+    steps, heights = -np.log(density[order]), heights[order]
+    if len(heights) <= 2 * WINDOW or heights[-1] - heights.min() < np.log(2):
+        return False
+    slopes = (heights[WINDOW:] - heights[:-WINDOW]) / (steps[WINDOW:] - steps[:-WINDOW])
+    return bool(slopes[-1] < slopes.max() / 2)
+
+
+def power_law_seen(points: Points) -> bool:
+    """Whether enough rows have left the low plateau to show a slope."""
+    return _risen(points) >= POWER_LAW_ROWS
+
+
+def _risen(points: Points) -> int:
+    return int((points.error > RISE * points.unpruned[points.configuration]).sum())
+
+
+def levels_to(target: float, top: float, gamma: float, kept_per_level: float) -> int:
+    """Levels until a curve that is at `top` reaches a target, if it goes on rising as d^−γ."""
+    rise = np.log(max(target / top, 1.0))
+    return max(1, int(np.ceil(rise / (-gamma * np.log(kept_per_level)))))
+
+
+def open_questions(
+    found: Optimum,
+    values: dict[str, float],
+    intervals: dict[str, tuple[float, float]],
+    data: Measured,
+    chance: float | None,
+) -> list[Finding]:
+    """What the data leave open, each with what would help."""
+    if not rises(data.points, found.form.law):
+        return [_no_rise(found, data)]
+    questions = list(_undetermined(found, values, intervals, data, chance))
+    told = undetermined(questions, known_at_bound(found.form))
+    return [*questions, *_at_bounds(found, told)]
+
+
+def known_at_bound(form: PruningForm) -> list[str]:
+    """The parameters whose bounds have a meaning."""
+    return [own.name for own in form.parameters if own.bound_is_known]
+
+
+def _undetermined(
+    found: Optimum,
+    values: dict[str, float],
+    intervals: dict[str, tuple[float, float]],
+    data: Measured,
+    chance: float | None,
+) -> Iterator[Finding]:
+    points, free = data.points, {own.role: own for own in reversed(found.free)}
+    slope, plateau, scale = (free.get(role) for role in (Role.SLOPE, Role.PLATEAU, Role.SCALE))
+    steepness = values[slope.name] if slope else USUAL_SLOPE
+    gamma = steepness if 0.2 < steepness < 2 else USUAL_SLOPE
+    plateau_known = plateau is None or plateau_reached(points, chance)
+
+    def wide(own: Parameter, ratio: float) -> bool:
+        low, high = intervals[own.name]
+        return not high < ratio * low
+
+    def interval(own: Parameter, remedy: Remedy | None = None, axis: str = "") -> WideInterval:
+        low, high = reaching(intervals[own.name], values[own.name])
+        return WideInterval(
+            parameter=own.name, symbol=own.symbol, lower=low, upper=high, remedy=remedy, axis=axis
+        )
+
+    if plateau is not None and not plateau_known:
+        yield _plateau_missed(plateau, data, chance, gamma)
+    if not power_law_seen(points):
+        yield _rise_missed(found, data, gamma)
+    elif slope is not None and wide(slope, WIDE_RATIO):
+        yield interval(slope, Remedy.SMALLER_STEPS if plateau_known or data.ended else Remedy.PRUNE_FURTHER)
+    if scale is not None and plateau is not None and not plateau_known:
+        yield ScaleFollowsPlateau(parameter=scale.name, symbol=scale.symbol, plateau_symbol=plateau.symbol)
+    elif scale is not None and wide(scale, WIDE_RATIO**2):
+        yield interval(scale)
+    for own in found.free:
+        if own.role is Role.EXPONENT and own.axis in JUDGED_AXES:
+            low, high = intervals[own.name]
+            if high - low > WIDE_EXPONENT:
+                yield interval(own, axis=own.axis)
+            elif len(np.unique(getattr(points, own.axis))) == 2:
+                yield TwoSizesOnly(parameter=own.name, symbol=own.symbol, axis=own.axis)
+        elif own.role is Role.OTHER and own.positive and not own.bound_is_known and wide(own, WIDE_RATIO**2):
+            yield interval(own)
+
+
+def reaching(interval: tuple[float, float], value: float) -> tuple[float, float]:
+    """The interval of an undetermined parameter is what remains possible, which includes the estimate."""
+    return min(interval[0], value), max(interval[1], value)
+
+
+def _no_rise(found: Optimum, data: Measured) -> NoRise:
+    more = levels_to(SEEN_RISE, 1.0, USUAL_SLOPE, data.kept_per_level)
+    symbols = tuple(own.symbol for own in found.free if not own.bound_is_known)
+    return NoRise(symbols=symbols, margin=LOW_EDGE - 1, **_short(data, more))
+
+
+def _plateau_missed(
+    plateau: Parameter, data: Measured, chance: float | None, gamma: float
+) -> PlateauNotReached:
+    points, top = data.points, float(data.points.error.max())
+    aim = 0.95 * (chance if chance is not None else min(1.0, 1.5 * top))
+    return PlateauNotReached(
+        parameter=plateau.name,
+        symbol=plateau.symbol,
+        highest_error=top,
+        rows_near=0 if chance is None else int((points.error >= NEAR_PLATEAU * chance).sum()),
+        chance_known=chance is not None,
+        **_short(data, levels_to(aim, top, gamma, data.kept_per_level)),
+    )
+
+
+def _rise_missed(found: Optimum, data: Measured, gamma: float) -> RiseTooShort:
+    points = data.points
+    highest = float((points.error / points.unpruned[points.configuration]).max())
+    slope = found.form.find(Role.SLOPE)
+    own = found.form.parameters[0 if slope is None else slope]
+    return RiseTooShort(
+        parameter=own.name,
+        symbol=own.symbol,
+        highest_error=float(points.error.max()),
+        rows_risen=_risen(points),
+        **_short(data, levels_to(SEEN_RISE, highest, gamma, data.kept_per_level)),
+    )
+
+
+def _short(data: Measured, more: int) -> dict[str, int | None]:
+    """What curves that are too short have in common."""
+    configurations = data.points.configurations
+    return {
+        "configurations": configurations,
+        "reached_chance": data.ended,
+        "more_levels": more if configurations > data.ended else None,
+    }
+
+
+def _at_bounds(found: Optimum, told: set[str]) -> Iterator[AtBound]:
+    """Parameters that end at a limit of their search: the data do not determine them beyond it."""
+    lower, upper = bounds(found.form)
+    for index, own in enumerate(found.form.parameters):
+        sides = (
+            (found.theta[index] <= lower[index], own.lower),
+            (found.theta[index] >= upper[index], own.upper),
+        )
+        for at, limit in sides:
+            if at and not found.held[index]:
+                known = own.name in told or own.bound_is_known
+                yield AtBound(parameter=own.name, symbol=own.symbol, bound=limit, determined=known)
+
+
+def remarks(fit: Fit, found: Optimum, table: Table) -> Iterator[Finding]:
+    """Flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance, a better law."""
+    yield from _flat(found, set(fit.undetermined))
+    yield from _outside(fit)
+    if not fit.dips:
+        yield from _dips(fit)
+    if not table.selected:
+        yield from _too_large(fit, list(oversized(table.frame, table.chance)))
+    yield from _misses(fit)
+    yield from _thin(fit)
+    if fit.at_chance and fit.origin.chance is not None:
+        yield AtChance(rows=fit.at_chance, chance=fit.origin.chance)
+    if power_law_seen(found.points):
+        yield from preference(fit.law, fit.held_out)
+
+
+def _flat(found: Optimum, told: set[str]) -> Iterator[FlatProfile]:
+    """Parameters that can be halved or doubled (exponents: moved by a half) at little cost, the others following.
+
+    Those already known to be undetermined are not named again.
+    """
+    form, theta = found.form, found.theta
+    variance = found.cost / max(1, len(found.points) - int((~found.held).sum()))
+    lower, upper = bounds(form)
+    for index, own in enumerate(form.parameters):
+        step = np.log(2) if own.positive else 0.5
+        tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
+        tried = tried[np.abs(tried - theta[index]) > step / 2]
+        if found.held[index] or own.name in told or not len(tried):
+            continue
+        costs = moved(form, found.points, theta, found.held, index, tried, found.objective).cost
+        flat = tried[costs - found.cost < FLAT_COST * variance]
+        if len(flat):
+            values = tuple(float(np.exp(x) if own.positive else x) for x in flat)
+            yield FlatProfile(parameter=own.name, symbol=own.symbol, values=values)
+
+
+def _outside(fit: Fit) -> Iterator[OutsideInterval]:
+    for name, value in fit.parameters.items():
+        low, high = fit.intervals[name]
+        if name not in fit.fixed and not low <= value <= high:
+            yield OutsideInterval(parameter=name, symbol=fit.symbol(name))
+
+
+def _dips(fit: Fit) -> Iterator[DipsIgnored]:
+    """A dip counts where the low plateau as a whole lies lower than noise in the unpruned errors would put it.
+
+    Where no curve rises the dip itself is most of what the fit takes for noise.
+    """
+    runs = sum(c.replicates for c in fit.configurations)
+    noise = 3 * fit.spread.run / np.sqrt(runs) if fit.rises else 0.0
+    if not fit.regions["low plateau"].mean > max(NOTICED_BIAS, noise):
+        return
+    dips = {c: 1 - c.lowest_error / c.unpruned_error for c in fit.configurations}
+    dipping = [c for c, dip in dips.items() if dip > max(NOTICED_DIP, 2 * fit.spread.run)]
+    if dipping:
+        worst = max(dipping, key=lambda c: dips[c])
+        yield DipsIgnored(
+            dipping=len(dipping),
+            configurations=len(fit.configurations),
+            deepest=dips[worst],
+            **_place(worst),
+            mean_deviation=fit.deviation.mean,
+            following_law=next((name for name in selectable_laws() if get_law(name).dips), ""),
+        )
+
+
+def _too_large(fit: Fit, places: Sequence[tuple[float, float, float]]) -> Iterator[TooLarge]:
+    """Networks that the paper would have left out, as a smaller one does better unpruned."""
+    if places:
+        known = {(own.depth, own.width, own.num_examples): own for own in fit.configurations}
+        worst = max((known[place] for place in places), key=lambda own: own.unpruned_error)
+        yield TooLarge(too_large=len(places), configurations=len(known), **_place(worst))
+
+
+def _misses(fit: Fit) -> Iterator[Finding]:
+    typical = float(np.median([c.deviation.rms for c in fit.configurations]))
+    edge = max(NOTICED_MISS, 1.8 * typical)
+    missed = sorted((c for c in fit.configurations if c.deviation.rms > edge), key=lambda c: -c.deviation.rms)
+    for own in missed[:LISTED_MISSES]:
+        yield Missed(**_place(own), mean=own.deviation.mean, std=own.deviation.std)
+    if len(missed) > LISTED_MISSES:
+        yield MoreMissed(count=len(missed) - LISTED_MISSES)
+
+
+def _thin(fit: Fit) -> Iterator[Finding]:
+    count = len(fit.configurations)
+    if count < LEAST_JACKKNIFE:
+        yield FewConfigurations(configurations=count)
+    elif count < TRUSTED_JACKKNIFE:
+        yield WidenedIntervals(configurations=count, enough=TRUSTED_JACKKNIFE)
+    if fit.noise_floor is None:
+        yield NoReplicates()
+
+
+def _place(own: Configuration) -> dict[str, float]:
+    return {"depth": own.depth, "width": own.width, "num_examples": own.num_examples}
+
+
+def preference(law: str, rms: dict[str, float]) -> Iterable[LawPreference]:
+    """Which law predicts left-out configurations better than the fitted one, or the fitted one than the second best."""
+    fitted = get_law(law).family_law
+    if fitted not in rms or len(rms) < 2:
+        return
+    best = min(rms, key=lambda name: rms[name])
+    rest = {name: value for name, value in rms.items() if name != best}
+    other = fitted if best != fitted else min(rest, key=lambda name: rest[name])
+    yield LawPreference(
+        law=law,
+        best=best,
+        best_title=get_law(best).title,
+        best_rms=rms[best],
+        other=other,
+        other_title=get_law(other).title,
+        other_rms=rms[other],
+        clear=rms[best] <= CLEARLY_BETTER * rms[other],
+    )

@@ -1,0 +1,117 @@
+"""What was measured: the configurations of a fit, the region they cover, and what lies outside it.
+
+One axis at a time is not enough: where the shallow networks were trained on small datasets only, a shallow one with
+many examples lies inside the range of each axis, and yet nothing like it was measured. So a place counts as inside
+where, for every two axes and on either side of both, something was measured at least as far out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from numpy.typing import NDArray
+
+from prunecast.laws.deviations import Deviation
+from prunecast.laws.findings import AxisNeverVaried
+from prunecast.laws.points import Floats
+
+AXES = ("depth", "width", "num_examples")
+SLACK = 1e-9
+"""Relative; values closer than this are the same."""
+PARTS = 16
+"""Places are looked up among the measured configurations in this many parts, which bounds the memory it takes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration:
+    """One (depth, width, number of examples), what was measured there, and how well the law fits it."""
+
+    depth: float
+    width: float
+    num_examples: float
+    unpruned_error: float
+    replicates: float
+    weights: float
+    """prunable weights, or in proportion to them where the table does not count them"""
+    lowest_density: float
+    highest_error: float
+    lowest_error: float
+    deviation: Deviation
+    curve: tuple[tuple[float, float, float], ...] = ()
+    """density, error and replicates of each measured row, for answers that a law alone cannot give"""
+
+
+class Fitted(Protocol):
+    """Anything that was fitted to some configurations."""
+
+    @property
+    def configurations(self) -> Sequence[Configuration]:
+        """What it was fitted to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gap:
+    """One side of each of two axes, and which places lie further out there than anything measured."""
+
+    axes: tuple[str, str]
+    sides: tuple[int, int]
+    """1: so much or more; −1: so much or less"""
+    reach: Floats
+    """how far the second axis was measured on that side of the place's first; 0 or infinite where nothing was"""
+    missed: NDArray[np.bool_]
+
+
+def gaps(fit: Fitted, asked: Mapping[str, Floats]) -> Iterator[Gap]:
+    """Every two of the axes that are asked for, on either side of both."""
+    measured = {axis: np.log([getattr(c, axis) for c in fit.configurations]) for axis in AXES}
+    with np.errstate(divide="ignore"):
+        wanted = {axis: np.log(asked[axis]) for axis in AXES if axis in asked}
+    for (first, second), (side, other) in product(combinations(wanted, 2), product((-1, 1), repeat=2)):
+        furthest = _furthest(side * measured[first], other * measured[second], side * wanted[first])
+        missed = other * wanted[second] > furthest + SLACK
+        yield Gap(axes=(first, second), sides=(side, other), reach=np.exp(other * furthest), missed=missed)
+
+
+def _furthest(first: Floats, second: Floats, asked: Floats) -> Floats:
+    """The largest `second` among those whose `first` is at least what is asked; −∞ where there are none."""
+    order = np.argsort(first)
+    largest = np.append(np.maximum.accumulate(second[order][::-1])[::-1], -np.inf)
+    return np.asarray(largest[np.searchsorted(first[order], asked - SLACK)])
+
+
+def outside(fit: Fitted, asked: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Whether places lie outside what was measured, by the axes that are asked for."""
+    return np.asarray(np.logical_or.reduce([gap.missed for gap in gaps(fit, asked)]))
+
+
+def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
+    """Whether densities are lower than any that was measured."""
+    return np.asarray(density < min(c.lowest_density for c in fit.configurations) * (1 - SLACK))
+
+
+def measured_at(fit: Fitted, places: Floats) -> npt.NDArray[np.int64]:
+    """The index of the configuration measured at each place (depth, width, num_examples), −1 where none was."""
+    values = np.array([[getattr(c, name) for name in AXES] for c in fit.configurations])
+    found = [np.isclose(part[:, None], values).all(axis=2) for part in np.array_split(places, PARTS)]
+    same = np.concatenate(found)
+    return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+
+
+def size_of(fit: Fitted, depth: Floats, width: Floats) -> Floats:
+    """Prunable weights of a network, in the unit of the law's data: l·w², corrected as measured networks are."""
+    weights = {c.depth * c.width**2: c.weights for c in fit.configurations}
+    volumes = np.array(sorted(weights))
+    correction = np.log([weights[volume] / volume for volume in volumes])
+    volume = depth * width**2
+    return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
+
+
+def never_varied(fit: Fitted, asked: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
+    """The axes that are asked for away from the only value they were measured at, where no law can know."""
+    for axis in AXES:
+        values = {float(getattr(configuration, axis)) for configuration in fit.configurations}
+        if len(values) == 1 and not np.allclose(asked[axis], list(values)):
+            yield AxisNeverVaried(axis=axis, value=values.pop())

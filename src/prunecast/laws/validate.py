@@ -1,0 +1,221 @@
+"""How well laws and rival forms predict configurations they were not fitted to, and which law the data prefer."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from prunecast.errors import PrunecastError
+from prunecast.laws.dense import fit_dense
+from prunecast.laws.deviations import Deviation, deviation, relative
+from prunecast.laws.law import DEFAULT_LAW, Form, bounds, build_form, selectable_laws, starts
+from prunecast.laws.points import Floats, Integers, Points, measured, size_order
+from prunecast.laws.rivals import Rival, rivals
+from prunecast.laws.solver import solve
+from prunecast.table import Table
+
+STARTS, FOLDS, TRIES = 24, 10, 4
+SEARCHED_ROWS, FINALISTS = 600, 3
+LEAST_CONFIGURATIONS = 4
+PREFERENCE_FOLDS, MOST_ROWS = 5, 50_000
+"""Groups of configurations left out in turn at every fit, and the rows up to which this is done."""
+CLEARLY_BETTER = 0.9
+"""A law is preferred where its deviation is below this share of the other's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Split:
+    """Configurations to fit and configurations to predict."""
+
+    fitted: Integers
+    predicted: Integers
+
+
+def in_sample(points: Points) -> list[Split]:
+    """Fit and predict everything."""
+    everything = np.arange(points.configurations)
+    return [Split(fitted=everything, predicted=everything)]
+
+
+def configurations_out(points: Points, seed: int = 0, folds: int = FOLDS) -> list[Split]:
+    """Leave configurations out in turn: one at a time up to `folds` of them, in that many random groups beyond."""
+    count = points.configurations
+    order = np.random.default_rng(seed).permutation(count)
+    return [_without(count, np.sort(group)) for group in np.array_split(order, min(count, folds))]
+
+
+def large_out(points: Points) -> list[Split]:
+    """Fit the smaller half of the networks, predict the larger half."""
+    order = size_order(points)
+    sizes = points.weights[order]
+    edge = sizes[(len(order) - 1) // 2]
+    return [_without(points.configurations, np.sort(order[sizes > edge]))]
+
+
+def sizes_out(points: Points) -> list[Split]:
+    """Leave each dataset size out in turn."""
+    sizes = np.unique(points.num_examples)
+    count = points.configurations
+    return [_without(count, np.flatnonzero(points.num_examples == size)) for size in sizes]
+
+
+def largest_size_out(points: Points) -> list[Split]:
+    """Fit the smaller datasets, predict the largest."""
+    return sizes_out(points)[-1:]
+
+
+def _without(count: int, predicted: Integers) -> Split:
+    return Split(fitted=np.setdiff1d(np.arange(count), predicted), predicted=predicted)
+
+
+def search(form: Form, points: Points, seed: int = 0) -> Floats:
+    """The best parameters from random starts over the bounds; large tables are searched on a part of their rows."""
+    lower, upper = bounds(form)
+    spread = np.random.default_rng(seed).uniform(lower, upper, (STARTS, len(lower)))
+    part = points.rows(np.arange(len(points)) % max(1, len(points) // SEARCHED_ROWS) == 0)
+    found = solve(form, part, spread)
+    finalists = found.theta[np.argsort(found.cost)[:FINALISTS]]
+    best = solve(form, points, finalists)
+    return np.asarray(best.theta[int(best.cost.argmin())])
+
+
+def held_out_deviations(
+    rival: Rival, points: Points, metric: str, trials: Iterable[Iterable[Split]], seed: int = 0
+) -> list[Floats]:
+    """δ of every predicted row for each of some lists of splits."""
+    if rival.law is not None:
+        return [law_deviations(rival.law, points, metric, splits, seed) for splits in trials]
+    start = search(rival.form, points, seed)
+    return [form_deviations(rival.form, points, splits, start) for splits in trials]
+
+
+def law_deviations(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:
+    """δ of every predicted row, with the law built anew for each part that is fitted."""
+    return np.concatenate([_law_held_out(law, points, metric, split, seed) for split in splits])
+
+
+def _law_held_out(law: str, points: Points, metric: str, split: Split, seed: int) -> Floats:
+    if not len(split.fitted):
+        return np.full(len(points.of(split.predicted)), np.nan)
+    fitted = points.of(split.fitted)
+    form = build_form(law, fitted, metric)
+    found = solve(form, fitted, starts(form, fitted, seed)[:TRIES])
+    return _held_out(form, points, split, found.theta[int(found.cost.argmin())])
+
+
+def form_deviations(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:
+    """δ of every predicted row, pooled over the splits; a split too small to fit counts as missed (NaN)."""
+    return np.concatenate([_held_out(form, points, split, start) for split in splits])
+
+
+def _held_out(form: Form, points: Points, split: Split, start: Floats) -> Floats:
+    predicted = points.of(split.predicted)
+    fitted = points.of(split.fitted) if len(split.fitted) else None
+    if fitted is None or len(fitted) <= len(form.parameters):
+        return np.full(len(predicted), np.nan)
+    theta = solve(form, fitted, start[None]).theta
+    return relative(form.log_error(theta, predicted)[0], predicted)
+
+
+def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]:
+    """The rms deviation of each law on configurations left out; empty where they are too few or the table is large."""
+    if points.configurations < LEAST_CONFIGURATIONS or len(points) > MOST_ROWS:
+        return {}
+    splits = configurations_out(points, seed, PREFERENCE_FOLDS)
+    deltas = {law: law_deviations(law, points, metric, splits, seed) for law in selectable_laws()}
+    found = {law: float(np.sqrt((delta**2).mean())) for law, delta in deltas.items()}
+    return {law: rms for law, rms in found.items() if np.isfinite(rms)}
+
+
+def preferred_law(rms: dict[str, float]) -> str:
+    """The law that predicts left-out configurations clearly better than the default law; the default where none does."""
+    best = min(rms, key=lambda name: rms[name], default=DEFAULT_LAW)
+    clearly = DEFAULT_LAW in rms and rms[best] <= CLEARLY_BETTER * rms[DEFAULT_LAW]
+    return best if clearly else DEFAULT_LAW
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """How one form does on one table."""
+
+    name: str
+    title: str
+    given_unpruned: bool
+    parameters: int
+    in_sample: Deviation
+    configurations_out: Deviation
+    large_out: Deviation
+
+
+def compare(table: Table, seed: int = 0) -> list[Score]:
+    """Rank the laws and their rivals, in each track by the deviation on left-out configurations.
+
+    Forms given the unpruned error of the configuration they predict come first. The default law is in the other track,
+    too, with an unpruned error that the dense law predicts from the configurations it was fitted to.
+    """
+    points = measured(table).points
+    if points.configurations < 3:
+        raise PrunecastError(
+            f"{table.source}: too few configurations ({points.configurations}) to leave any out; compare needs three"
+        )
+    found = rivals(points, table.metric)
+    scores = [_score(rival, points, table.metric, seed) for rival in found]
+    default = next(rival for rival in found if rival.law == DEFAULT_LAW)
+    without = _with_dense_law(default, points, table.chance, seed)
+    scores += [without] if without is not None else []
+    return sorted(scores, key=lambda score: (not score.given_unpruned, _missed(score)))
+
+
+def _missed(score: Score) -> float:
+    missed = score.configurations_out.rms
+    return missed if np.isfinite(missed) else np.inf
+
+
+def _score(rival: Rival, points: Points, metric: str, seed: int) -> Score:
+    trials = (in_sample(points), configurations_out(points, seed), large_out(points))
+    inside, configurations, large = held_out_deviations(rival, points, metric, trials, seed)
+    return Score(
+        name=rival.name,
+        title=rival.title,
+        given_unpruned=rival.given_unpruned,
+        parameters=len(rival.form.parameters),
+        in_sample=deviation(inside),
+        configurations_out=deviation(configurations),
+        large_out=deviation(large),
+    )
+
+
+def _with_dense_law(rival: Rival, points: Points, chance: float | None, seed: int) -> Score | None:
+    """A law with ε_np from the dense law; None where there are too few configurations for that law."""
+    whole = fit_dense(points, chance)
+    if whole is None:
+        return None
+    start = search(rival.form, points, seed)
+    trials = (in_sample(points), configurations_out(points, seed), large_out(points))
+    inside, configurations, large = (
+        deviation(np.concatenate(list(_through_dense_law(rival.form, points, splits, start, chance))))
+        for splits in trials
+    )
+    return Score(
+        name=f"{rival.name}+dense",
+        title=f"{rival.title}, unpruned error from the dense law",
+        given_unpruned=False,
+        parameters=len(rival.form.parameters) + whole.free,
+        in_sample=inside,
+        configurations_out=configurations,
+        large_out=large,
+    )
+
+
+def _through_dense_law(
+    form: Form, points: Points, splits: Iterable[Split], start: Floats, chance: float | None
+) -> Iterator[Floats]:
+    for split in splits:
+        fitted, predicted = points.of(split.fitted), points.of(split.predicted)
+        dense = fit_dense(fitted, chance)
+        if dense is None:
+            yield np.full(len(predicted), np.nan)
+            continue
+        theta = solve(form, fitted, start[None]).theta
+        guessed = replace(predicted, unpruned=dense.predict(predicted.weights, predicted.num_examples))
+        yield relative(form.log_error(theta, guessed)[0], predicted)

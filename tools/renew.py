@@ -2,7 +2,8 @@
 
 Run it after a table was added or has grown (`python tools/ship.py`), or after a text was changed on purpose:
 the parts of docs/paper.md and docs/studies.md that scripts make, the texts in tests/*/golden and those that docs/law.md
-shows. Then read the diff. Prose around the parts holds no number of a table that grows.
+shows. The numbers that tests/golden holds stay as they are; `PRUNECAST_RENEW_GOLDEN=numbers make renew`, after a table
+has grown, writes these too. Then read the diff. Prose around the parts holds no number of a table that grows.
 """
 
 import os
@@ -16,6 +17,7 @@ from page_parts import renew
 
 ROOT = Path(__file__).parents[1]
 GOLDEN = (
+    "tests/golden/test_golden.py",
     "tests/cli/test_cli_golden.py",
     "tests/choice/test_choice_cli.py",
     "tests/studies/test_studies_cli.py",
@@ -29,7 +31,7 @@ def main() -> None:
     for script in (paper_page, studies_page):
         renew(script.PAGE, script.SCRIPT, script.sections())
         print(f"{script.PAGE.relative_to(ROOT)} is renewed.", flush=True)
-    env = os.environ | {"PRUNECAST_RENEW_GOLDEN": "1"}
+    env = {"PRUNECAST_RENEW_GOLDEN": "1"} | os.environ
     line = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "golden", *GOLDEN]
     done = subprocess.run(line, cwd=ROOT, env=env, check=False)
     subprocess.run(["git", "diff", "--stat", "--", "docs", "tests"], cwd=ROOT, check=False)

@@ -233,7 +233,7 @@ def test_charts_have_names_and_tables_beside_them(written, visit):
 
 def test_pointing_at_a_dot_shows_its_cells_as_text(written, visit):
     seen = visit(written("evil"))
-    seen.page.locator("#chart-fitted .mark-symbol path").first.hover()
+    seen.page.locator("#chart-fitted path[aria-roledescription=point]").last.hover()
     seen.page.wait_for_timeout(300)
     assert seen.page.evaluate("window.hit") is None
     assert seen.page.locator("#vg-tooltip-element").inner_text().startswith("depth")

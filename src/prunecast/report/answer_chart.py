@@ -1,20 +1,13 @@
-"""The chart that follows the slider, as Vega-Lite."""
+"""What the chart that follows the slider shows, as rows."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
 from prunecast.report.answers import Answer
-from prunecast.report.charts import Hue, curve_rows, point_rows
+from prunecast.report.charts import Hue, frontier_data
 from prunecast.report.curves import Curve, Rows
 from prunecast.report.vega import Row, rows
-
-UNITS = {
-    "stored": "stored parameters",
-    "nonzero": "non-zero weights",
-    "multiply-adds": "multiply-adds of one image",
-    "paper": "depth · width² · density",
-}
 
 
 def answer_data(
@@ -26,24 +19,8 @@ def answer_data(
     minimise: str,
 ) -> dict[str, list[Row]]:
     """What is drawn for one number of examples: every member's curve, measured points and the frontier."""
-    met = [answer for answer in found if answer.choice.met]
-    return {
-        "members": line_rows(members, own),
-        "others": line_rows(others, own),
-        "points": point_rows(measured, own),
-        "frontier": rows(
-            line=[0] * len(met),
-            density=[-i for i in range(len(met))],
-            error=[a.target for a in met],
-            size=[size_of(a, minimise) for a in met],
-        ),
-    }
-
-
-def line_rows(curves: Sequence[Curve], own: Hue) -> list[Row]:
-    """Points of predicted curves with no more than this chart needs."""
-    needed = ("line", "hue", "error", "size", "density")
-    return [{name: row[name] for name in needed} for row in curve_rows(curves, own)]
+    frontier = [(size_of(answer, minimise), answer.target) for answer in found if answer.choice.met]
+    return frontier_data(measured, members, others, frontier, own)
 
 
 def chosen(answer: Answer, minimise: str) -> dict[str, list[Row]]:

@@ -14,7 +14,7 @@ from prunecast.laws import Fit
 from prunecast.laws.formulas import log_invariant
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.measured import measured
-from prunecast.laws.points import Floats, Integers, Points
+from prunecast.laws.points import Floats, Integers, Mask, Points
 from prunecast.table import Table
 
 STEPS = 64
@@ -41,6 +41,10 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.error)
+
+    def __getitem__(self, which: Mask) -> "Rows":
+        """Some of the rows."""
+        return Rows(**{name: values[which] for name, values in vars(self).items()})
 
     @property
     def deviation(self) -> Floats:

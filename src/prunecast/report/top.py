@@ -12,9 +12,9 @@ from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.report import words
-from prunecast.report.answer_chart import UNITS, answer_data, chosen
+from prunecast.report.answer_chart import answer_data, chosen
 from prunecast.report.answers import MOST, Answer, amount, answers, comparison, facts, headline
-from prunecast.report.charts import Hue, answer_chart, view
+from prunecast.report.charts import UNITS, Hue, answer_chart, view
 from prunecast.report.curves import Rows, curves, family
 from prunecast.report.limits import beneath
 from prunecast.report.parts import Chart, Grid

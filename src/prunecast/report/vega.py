@@ -1,15 +1,13 @@
-"""Pieces of Vega-Lite that every chart of the page shares: axes, colours that follow the theme, rows."""
+"""Pieces of Vega-Lite that every chart shares: themes, rows, axes labelled in plain numbers, and colours."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from prunecast.report.palette import OKABE_ITO, colours
-
 Spec = dict[str, Any]
 Row = dict[str, Any]
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 PLAIN = ",.10~g"
 """Plain numbers with thousands apart, never powers of ten."""
 STEPS: tuple[tuple[float, tuple[float, ...]], ...] = (
@@ -22,38 +20,114 @@ STEPS: tuple[tuple[float, tuple[float, ...]], ...] = (
 """First digits of the labels on an axis that spans more than so many powers of ten."""
 BARE = 0.09
 """Where more than this share of an axis has no label at its lower end, finer digits give some."""
-CONFIG: Spec = {
-    "font": FONT,
-    "background": None,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": "var(--muted)",
-        "titleColor": "var(--muted)",
-        "gridColor": "var(--grid)",
-        "domainColor": "var(--line)",
-        "tickColor": "var(--line)",
-        "labelFontSize": 12,
-        "titleFontSize": 13,
-        "titleFontWeight": "normal",
-        "titlePadding": 10,
-        "labelOverlap": True,
-    },
-    "legend": {
-        "labelColor": "var(--ink)",
-        "titleColor": "var(--muted)",
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": "normal",
+OKABE_ITO = ("#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8C7A2B")
+"""The colour-blind safe palette of Okabe and Ito, its yellow darkened so that it can be seen on white."""
+VIRIDIS = (
+    *("#440154", "#482475", "#414487", "#355F8D", "#2A788E"),
+    *("#21918C", "#22A884", "#44BF70", "#7AD151", "#BDDF26"),
+)
+"""Steps of viridis, for more values than the palette has colours."""
+HUES = ("ink", "muted", "line", "grid", "faint", "accent", "paper")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theme:
+    """How a chart looks: its colours, font, sizes and the place of its legends."""
+
+    ink: str
+    muted: str
+    line: str
+    grid: str
+    faint: str
+    accent: str
+    paper: str
+    series: tuple[str, ...]
+    """colours that tell values apart"""
+    font: str
+    font_size: int
+    background: str | None
+    legend: Spec
+    translucent: bool
+    """whether dots let others shine through; a PDF of translucent dots is thirty times as large"""
+
+    def colours(self, amount: int) -> list[str]:
+        """As many colours, in order."""
+        if amount <= len(self.series):
+            return list(self.series[:amount])
+        return [VIRIDIS[round(i * (len(VIRIDIS) - 1) / (amount - 1))] for i in range(amount)]
+
+    @property
+    def config(self) -> Spec:
+        """The part of a specification that says how everything looks."""
+        text = {"labelFontSize": self.font_size, "titleFontWeight": "normal"}
+        title = {"fontSize": self.font_size + 1, "fontWeight": "normal", "anchor": "start"}
+        return {
+            "font": self.font,
+            "background": self.background,
+            "view": {"stroke": None},
+            "axis": {
+                **text,
+                "titleFontSize": self.font_size + 1,
+                "labelColor": self.muted,
+                "titleColor": self.muted,
+                "gridColor": self.grid,
+                "domainColor": self.line,
+                "tickColor": self.line,
+                "titlePadding": 10,
+                "labelOverlap": True,
+                "labelSeparation": 4,
+            },
+            "legend": {
+                **text,
+                "titleFontSize": self.font_size,
+                "labelColor": self.ink,
+                "titleColor": self.muted,
+                "symbolSize": 70,
+                "symbolBaseFillColor": self.muted,
+                "symbolBaseStrokeColor": self.muted,
+                **self.legend,
+            },
+            "title": {
+                **title,
+                "color": self.ink,
+                "subtitleColor": self.muted,
+                "subtitleFontSize": self.font_size,
+            },
+            "text": {"color": self.ink, "fontSize": self.font_size},
+            "rule": {"color": self.line},
+        }
+
+
+PAGE = Theme(
+    **{name: f"var(--{name})" for name in HUES},
+    series=tuple(f"var(--series-{index + 1})" for index in range(len(OKABE_ITO))),
+    font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
+    font_size=12,
+    background=None,
+    legend={
         "orient": "bottom",
         "layout": {"bottom": {"anchor": "start", "direction": "vertical"}},
         "columns": 10,
-        "symbolSize": 70,
-        "symbolBaseFillColor": "var(--muted)",
-        "symbolBaseStrokeColor": "var(--muted)",
     },
-    "text": {"color": "var(--ink)", "fontSize": 12},
-    "rule": {"color": "var(--line)"},
-}
+    translucent=True,
+)
+"""The page's charts take their colours from its style sheet, which knows light, dark and print."""
+FIGURE = Theme(
+    ink="#1B1F24",
+    muted="#3F4650",
+    line="#5B6470",
+    grid="#E6E9EE",
+    faint="#C9CED6",
+    accent="#C2372E",
+    paper="#FFFFFF",
+    series=OKABE_ITO,
+    font="Liberation Sans, Arial, Helvetica, sans-serif",
+    font_size=12,
+    background="#FFFFFF",
+    legend={"orient": "right", "offset": 12},
+    translucent=False,
+)
+"""Figures have fixed colours, and a font that comes with the renderer, so that they look alike everywhere."""
 
 
 def rounded(value: object) -> object:
@@ -75,10 +149,10 @@ def rows(**columns: Iterable[object]) -> list[Row]:
 
 def ticks(values: Iterable[float]) -> list[float]:
     """Round places for the labels of a logarithmic axis: by tens, and more between where that would be too few."""
-    found = np.array([value for value in values if value is not None and np.isfinite(value) and value > 0])
-    if not len(found):
+    found = _positive(values)
+    if not found:
         return [1.0]
-    low, high = float(found.min()), float(found.max())
+    low, high = min(found), max(found)
     decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
     span = np.log10(high / low)
     steps = next(steps for least, steps in STEPS if span > least)
@@ -95,10 +169,14 @@ def ticks(values: Iterable[float]) -> list[float]:
     return places if len(places) > 1 else [float(f"{low:.2g}"), float(f"{high:.2g}")]
 
 
-def log_axis(field: str, title: str, values: Iterable[float]) -> Spec:
+def _positive(values: Iterable[float]) -> list[float]:
+    return [float(value) for value in values if value is not None and np.isfinite(value) and value > 0]
+
+
+def log_axis(field: str, title: str, values: Iterable[float], margin: float = 1.07) -> Spec:
     """A logarithmic axis labelled in plain numbers."""
-    found = [value for value in values if value is not None and np.isfinite(value) and value > 0]
-    domain = [min(found) * 0.93, max(found) * 1.07] if found else [0.1, 1.0]
+    found = _positive(values)
+    domain = [min(found) / margin, max(found) * margin] if found else [0.1, 1.0]
     return {
         "field": field,
         "type": "quantitative",
@@ -108,25 +186,51 @@ def log_axis(field: str, title: str, values: Iterable[float]) -> Spec:
     }
 
 
-def colour(field: str, title: str, domain: Sequence[str]) -> Spec:
-    """A colour for each value; the palette's own are taken from the page's theme."""
-    own = [f"var(--series-{OKABE_ITO.index(c) + 1})" if c in OKABE_ITO else c for c in colours(len(domain))]
+def axis(field: str, title: str, domain: Sequence[float] | None = None) -> Spec:
+    """A linear axis labelled in plain numbers."""
+    scale = {"domain": [rounded(end) for end in domain], "nice": False} if domain else {"zero": False}
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "scale": scale,
+        "axis": {"format": PLAIN},
+    }
+
+
+def colour(field: str, title: str, domain: Sequence[str], theme: Theme = PAGE) -> Spec:
+    """A colour for each value, with a legend where there are several."""
     return {
         "field": field,
         "type": "nominal",
-        "title": title,
+        "title": title or None,
         "sort": list(domain),
-        "scale": {"domain": list(domain), "range": own},
-        "legend": {"symbolOpacity": 1},
+        "scale": {"domain": list(domain), "range": theme.colours(len(domain))},
+        "legend": {"symbolOpacity": 1} if len(domain) > 1 else None,
+    }
+
+
+def layer(data: str, mark: str, encoding: Mapping[str, Spec], **options: object) -> Spec:
+    """One layer of a chart: marks of one kind, cut off at the axes."""
+    return {
+        "data": {"name": data},
+        "mark": {"type": mark, "clip": True, **options},
+        "encoding": dict(encoding),
     }
 
 
 def tooltip(fields: Mapping[str, str]) -> list[Spec]:
-    """What is said of a point: fields with their titles."""
+    """What a pointer over a mark shows: fields with their titles."""
     return [{"field": field, "title": title} for field, title in fields.items()]
 
 
-def chart(description: str, height: int, datasets: Mapping[str, list[Row]], layers: list[Spec]) -> Spec:
+def chart(
+    description: str,
+    height: int,
+    datasets: Mapping[str, list[Row]],
+    layers: list[Spec],
+    theme: Theme = PAGE,
+) -> Spec:
     """A layered chart as wide as its place on the page."""
     return {
         "description": description,
@@ -135,5 +239,5 @@ def chart(description: str, height: int, datasets: Mapping[str, list[Row]], laye
         "autosize": {"type": "fit-x", "contains": "padding"},
         "datasets": dict(datasets),
         "layer": layers,
-        "config": CONFIG,
+        "config": theme.config,
     }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from prunecast.choice.optimum import optimum
     from prunecast.errors import PrunecastError
     from prunecast.laws import Fit, compare, fit, fit_each, load
-    from prunecast.networks.loading import load_masks, load_network
+    from prunecast.export import load_masks, load_network
     from prunecast.table.frame import Table
     from prunecast.table.read import read
 
@@ -40,7 +40,7 @@ _HOMES = {
     "Table": "prunecast.table",
     "read": "prunecast.table",
     **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
-    **dict.fromkeys(("load_masks", "load_network"), "prunecast.networks.loading"),
+    **dict.fromkeys(("load_masks", "load_network"), "prunecast.export"),
     **dict.fromkeys(("Choice", "choose", "frontier", "optimum"), "prunecast.choice"),
 }
 

@@ -9,9 +9,7 @@ from prunecast.cli import show, show_answer
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
-from prunecast.networks import make
-from prunecast.networks.card import Card
-from prunecast.networks.words import title, verdict
+from prunecast.export import Card, make, title, verdict
 from prunecast.report import page, words
 from prunecast.report.page import write
 from prunecast.sweep import Plan, export, look, read_plan, run_plan

@@ -12,8 +12,7 @@ from prunecast.cli.options import Source, gathered
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
-    from prunecast.networks import Order
-    from prunecast.networks.card import Card
+    from prunecast.export import Card, Order
     from prunecast.sweep.board import Board
     from prunecast.sweep.events import Event
     from prunecast.sweep.plan import Plan
@@ -48,7 +47,7 @@ def make(
     safetensors, dense and sparse, with a card that puts its measured error beside the predicted one.
     """
     try:
-        from prunecast.networks import order
+        from prunecast.export import order
     except ImportError as missing:
         raise PrunecastError(f"make needs {missing.name}: pip install 'prunecast[train]'") from None
     fitted = law_of(source, law)
@@ -66,7 +65,7 @@ make.params[:0] = [param for param in choose.params if param.name != "frontier"]
 def _made(placed: "Order", *, silent: bool) -> "Card":
     from prunecast.cli import show_made
     from prunecast.cli.progress import follow
-    from prunecast.networks.making import finish, silently, train
+    from prunecast.export import finish, silently, train
 
     def told(events: "Iterable[Event]", plan: "Plan", board: "Board") -> None:
         follow(events, plan, board, 1)

@@ -9,8 +9,7 @@ from prunecast.cli.show import bullets, grid, render
 from prunecast.cli.show_answer import choice
 
 if TYPE_CHECKING:
-    from prunecast.networks import Order
-    from prunecast.networks.card import Card
+    from prunecast.export import Card, Order
 
 
 def order(placed: "Order") -> str:
@@ -26,7 +25,7 @@ def order(placed: "Order") -> str:
 
 def card(made: "Card", folder: Path) -> str:
     """What was measured beside what was predicted, the sizes, and where the files are."""
-    from prunecast.networks.words import ZEROS, title, verdict
+    from prunecast.export import ZEROS, title, verdict
 
     counts, disk = made.counts, made.disk
     rows = [

@@ -265,7 +265,9 @@ def undetermined(findings: Iterable[Finding], known_at_bound: Iterable[str]) -> 
     known = set(known_at_bound)
     found: set[str] = set()
     for finding in findings:
-        if isinstance(finding, Undetermined) or (isinstance(finding, AtBound) and finding.parameter not in known):
+        if isinstance(finding, Undetermined) or (
+            isinstance(finding, AtBound) and finding.parameter not in known
+        ):
             found.add(finding.parameter)
     return found
 

@@ -1,43 +1,41 @@
-"""From a law and a plan to the network itself: choose, train, prune to the exact density, write, measure."""
+"""What is to be made: a law and a plan of the same networks, the chosen network, and the chain that makes it."""
 
-import copy
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from prunecast import families
+from prunecast import families, tables
 from prunecast.choice import Choice, choose
 from prunecast.choice.further import remedy
 from prunecast.choice.notes import out_of_reach
-from prunecast.choice.source import as_fit
+from prunecast.choice.source import VALIDATION, as_fit
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
-from prunecast.networks import words
-from prunecast.networks.agreement import pattern
-from prunecast.networks.card import Card, write_card
-from prunecast.networks.describing import describe
-from prunecast.networks.files import write_network
-from prunecast.networks.measuring import errors_of, multiply_adds
-from prunecast.pruning import Record, chain_folder
-from prunecast.pruning.files import make_folder, read_tensors
 from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
 from prunecast.pruning.scores import parts
-from prunecast.spec import ChainSpec
-from prunecast.sweep import Event, Plan, PlannedChain, look, run_plan
-from prunecast.sweep.board import Board
-from prunecast.sweep.work import loader, one_by_one, torch_device
+from prunecast.spec import RECIPES, ChainSpec
+from prunecast.spec.recipe import Precision
+from prunecast.sweep import Plan, PlannedChain
+from prunecast.sweep.words import recipe_words
+from prunecast.sweep.work import loader, torch_device
 from prunecast.table import Table
+from prunecast.text import normalized
 
 STORE = "store"
-"""The folder of trainings inside a made network's folder."""
-Follow = Callable[[Iterable[Event], Plan, Board], object]
-"""Takes the events of a training as they happen, and counts them on the board."""
+"""The folder of training runs inside a made network's folder."""
+PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
+NAMES: dict[str, Callable[[PlannedChain], str]] = {
+    "family": lambda chain: chain.spec.family,
+    "dataset": lambda chain: chain.spec.dataset,
+    "method": lambda chain: chain.spec.method.name,
+    "recipe": lambda chain: chain.spec.recipe.name,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,23 +66,6 @@ class Order:
     def full(self) -> Masks:
         """Masks that keep every prunable weight."""
         return _full(self.model)
-
-
-def make(
-    source: Fit | Table | str | Path,
-    plan: Plan,
-    folder: Path,
-    *,
-    follow: Follow | None = None,
-    **asked: Any,
-) -> Card:
-    """Choose a network, train and prune it as the plan says, and write it with its card into a folder.
-
-    What is in the store already is not trained again. `asked` are the options of `order`.
-    """
-    placed = order(source, plan, folder, **asked)
-    train(placed, follow or silently)
-    return finish(placed)
 
 
 def order(
@@ -178,48 +159,72 @@ def _to_density(spec: ChainSpec, model: torch.nn.Module, density: float) -> tupl
     return dataclasses.replace(spec, final_nonzero=final), level
 
 
-def train(order: Order, follow: Follow) -> None:
-    """Train and prune level by level, from where the store stands."""
-    board = Board(look(order.plan, order.store))
-    key = (order.chain.spec.loader or order.chain.spec.dataset, order.chain.root, order.chain.spec.image_size)
-    executor = partial(one_by_one, device=torch_device(order.device), loaded={key: order.dataset})
-    follow(run_plan(order.plan, order.store, executor=executor), order.plan, board)
-    if board.failed:
-        raise PrunecastError(f"the training failed: {board.failed[0].error}")
+def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
+    """The plan's chain whose family, data, method, recipe and number of examples are the law's own.
+
+    What the law's table does not name is taken from the plan. The number of examples is the one asked for, else the
+    largest that both know.
+    """
+    chains = list(plan.chains)
+    for name, of in NAMES.items():
+        wanted = getattr(fit.origin, name)
+        agreeing = [chain for chain in chains if not wanted or normalized(of(chain)) == normalized(wanted)]
+        if not agreeing:
+            found = sorted({of(chain) for chain in chains})
+            raise PrunecastError(_other(plan, name, wanted, found, fit.origin.table))
+        chains = agreeing
+    planned = {chain.spec.num_examples for chain in chains}
+    known = {round(own.num_examples) for own in fit.configurations}
+    common = (planned & known) if num_examples is None else (planned & known & {round(num_examples)})
+    if known == {1}:
+        raise PrunecastError(
+            "the law's table does not tell how many examples its networks were trained on: give it a column "
+            "num_examples, and depth and width as the plan means them"
+        )
+    if not common:
+        raise PrunecastError(_examples(plan, planned, known, num_examples))
+    own = next(chain for chain in chains if chain.spec.num_examples == max(common))
+    if fit.options.get("error") == VALIDATION and not own.spec.recipe.validation_examples:
+        raise PrunecastError(
+            f"the law was fitted to validation errors, and the plan {plan.name} holds no examples out: give its recipe "
+            "validation_examples"
+        )
+    return own
 
 
-def silently(events: Iterable[Event], plan: Plan, board: Board) -> None:
-    """Count what happens, and say nothing."""
-    for event in events:
-        board.take(event)
+def _other(plan: Plan, name: str, wanted: str, found: list[str], table: str) -> str:
+    told = _shipped_recipe(table, wanted) if name == "recipe" else ""
+    remedy = (
+        f'; if they are the same, call it name = "{wanted}" in the plan'
+        if name in ("recipe", "method") and not told
+        else ""
+    )
+    return (
+        f"the law was fitted to networks of the {name} {wanted!r}, and the plan {plan.name} trains those of "
+        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{told}{remedy}"
+    )
 
 
-def finish(order: Order) -> Card:
-    """Write a trained network and its card; the errors on it are those of the files."""
-    standing = look(order.plan, order.store)[0]
-    if standing.problem:
-        raise PrunecastError(standing.problem)
-    records = standing.records
-    _arrived(order, records, standing.ended)
-    spec = order.chain.spec
-    stored = chain_folder(order.store, spec)
-    masks = stored.masks(order.level) if order.level else order.full
-    make_folder(order.folder)
-    write_network(order.folder, read_tensors(stored.weights(order.level))[0], masks, spec.digest)
-    errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
-    arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
-    card = describe(order, records, stored.spec()[1], errors, arithmetic)
-    write_card(order.folder, card, words.text(card))
-    return card
+def _shipped_recipe(table: str, name: str) -> str:
+    """What a plan of one's own has to say to train as a shipped table was; nothing of other tables."""
+    if not tables.known(table):
+        return ""
+    own, _, words = str(tables.provenance(table)["recipe"]).partition(": ")
+    if normalized(own) != normalized(name):
+        return ""
+    for preset, precision in product(RECIPES.values(), PRECISIONS):
+        if recipe_words(dataclasses.replace(preset, precision=precision)) == words:
+            settings = f'preset = "{preset.name}", precision = "{precision}", name = "{name}"'
+            return f", a file of your own that says recipe = {{{settings}}}"
+    return f', a file of your own whose recipe has name = "{name}" and is this: {words}'
 
 
-def _arrived(order: Order, records: tuple[Record, ...], ended: str) -> None:
-    """Refuse a chain that ended before the chosen density."""
-    last = records[-1] if records else None
-    if last is not None and last.level == order.level and last.status == "ok":
-        return
-    where = f"at level {last.level} of {order.level}" if last else "before its first level"
-    raise PrunecastError(
-        f"the network did not get to density {order.choice.answer.density:.4g}: its chain ended {where} "
-        f"({ended or 'unfinished'}); try another --replicate, or ask for a smaller --target-error or a higher --density"
+def _examples(plan: Plan, planned: set[int], known: set[int], asked: float | None) -> str:
+    def listed(numbers: set[int]) -> str:
+        return " and ".join(f"{number:,}" for number in sorted(numbers))
+
+    wish = "" if asked is None else f" and {asked:,.0f} were asked for"
+    return (
+        f"the law was fitted to networks trained on {listed(known)} examples, and the plan {plan.name} trains on "
+        f"{listed(planned)}{wish}: give a num_examples that both have"
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from prunecast.networks.card import Card, Measured
+from prunecast.export.card import Card, Measured
 
 NAMES = {"error": "test error", "validation_error": "validation error", "loss": "test loss"}
 ZEROS = (

@@ -8,8 +8,7 @@ from typing import Any
 
 from prunecast import __version__
 from prunecast.choice import Question
-from prunecast.networks.files import FORMAT
-from prunecast.networks.loading import CARD
+from prunecast.export.files import CARD, FORMAT
 from prunecast.pruning.files import write_whole
 
 

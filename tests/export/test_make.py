@@ -21,9 +21,9 @@ from prunecast.catalog import architecture
 from prunecast.choice import choose
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
-from prunecast.networks import make
-from prunecast.networks.making import _possible
-from prunecast.networks.measuring import multiply_adds
+from prunecast.export import make
+from prunecast.export.orders import _possible
+from prunecast.export.making import multiply_adds
 from prunecast.sweep import read_plan
 from prunecast.training import evaluate
 

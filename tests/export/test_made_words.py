@@ -8,8 +8,8 @@ import pytest
 
 from prunecast.choice import Question
 from prunecast.cli import show_made
-from prunecast.networks import words
-from prunecast.networks.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export import card_text as words
+from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 
 GOLDEN = Path(__file__).parent / "golden"
 CARD = Card(

@@ -1,14 +1,15 @@
-"""The files of a made network, all of them in the safetensors format.
+"""The files of a made network, all of them in the safetensors format, and the network loaded from them.
 
 model.safetensors    every parameter and buffer under its name in the module's state dict; pruned weights are zero
 mask.safetensors     for each prunable weight a boolean tensor, true where it is kept
 sparse.safetensors   the same network without its zeros: for a prunable weight W the kept values in row-major order
-                     as W.values, and where they stand as W.bits (a bit a weight, first bit highest, as numpy.packbits
+                     as W.values, and their places as W.bits (one bit per weight, first bit highest, as numpy.packbits
                      writes them) or, where that is smaller, as W.positions (int32); everything else as it is
 
 Each carries its format, the chain's digest and (sparse) the weights' shapes as JSON under `notes` in its metadata.
 """
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,11 +17,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from prunecast import families
 from prunecast.errors import PrunecastError
 from prunecast.pruning.files import read_tensors, write_tensors
 
+CARD = "card.json"
 FORMAT = 1
 MODEL, MASK, SPARSE = "model.safetensors", "mask.safetensors", "sparse.safetensors"
 POSITION_BYTES, WEIGHTS_A_BYTE = 4, 8
@@ -101,3 +104,53 @@ def _read(path: Path, digest: str) -> tuple[Tensors, dict[str, Any]]:
     if notes["spec"] != digest:
         raise PrunecastError(f"{path} is of another network than the card beside it: make the network again.")
     return tensors, notes
+
+
+def load_network(folder: str | Path) -> nn.Module:
+    """The network that `prunecast make` wrote: its family's module with the pruned weights, ready to classify.
+
+    The folder needs card.json, and either model.safetensors with mask.safetensors or sparse.safetensors.
+    """
+    card = read_card(Path(folder))
+    about = card["network"]
+    model = families.build(
+        about["family"],
+        depth=about["depth"],
+        width=about["width"],
+        num_classes=about["num_classes"],
+        generator=torch.Generator().manual_seed(0),
+        image_shape=tuple(about["image_shape"]),
+    )
+    return filled(model, Path(folder), card["training"]["spec"])
+
+
+def filled(model: nn.Module, folder: Path, digest: str) -> nn.Module:
+    """The module with the weights of a folder's files, ready to classify."""
+    try:
+        model.load_state_dict(read_network(folder, digest)[0])
+    except RuntimeError as failure:
+        first = str(failure).splitlines()[0]
+        raise PrunecastError(
+            f"the weights in {folder} do not fit their family as it is now ({first})"
+        ) from failure
+    return model.eval()
+
+
+def load_masks(folder: str | Path) -> dict[str, Tensor]:
+    """Which prunable weights were kept: a boolean tensor for each, by its name in the state dict."""
+    return read_network(Path(folder), read_card(Path(folder))["training"]["spec"])[1]
+
+
+def read_card(folder: Path) -> dict[str, Any]:
+    """The card of a made network."""
+    path = folder / CARD
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        version = card["format"]
+    except FileNotFoundError:
+        raise PrunecastError(f"there is no {path}: give the folder that `prunecast make -o` wrote") from None
+    except (OSError, ValueError, KeyError, TypeError) as failure:
+        raise PrunecastError(f"{path} cannot be read: make the network again") from failure
+    if version > FORMAT:
+        raise PrunecastError(f"{path} was written by a newer prunecast: upgrade")
+    return card

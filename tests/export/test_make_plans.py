@@ -10,8 +10,8 @@ import prunecast
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit
-from prunecast.networks.agreement import pattern
-from prunecast.networks.making import _possible
+from prunecast.export.orders import pattern
+from prunecast.export.orders import _possible
 from prunecast.sweep import read_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "make.md"

@@ -1,0 +1,256 @@
+"""Make a network: train and prune it to the exact density, write it, measure what was written, describe it."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prunecast.choice import Choice
+from prunecast.data import Dataset
+from prunecast.errors import PrunecastError
+from prunecast.export import card_text
+from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
+from prunecast.export.orders import Order, order
+from prunecast.families.initialise import Weighted
+from prunecast.laws import Fit
+from prunecast.pruning import Record, chain_folder
+from prunecast.pruning.files import make_folder, read_tensors
+from prunecast.pruning.opened import choose_examples
+from prunecast.spec import ChainSpec
+from prunecast.sweep import Event, Plan, look, run_plan
+from prunecast.sweep.board import Board
+from prunecast.sweep.work import one_by_one, torch_device
+from prunecast.table import Table
+from prunecast.training import Score, evaluate
+from prunecast.training.precision import settings
+
+Follow = Callable[[Iterable[Event], Plan, Board], object]
+"""Receives the events of a training as they happen, and counts them on the board."""
+
+
+def make(
+    source: Fit | Table | str | Path,
+    plan: Plan,
+    folder: Path,
+    *,
+    follow: Follow | None = None,
+    **asked: Any,
+) -> Card:
+    """Choose a network, train and prune it as the plan says, and write it with its card into a folder.
+
+    What is in the store already is not trained again. `asked` are the options of `order`.
+    """
+    placed = order(source, plan, folder, **asked)
+    train(placed, follow or silently)
+    return finish(placed)
+
+
+def train(order: Order, follow: Follow) -> None:
+    """Train and prune level by level, from where the store stands."""
+    board = Board(look(order.plan, order.store))
+    key = (order.chain.spec.loader or order.chain.spec.dataset, order.chain.root, order.chain.spec.image_size)
+    executor = partial(one_by_one, device=torch_device(order.device), loaded={key: order.dataset})
+    follow(run_plan(order.plan, order.store, executor=executor), order.plan, board)
+    if board.failed:
+        raise PrunecastError(f"the training failed: {board.failed[0].error}")
+
+
+def silently(events: Iterable[Event], plan: Plan, board: Board) -> None:
+    """Count what happens, and say nothing."""
+    for event in events:
+        board.take(event)
+
+
+def finish(order: Order) -> Card:
+    """Write a trained network and its card; the errors on it are those of the files."""
+    standing = look(order.plan, order.store)[0]
+    if standing.problem:
+        raise PrunecastError(standing.problem)
+    records = standing.records
+    _arrived(order, records, standing.ended)
+    spec = order.chain.spec
+    stored = chain_folder(order.store, spec)
+    masks = stored.masks(order.level) if order.level else order.full
+    make_folder(order.folder)
+    write_network(order.folder, read_tensors(stored.weights(order.level))[0], masks, spec.digest)
+    errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
+    arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
+    card = describe(order, records, stored.spec()[1], errors, arithmetic)
+    write_card(order.folder, card, card_text.text(card))
+    return card
+
+
+def _arrived(order: Order, records: tuple[Record, ...], ended: str) -> None:
+    """Refuse a chain that ended before the chosen density."""
+    last = records[-1] if records else None
+    if last is not None and last.level == order.level and last.status == "ok":
+        return
+    where = f"at level {last.level} of {order.level}" if last else "before its first level"
+    raise PrunecastError(
+        f"the network did not get to density {order.choice.answer.density:.4g}: its chain ended {where} "
+        f"({ended or 'unfinished'}); try another --replicate, or ask for a smaller --target-error or a higher --density"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Errors:
+    """Errors of the network that the files hold."""
+
+    error: float
+    """on the test set"""
+    loss: float
+    validation_error: float | None
+    """on held-out training examples, where the recipe holds some out"""
+
+
+def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset) -> Errors:
+    """Fill a module from a folder's files and evaluate it where the data is, with the recipe's arithmetic."""
+    device = dataset.test.labels.device
+    model = filled(model, folder, spec.digest).to(device)
+    _, held_out = choose_examples(spec, len(dataset.train))
+    precision = spec.recipe.precision
+
+    def score(source: Any, indices: Any) -> Score:
+        return evaluate(model, source, torch.from_numpy(indices), precision)
+
+    with settings(precision, device, spec.threads):
+        test = score(dataset.test, np.arange(len(dataset.test)))
+        validation = score(dataset.train, held_out).error if len(held_out) else None
+    return Errors(error=test.error, loss=test.loss, validation_error=validation)
+
+
+def multiply_adds(
+    model: nn.Module, masks: Mapping[str, Tensor], image_shape: tuple[int, ...]
+) -> tuple[int, int]:
+    """Multiply-adds of one image through convolutions and linear layers: of all weights, and of those kept."""
+    uses: dict[str, int] = {}
+    names = {id(module): name for name, module in model.named_modules() if isinstance(module, Weighted)}
+
+    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        name = names[id(module)]
+        seen = inputs[0] if getattr(module, "transposed", False) else output
+        places = math.prod(seen.shape[1:-1]) if isinstance(module, nn.Linear) else math.prod(seen.shape[2:])
+        uses[name] = uses.get(name, 0) + places
+
+    hooks = [
+        module.register_forward_hook(count) for module in model.modules() if isinstance(module, Weighted)
+    ]
+    try:
+        with torch.no_grad():
+            model.eval()(torch.zeros(1, *image_shape))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    weights = {name: f"{name}.weight" if name else "weight" for name in uses}
+    total = {name: model.get_parameter(weights[name]).numel() for name in uses}
+    kept = {name: int(masks[weights[name]].sum()) if weights[name] in masks else total[name] for name in uses}
+    return sum(uses[name] * total[name] for name in uses), sum(uses[name] * kept[name] for name in uses)
+
+
+def describe(
+    order: Order,
+    records: tuple[Record, ...],
+    about: dict[str, Any],
+    errors: Errors,
+    arithmetic: tuple[int, int],
+) -> Card:
+    """Everything that is known about a made network; `about` is what its chain's spec.json says."""
+    return Card(
+        network=_shape(order, records[-1]),
+        question=order.choice.question,
+        predicted=predicted(order.choice),
+        measured=_measured(order.choice, errors, records[-1]),
+        counts=_counts(records[-1], arithmetic),
+        disk=_disk(order.folder),
+        training=_training(order, records, about),
+    )
+
+
+def predicted(choice: Choice) -> Predicted:
+    """What was promised."""
+    best = choice.answer
+    return Predicted(
+        law=choice.law,
+        table=choice.table,
+        metric=choice.metric,
+        value=best.error,
+        interval=best.interval,
+        probability=best.probability,
+        source=best.source,
+        notes=choice.notes,
+    )
+
+
+def _measured(choice: Choice, errors: Errors, last: Record) -> Measured:
+    value = getattr(errors, choice.metric)
+    value = errors.error if value is None else float(value)
+    low, high = choice.answer.interval
+    target = choice.question.target_error
+    return Measured(
+        error=errors.error,
+        loss=errors.loss,
+        validation_error=errors.validation_error,
+        train_error=last.train_error,
+        chance_error=last.chance_error,
+        in_interval=low <= value <= high,
+        meets_target=None if target is None else value <= target,
+    )
+
+
+def _shape(order: Order, last: Record) -> Shape:
+    spec = order.chain.spec
+    return Shape(
+        family=spec.family,
+        depth=spec.depth,
+        width=float(spec.width),
+        num_classes=order.dataset.num_classes,
+        image_shape=order.dataset.train.image_shape,
+        density=last.density,
+        level=last.level,
+    )
+
+
+def _counts(last: Record, arithmetic: tuple[int, int]) -> Counts:
+    alive = last.effective_density
+    return Counts(
+        parameters=last.parameters,
+        weights=last.weights,
+        nonzero=last.nonzero,
+        stored=last.parameters - last.weights + last.nonzero,
+        connected=None if alive is None else round(alive * last.weights),
+        multiply_adds=arithmetic[0],
+        multiply_adds_kept=arithmetic[1],
+    )
+
+
+def _disk(folder: Path) -> Disk:
+    dense, mask, sparse = ((folder / name).stat().st_size for name in (MODEL, MASK, SPARSE))
+    return Disk(dense=dense, mask=mask, sparse=sparse)
+
+
+def _training(order: Order, records: tuple[Record, ...], about: dict[str, Any]) -> Training:
+    spec = order.chain.spec
+    kept = ("level", "density", "error", "seconds")
+    return Training(
+        dataset=spec.dataset,
+        data=about["data"],
+        num_examples=spec.num_examples,
+        recipe=dataclasses.asdict(spec.recipe),
+        method=dataclasses.asdict(spec.method),
+        replicate=spec.replicate,
+        levels=tuple({name: getattr(record, name) for name in kept} for record in records),
+        seconds=sum(record.seconds for record in records),
+        device=records[-1].device,
+        code=records[-1].code,
+        environment=about["environment"],
+        spec=spec.digest,
+    )

@@ -94,11 +94,19 @@ def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDA
     return np.sort(order[held:])[chosen], np.sort(order[:held])
 
 
+TRAINED_BY = ("spec", "catalog", "families", "data", "training", "pruning", "distributed", "fleet")
+"""The packages that a result depends on."""
+
+
 @functools.cache
 def code_version() -> str:
-    """The package's version and a digest of its source, so that a change without a new number is seen too."""
+    """The package's version and a digest of all source that trains or prunes, CUDA kernels included."""
     package = Path(__file__).parent.parent
-    parts = ("spec", "catalog", "families", "data", "training", "pruning")
-    sources = sorted(path for part in parts for path in (package / part).glob("*.py"))
+    sources = sorted(
+        path
+        for part in TRAINED_BY
+        for path in (package / part).rglob("*")
+        if path.suffix in (".py", ".cu", ".cuh", ".h")
+    )
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     return f"{__version__}+{digest[:12]}"

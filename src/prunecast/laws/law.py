@@ -8,7 +8,6 @@ Parameters are searched on an inner scale: as logarithms where they are positive
 has shape (sets, parameters); predictions have shape (sets, rows).
 """
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.dual import Array, Dual
 from prunecast.laws.points import Floats, Points
+from prunecast.plugins import load_attribute, load_plugins
 from prunecast.text import nearest
 
 FAR = 50.0
@@ -393,6 +393,8 @@ def register(law: Law) -> Law:
 
 def get_law(name: str) -> Law:
     """The registered law of this name, or the one that "module:attribute" names, which is then registered."""
+    if name not in _LAWS:
+        load_plugins()
     if name in _LAWS:
         return _LAWS[name]
     if ":" in name:
@@ -403,19 +405,9 @@ def get_law(name: str) -> Law:
 
 
 def _imported(place: str) -> Law:
-    module, _, attribute = place.partition(":")
-    try:
-        law = getattr(importlib.import_module(module), attribute)
-    except ImportError as problem:
-        raise PrunecastError(
-            f"The law {place!r} cannot be imported: {problem}. Name it as module:attribute."
-        ) from None
-    except AttributeError:
-        raise PrunecastError(
-            f"The module {module!r} has no {attribute!r}; name a law that it defines."
-        ) from None
+    law = load_attribute(place, "law")
     if not isinstance(law, Law):
-        raise PrunecastError(f"{place!r} is not a law; make it a prunecast.laws.FormulaLaw.")
+        raise PrunecastError(f"law {place!r} is {type(law).__name__}; it must be a prunecast.laws.Law.")
     _SOURCES[law.name] = place
     return register(law)
 
@@ -427,6 +419,7 @@ def source_of(law: str) -> str:
 
 def selectable_laws() -> tuple[str, ...]:
     """The names of the laws that can be fitted to a family, the default first."""
+    load_plugins()
     return tuple(name for name, law in _LAWS.items() if not law.fits_one)
 
 

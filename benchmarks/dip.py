@@ -14,14 +14,14 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from prunecast.laws.catalogue import build
+from prunecast.laws.forms import DualForm, Parameter
+from prunecast.laws.measured import measured
 
 import prunecast
 from prunecast.laws import held_out
-from prunecast.laws.catalogue import build
 from prunecast.laws.dual import Array
 from prunecast.laws.eq2 import eq2
-from prunecast.laws.forms import DualForm, Parameter
-from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Points
 
 SPLITS: dict[str, Callable[[Points], list[held_out.Split]]] = {

@@ -14,14 +14,14 @@ from time import process_time
 import lmfit
 import numpy as np
 from planted_tables import planted
+from prunecast.laws.catalogue import starts as read_off
+from prunecast.laws.forms import Joint, bounds
+from prunecast.laws.measured import measured
 from rich.console import Console
 from rich.table import Table as Grid
 from scipy.optimize import least_squares
 
-from prunecast.laws.catalogue import starts as read_off
 from prunecast.laws.eq2 import eq2
-from prunecast.laws.forms import Joint, bounds
-from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import Objective, refit, residual_stack, solve
 from prunecast.table import read

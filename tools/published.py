@@ -11,10 +11,10 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from prunecast.laws.judge import Deviation
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, fit_each
-from prunecast.laws.judge import Deviation
 from prunecast.studies.extrapolation import PAPER_SIZES, Extrapolation, extrapolation
 from prunecast.studies.optimality import Optimality, optimality
 from prunecast.table import CONFIGURATION, Table

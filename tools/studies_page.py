@@ -37,7 +37,7 @@ def about(table: Table) -> str:
     frame = table.frame
     sizes = [listed(frame, name) for name in ("depth", "width", "num_examples")]
     chains = frame.groupby(["depth", "width", "num_examples", "replicate"]).ngroups
-    beyond = tables.telling(table.source) / len(table)
+    beyond = tables.informative_rows(table.source) / len(table)
     return (
         f"As it ships, `{table.source}` has {len(table):,} trainings of {chains} chains: {'; '.join(sizes)}; up to "
         f"{frame['replicate'].nunique()} replicates. {beyond:.0%} of its rows belong to chains that were pruned beyond "

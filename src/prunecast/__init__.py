@@ -1,4 +1,4 @@
-"""Predict what pruning will do to a network before anybody pays for it."""
+"""Predict a pruned network's error before you train it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,9 @@ if TYPE_CHECKING:
     from prunecast.choice.frontier import frontier
     from prunecast.choice.optimum import optimum
     from prunecast.errors import PrunecastError
-    from prunecast.laws import Fit, compare, fit, fit_each, load
     from prunecast.export import load_masks, load_network
-    from prunecast.table.frame import Table
-    from prunecast.table.read import read
+    from prunecast.laws import Fit, compare, fit, fit_each, load
+    from prunecast.table import Table, read
 
 __all__ = [
     "Choice",

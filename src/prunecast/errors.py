@@ -1,12 +1,16 @@
-"""The exceptions a user can meet; each message names the place and the remedy."""
+"""The exceptions that a user can see; each message says what is wrong, where, and how to fix it."""
 
 
 class PrunecastError(Exception):
-    """Something a user can mend; the command line prints it as one sentence and exits with 2."""
+    """Something that a user can fix; the command line prints the message and exits with status 2."""
+
+
+class TableError(PrunecastError):
+    """A table is refused; the message names the file, the row and the column, and what to do."""
 
 
 class StoreError(PrunecastError):
-    """The store cannot be written (full disk, read-only folder), so no chain can go on."""
+    """The store cannot be written (full disk, read-only folder), so no chain can continue."""
 
 
 class BusyError(PrunecastError):
@@ -14,6 +18,6 @@ class BusyError(PrunecastError):
 
 
 def sentence(problem: PrunecastError) -> str:
-    """What went wrong as a sentence for people: with a full stop, also where its last words were someone else's."""
-    words = str(problem)
-    return words if words.endswith((".", "?", "!")) else f"{words}."
+    """The message as a sentence, with a full stop at the end."""
+    text = str(problem)
+    return text if text.endswith((".", "?", "!")) else f"{text}."

@@ -9,6 +9,7 @@ from prunecast.pruning import chain_folder
 from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, method, pooled_noise, recipe
 from prunecast.sweep import LeftOut, Progress, Select, left_out, look, run_plan
+from prunecast.sweep.words import too_large_words
 
 SPEC = ChainSpec(
     family="digits_cnn",
@@ -75,9 +76,8 @@ def test_the_order_of_the_chains_does_not_matter():
     for order in itertools.islice(itertools.permutations(table), 5):
         assert left_out(Select(), {spec: table[spec] for spec in reversed(order)}) == found
     assert sizes(found) == [(3, 4), (4, 4), (5, 4)]
-    assert "wider than width 2 raises the unpruned error: 0.3333 there, 4.3333 at width 4" in "".join(
-        found.values()
-    )
+    said = "; ".join(too_large_words(reason) for reason in found.values())
+    assert "wider than width 2 raises the unpruned error: 0.3333 there, 4.3333 at width 4" in said
 
 
 SELECTING = BRIEF.replace("width = 0.5", "width = [0.5, 1, 2]").replace(

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 
 from prunecast.table import TableError, read
+from prunecast.table.findings import RowsSelected, UnprunedErrorsAveraged
+from prunecast.wording import sentences
 
 
 def table_of(**columns: object) -> pd.DataFrame:
@@ -70,14 +72,14 @@ def test_stated_unpruned_errors_serve_only_where_density_one_is_missing() -> Non
     )
     table = read(frame)
     assert table.frame["unpruned_error"].tolist() == pytest.approx([0.5, 0.5, 0.15, 0.15, 0.15])
-    assert any("column dense_error is not on 4 rows" in note for note in table.notes)
+    assert UnprunedErrorsAveraged(column="dense_error", rows=4) in table.findings
 
 
 @pytest.mark.parametrize(
     ("stated", "words"),
     [
-        ([0.1, 0.2], r"row 2, column dense_error: differs from row 1 of the same chain"),
-        ([0.1, 1.5], r"row 2, column dense_error: 1.5 where unpruned_error must be"),
+        ([0.1, 0.2], r"row 2: dense_error differs from row 1 of the same chain"),
+        ([0.1, 1.5], r"row 2: dense_error \(unpruned_error\) is 1\.5, but it must be"),
         ([np.nan, np.nan], r"row 1: the configuration depth 1, width 1, num_examples 1 has no unpruned"),
     ],
 )
@@ -106,7 +108,9 @@ def test_select_is_reading_with_where() -> None:
     read_so = read("cifar10-resnet20-24ep", where={"num_examples": "6250"})
     pd.testing.assert_frame_equal(selected.frame, read_so.frame)
     assert selected.digest == read_so.digest != whole.digest
-    assert selected.notes[-1] == f"{len(selected)} of 283 rows are selected: num_examples = 6250."
+    where = (("num_examples", "6250"),)
+    assert selected.findings[-1] == RowsSelected(rows=len(selected), total=283, where=where)
+    assert sentences(selected.findings)[-1] == f"{len(selected)} of 283 rows are used: num_examples = 6250."
     assert (selected.metric, selected.source, selected.chance) == (whole.metric, whole.source, whole.chance)
     assert whole.select().digest == whole.digest
 

@@ -6,6 +6,15 @@ import pandas as pd
 import pytest
 
 from prunecast.table import CANONICAL, TableError, read
+from prunecast.table.findings import (
+    ChanceAssumed,
+    ColumnAbsent,
+    ColumnKeptAs,
+    ColumnReadAs,
+    LevelsComputed,
+    ReplicatesNumbered,
+)
+from prunecast.wording import sentences
 
 SAME = [
     ("density", ["d", "Kept", "fraction kept", "Fraction-Remaining", "weights.remaining"]),
@@ -47,8 +56,9 @@ def test_a_synonym_is_the_same_table(name: str, word: str) -> None:
     plain, renamed = read(base()), read(base().rename(columns={name: word}))
     pd.testing.assert_frame_equal(plain.frame, renamed.frame)
     assert plain.digest == renamed.digest
-    assert plain.notes == ()
-    assert renamed.notes == (f"Column {word} is read as {name}.",)
+    assert plain.findings == ()
+    assert renamed.findings == (ColumnReadAs(column=word, name=name, complement=False),)
+    assert sentences(renamed.findings) == [f"Column {word} is read as {name}."]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +76,8 @@ def test_a_complement_is_converted_and_reported(name: str, word: str) -> None:
     turned = base().assign(**{name: 1 - base()[name]}).rename(columns={name: word})
     table = read(turned)
     pd.testing.assert_frame_equal(table.frame, read(base()).frame)
-    assert table.notes == (f"Column {word} is read as {name} = 1 - {word}.",)
+    assert table.findings == (ColumnReadAs(column=word, name=name, complement=True),)
+    assert sentences(table.findings) == [f"Column {word} is read as {name} = 1 - {word}."]
 
 
 def test_the_canonical_name_wins_and_the_other_is_kept() -> None:
@@ -106,13 +117,15 @@ def test_absent_columns_are_constant_and_reported() -> None:
         1,
         1,
     )
-    assert [note.split()[1] for note in table.notes] == [
-        "depth",
-        "width",
-        "num_examples",
-        "replicate",
-        "level",
+    assert table.findings == (
+        *(ColumnAbsent(column=name) for name in ("depth", "width", "num_examples", "replicate")),
+        LevelsComputed(),
+    )
+    assert sentences(table.findings)[-2:] == [
+        "Column replicate is absent; it is taken to be 1 in every row.",
+        "Column level is absent; levels are computed from the densities.",
     ]
+    assert table.columns == {"density", "error"}
     assert table.chance is None
 
 
@@ -145,8 +158,7 @@ def test_widths_may_be_written_as_fractions(tmp_path: Path) -> None:
         with pytest.raises(TableError) as refused:
             read(base().assign(width=["1/4", bad, "1", "1"]))
         assert str(refused.value) == (
-            f"DataFrame, row 2, column width: '{bad}' is not a number, and width must be a number above 0; correct it, "
-            "or leave the row out"
+            f"DataFrame, row 2: width is '{bad}', which is not a number. Correct it, or remove the row."
         )
 
 
@@ -154,7 +166,8 @@ def test_replicate_labels_are_numbered() -> None:
     both = pd.concat([base().assign(replicate="b"), base().assign(replicate="a")])
     table = read(both)
     assert table.frame["replicate"].tolist() == [2] * 4 + [1] * 4
-    assert table.notes == ("The 2 labels of column replicate are numbered from 1.",)
+    assert table.findings == (ReplicatesNumbered(column="replicate", labels=2),)
+    assert sentences(table.findings) == ["The 2 labels in column replicate are numbered from 1."]
 
 
 @pytest.mark.parametrize(
@@ -162,7 +175,7 @@ def test_replicate_labels_are_numbered() -> None:
     [[True, False], [1 + 0j, 0.5 + 0j], pd.to_datetime(["2020", "2021"]), [[1], [2]], [None, None], [{}, 1]],
 )
 def test_a_frame_with_columns_of_another_kind_is_refused(column: object) -> None:
-    with pytest.raises(TableError, match=r"row 1.*column density"):
+    with pytest.raises(TableError, match=r"DataFrame, row 1.*: density is "):
         read(pd.DataFrame({"density": column, "error": [0.1, 0.2]}))
 
 
@@ -196,13 +209,14 @@ def test_chance_from_argument_column_and_dataset_in_this_order() -> None:
     frame = base().assign(dataset="cifar10")
     assert read(frame.assign(chance_error=0.7), chance=0.5).chance == 0.5
     assert read(frame.assign(chance_error=0.7)).chance == 0.7
-    assert read(frame).notes == ("The chance error of cifar10 is taken to be 0.9.",)
-    with pytest.raises(TableError, match=r"row 2.*chance_error.*differs from 0.7"):
+    assert read(frame).findings == (ChanceAssumed(dataset="cifar10", chance_error=0.9),)
+    assert sentences(read(frame).findings) == ["The chance error of cifar10 is taken to be 0.9."]
+    with pytest.raises(TableError, match=r"row 2: chance_error differs from 0\.7 in the first row"):
         read(frame.assign(chance_error=[0.7, 0.8, 0.7, 0.7]))
-    with pytest.raises(TableError, match="column chance_error"):
+    with pytest.raises(TableError, match=r"row 1 .*: chance_error is 90, but it must be"):
         read(frame.assign(chance_error=90))
     for wrong in (0.0, 1.5, float("nan")):
-        with pytest.raises(TableError, match="chance error must lie in"):
+        with pytest.raises(TableError, match="chance error must be between 0 and 1"):
             read(frame, chance=wrong)
 
 
@@ -213,15 +227,15 @@ def test_losses_have_no_upper_limit_and_no_chance() -> None:
     assert table.frame["error"].tolist() == [25, 50, 12.5, 25]
     assert table.frame["unpruned_error"].tolist() == [25, 25, 12.5, 12.5]
     assert (table.metric, table.chance) == ("loss", None)
-    assert table.notes == ("Column perplexity is read as loss.",)
-    with pytest.raises(TableError, match="says nothing about losses"):
+    assert sentences(table.findings, table.metric) == ["Column perplexity is read as loss."]
+    with pytest.raises(TableError, match="losses have no chance error"):
         read(frame, metric="loss", chance=0.9)
     with pytest.raises(
         TableError,
-        match=r"row 1.*column perplexity: 0 where loss must be a number above 0; .* without any loss",
+        match=r"row 1.*: perplexity \(loss\) is 0\. Rows with zero loss cannot be fitted; remove them\.",
     ):
         read(frame.assign(perplexity=0), metric="loss")
-    with pytest.raises(TableError, match="no column loss; a table needs density and loss"):
+    with pytest.raises(TableError, match=r"no column loss\. A table needs density and loss"):
         read(frame.drop(columns="perplexity"), metric="loss")
 
 
@@ -233,7 +247,9 @@ def test_a_table_of_both_gives_the_metric_asked_for() -> None:
     assert table.frame["unpruned_error"].tolist() == [1.5, 1.5, 1.0, 1.0]
     assert table.frame["original_error"].tolist() == base()["error"].tolist()
     assert table.frame["original_unpruned_error"].tolist() == base()["unpruned_error"].tolist()
-    assert "Column loss is read as" not in " ".join(table.notes)
+    kept = [ColumnKeptAs(column=name, name=f"original_{name}") for name in ("error", "unpruned_error")]
+    assert list(table.findings) == kept
+    assert sentences(table.findings)[0] == "Column error is kept as original_error."
     again = read(table.frame.rename(columns={"error": "loss"}), metric="loss")
     assert again.digest == table.digest
 
@@ -246,15 +262,21 @@ def test_errors_are_not_taken_for_losses(column: str) -> None:
         with pytest.raises(TableError) as refused:
             read(frame, metric="loss")
         assert str(refused.value) == (
-            'DataFrame: no column loss, which --metric loss (metric="loss" in Python) asks for; leave that out to use '
-            f"the errors of column {column}, or rename the column to loss if it holds losses"
+            'DataFrame: there is no column loss, which --metric loss (metric="loss" in Python) needs. Leave that '
+            f"option out to use the errors in column {column}, or rename the column to loss if it holds losses."
         )
 
 
 def test_a_missing_loss_is_refused_by_its_name() -> None:
     with pytest.raises(TableError) as refused:
         read(base().assign(loss=[1.5, None, 1.0, 2.0]), metric="loss")
-    assert str(refused.value) == (
-        "DataFrame, row 2, column loss: the value is missing, and loss must be a number above 0; "
-        "give it, or leave the row out"
-    )
+    assert str(refused.value) == ("DataFrame, row 2: loss is missing. Add the value, or remove the row.")
+
+
+def test_the_columns_that_the_source_gave_are_known() -> None:
+    """Whatever they are called there; what is filled in is not among them."""
+    frame = base().drop(columns=["unpruned_error", "depth", "recipe"]).rename(columns={"density": "kept"})
+    given = {"family", "dataset", "method", "width", "num_examples", "replicate", "level", "density", "error"}
+    table = read(frame.assign(weights=9, seconds=1.0))
+    assert table.columns == given | {"weights"}
+    assert table.select(width=0.5).columns == table.without_too_large().columns == table.columns

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from prunecast.table import CANONICAL
-from prunecast.table.columns import synonyms
+from prunecast.metric import Metric
+from prunecast.table import CANONICAL, synonyms
 
 PAGE = (Path(__file__).parents[2] / "docs" / "table.md").read_text(encoding="utf-8")
 
@@ -16,7 +16,7 @@ def test_every_synonym_is_on_the_page(name: str) -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
     same, _, complements = row.rstrip("| ").rsplit("|", 1)[1].partition("; as 1 − value: ")
     listed = tuple(re.findall(r"\w+", same)), tuple(re.findall(r"\w+", complements))
-    assert listed == synonyms(name, "error")
+    assert listed == synonyms(name, Metric.ERROR)
 
 
 def test_the_python_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,27 +21,35 @@ BAD_FILES = {
     "white space": ("runs.csv", b" \n\n ", ["is empty"]),
     "only a byte-order mark": ("runs.csv", b"\xef\xbb\xbf", ["is empty"]),
     "only a header": ("runs.csv", b"density,error\n", ["no rows"]),
-    "truncated": ("runs.csv", TRUNCATED, ["line 4", "2 fields where the header has 3", "truncated"]),
-    "ragged": ("runs.csv", b"density,error\n1,0.1\n0.8\n0.6,0.2\n", ["line 3", "1 field where", "correct"]),
-    "one field too many": ("runs.csv", b"density,error\n1,0.1,5\n", ["line 2", "3 fields where"]),
+    "truncated": ("runs.csv", TRUNCATED, ["line 4", "2 fields, but the header has 3", "truncated"]),
+    "ragged": ("runs.csv", b"density,error\n1,0.1\n0.8\n0.6,0.2\n", ["line 3", "1 field, but", "Correct"]),
+    "one field too many": ("runs.csv", b"density,error\n1,0.1,5\n", ["line 2", "3 fields, but"]),
     "open quote": ("runs.csv", b'density,error,note\n1,0.1,"oh\n0.8,0.2,no\n', ["line 2", "quoted field"]),
     "binary": ("runs.csv", b"\x93NUMPY\x01\x00v\x00", ["binary"]),
     "spreadsheet": ("runs.xlsx", b"PK\x03\x04\x14\x00", ["spreadsheet", "save the sheet as CSV"]),
     "xz": ("runs.csv.xz", b"\xfd7zXZ\x00\x00\x04", ["xz-compressed", "gzip"]),
     "html": ("runs.csv", b"<!DOCTYPE html>\n<html><body>404, no</body></html>", ["HTML"]),
     "json": ("runs.csv", b'[{"density": 1, "error": 0.1}]', ["JSON"]),
-    "prose": ("runs.csv", b"Dear all\nplease find enclosed\n", ["no table", "'Dear all'"]),
+    "prose": ("runs.csv", b"Dear all\nplease find enclosed\n", ["not a table", "'Dear all'"]),
     "spaces": ("runs.csv", b"density error\n1 0.1\n", ["single column", "comma, semicolon or tab"]),
-    "no such columns": ("runs.csv", b"a,b\n1,2\n", ["no column density and none error", "found are: a, b"]),
+    "no such columns": (
+        "runs.csv",
+        b"a,b\n1,2\n",
+        ["no column density and no column error", "found are a, b"],
+    ),
     "one unknown number": (
         "runs.csv",
         b"density,wer,weights,note\n1,0.2,9,a\n",
-        ["if wer is a share in (0, 1]", "rename it to error", "rename it to loss and say --metric loss"],
+        [
+            "If wer is the share of wrong answers",
+            "rename it to error",
+            "rename it to loss and use --metric loss",
+        ],
     ),
     "one unknown share": (
         "runs.csv",
         b"left,error\n1,0.2\n",
-        ["if left is the share of weights kept", "to density"],
+        ["If left is the share of weights kept", "to density"],
     ),
     "no error": ("runs.csv", b"density,b\n1,2\n", ["no column error", "needs density and error"]),
     "losses": ("runs.csv", b"density,loss\n1,2\n", ["no column error", "--metric loss"]),
@@ -52,7 +60,7 @@ BAD_FILES = {
     "damaged gzip": ("runs.csv.gz", gzip.compress(GOOD)[:12] + b"\xff" * 40, ["truncated or damaged gzip"]),
     "empty gzip": ("runs.csv.gz", gzip.compress(b""), ["is empty"]),
     "gzip only by name": ("runs.csv.gz", GOOD, ["not gzip-compressed"]),
-    "parquet only by name": ("runs.parquet", GOOD, ["no Parquet file"]),
+    "parquet only by name": ("runs.parquet", GOOD, ["not a Parquet file"]),
     "truncated parquet": ("runs.parquet", b"PAR1\x15\x04\x15", ["truncated"]),
 }
 
@@ -105,11 +113,11 @@ def test_a_tsv_with_unnamed_index_keeps_it(tmp_path: Path) -> None:
 
 def test_what_is_not_there_or_no_file(tmp_path: Path) -> None:
     cases: dict[str | Path, str] = {
-        tmp_path / "missing.csv": "no such file",
+        tmp_path / "missing.csv": "there is no such file",
         "cifar10-resnet21": "cifar10-resnet20-24ep",
         tmp_path: "is a folder",
-        "nul\x00byte": "no such file",
-        "x" * 5000: "no such file",
+        "nul\x00byte": "there is no such file",
+        "x" * 5000: "there is no such file",
     }
     for source, fragment in cases.items():
         with pytest.raises(TableError, match=fragment):
@@ -145,7 +153,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     if "cannot become" in done.stderr:
         pytest.skip("this superuser cannot give up its rights")
     assert done.returncode == 0, done.stderr
-    expected = [f"{path} may not be read; ask for permission to read it" for path in (locked, inside)]
+    expected = [f"{path} may not be read; ask for permission to read it." for path in (locked, inside)]
     assert done.stdout.splitlines() == expected
 
 

@@ -61,7 +61,7 @@ def test_a_bad_row_is_named(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "runs.parquet"
     frame().assign(error=[*[0.5] * 282, 7.0]).to_parquet(path)
-    with pytest.raises(TableError, match=r"runs\.parquet, row 283, column error"):
+    with pytest.raises(TableError, match=r"runs\.parquet, row 283: error is 7"):
         read(path)
 
 

@@ -6,44 +6,38 @@ import pytest
 
 from prunecast.errors import PrunecastError
 from prunecast.table import TableError, read
+from prunecast.table.findings import RowsSelected
+from prunecast.wording import sentences
 
 HEADER = "depth,width,num_examples,replicate,level,density,error"
 GOOD = ["20,1,50000,1,0,1,0.08", "20,1,50000,1,1,0.8,0.081", "20,1,50000,1,2,0.64,0.082"]
 
 BAD_ROWS = {
-    "20,1,50000,1,3,0,0.08": ["line 5", "column density", "0 where density must be a number in (0, 1]"],
-    "20,1,50000,1,3,-0.5,0.08": ["line 5", "column density", "-0.5 where"],
-    "20,1,50000,1,3,1.2,0.08": ["line 5", "column density", "1.2 where"],
-    "20,1,50000,1,3,inf,0.08": ["line 5", "column density", "inf where"],
-    "20,1,50000,1,3,,0.08": ["line 5", "column density", "the value is missing"],
-    "20,1,50000,1,3,NaN,0.08": ["line 5", "column density", "the value is missing"],
-    "20,1,50000,1,3,half,0.08": ["line 5", "column density", "'half' is not a number"],
-    "20,1,50000,1,3,0.5,0": ["line 5", "column error", "0 where error must be a number in (0, 1]"],
-    "20,1,50000,1,3,0.5,1.01": ["line 5", "column error", "1.01 where"],
-    "20,1,50000,1,3,0.5,nan": ["line 5", "column error", "the value is missing"],
-    "20,1,50000,1,3,0.5,diverged": ["line 5", "column error", "'diverged' is not a number"],
-    "20,1,50000,1,3,0.5,12.11%": [
-        "line 5",
-        "column error",
-        "'12.11%' is not a number",
-        "drop the % and divide by 100",
-    ],
-    '20,1,50000,1,3,0.5,"0,08"': ["line 5", "column error", "'0,08' is not a number", "with a point"],
-    "0,1,50000,1,3,0.5,0.08": ["line 5", "column depth", "depth must be a number above 0"],
-    ",1,50000,1,3,0.5,0.08": ["line 5", "column depth", "missing"],
-    "20,-1,50000,1,3,0.5,0.08": ["line 5", "column width", "-1 where"],
-    "20,inf,50000,1,3,0.5,0.08": ["line 5", "column width", "inf where"],
-    "20,1,0,1,3,0.5,0.08": ["line 5", "column num_examples", "0 where"],
-    "20,1,50000,,3,0.5,0.08": ["line 5", "column replicate", "missing"],
-    "20,1,50000,1,-1,0.5,0.08": ["line 5", "column level", "a whole number of at least 0"],
-    "20,1,50000,1,1.5,0.5,0.08": ["line 5", "column level", "1.5 where"],
-    "20,1,50000,1,2,0.64,0.082": ["line 4 and line 5", "same network twice", "level 2", "drop one"],
-    "20,1,50000,1,2,0.5,0.09": ["line 4 and line 5", "same network twice"],
-    "56,0.5,25000,1,1,0.8,0.08": [
-        "line 5",
-        "depth 56, width 0.5, num_examples 25000 has no unpruned error",
-        "density 1",
-    ],
+    "20,1,50000,1,3,0,0.08": "density is 0, but it must be greater than 0 and at most 1.",
+    "20,1,50000,1,3,-0.5,0.08": "density is -0.5, but",
+    "20,1,50000,1,3,1.2,0.08": "density is 1.2, but",
+    "20,1,50000,1,3,inf,0.08": "density is inf, but",
+    "20,1,50000,1,3,,0.08": "density is missing. Add the value, or remove the row.",
+    "20,1,50000,1,3,NaN,0.08": "density is missing.",
+    "20,1,50000,1,3,half,0.08": "density is 'half', which is not a number. Correct it, or remove the row.",
+    "20,1,50000,1,3,0.5,0": "error is 0. Rows with zero error cannot be fitted; remove them.",
+    "20,1,50000,1,3,0.5,1.01": "error is 1.01, but",
+    "20,1,50000,1,3,0.5,nan": "error is missing.",
+    "20,1,50000,1,3,0.5,diverged": "error is 'diverged', which is not a number.",
+    "20,1,50000,1,3,0.5,12.11%": "error is '12.11%', which is not a number. Remove the % and divide by 100.",
+    '20,1,50000,1,3,0.5,"0,08"': "error is '0,08', which is not a number. Write decimals with a point.",
+    "0,1,50000,1,3,0.5,0.08": "depth is 0, but it must be greater than 0.",
+    ",1,50000,1,3,0.5,0.08": "depth is missing.",
+    "20,-1,50000,1,3,0.5,0.08": "width is -1, but",
+    "20,inf,50000,1,3,0.5,0.08": "width is inf, but",
+    "20,1,0,1,3,0.5,0.08": "num_examples is 0, but",
+    "20,1,50000,,3,0.5,0.08": "replicate is missing. Number the replicates from 1.",
+    "20,1,50000,1,-1,0.5,0.08": "level is -1, but it must be a whole number, 0 or more.",
+    "20,1,50000,1,1.5,0.5,0.08": "level is 1.5, but",
+    "56,0.5,25000,1,1,0.8,0.08": (
+        "the configuration depth 56, width 0.5, num_examples 25000 has no unpruned error. Add its row with density 1,"
+        " or a column unpruned_error."
+    ),
 }
 
 
@@ -60,10 +54,17 @@ def refusal(path: Path, **options: object) -> str:
 def test_a_bad_row_is_named_by_file_line_and_column(row: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("\n".join([HEADER, *GOOD, row]) + "\n")
-    message = refusal(path)
-    assert str(path) in message
-    for fragment in BAD_ROWS[row]:
-        assert fragment in message
+    assert refusal(path).startswith(f"{path}, line 5: {BAD_ROWS[row]}")
+
+
+@pytest.mark.parametrize("row", ["20,1,50000,1,2,0.64,0.082", "20,1,50000,1,2,0.5,0.09"])
+def test_the_same_network_twice_is_refused(row: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("\n".join([HEADER, *GOOD, row]) + "\n")
+    assert refusal(path) == (
+        f"{path}: line 4 and line 5 are the same network twice (same depth, width, num_examples, replicate and level "
+        "2). Remove one, or number the replicates in a column replicate."
+    )
 
 
 def test_the_good_rows_alone_are_accepted(tmp_path: Path) -> None:
@@ -81,7 +82,7 @@ def test_lines_count_blank_lines_and_line_ends_inside_quotes(tmp_path: Path) -> 
 def test_more_bad_rows_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("density,error\n1,0.1\n0.8,0\n0.6,0\n0.4,0\n")
-    assert "line 3 (and 2 more lines), column error" in refusal(path)
+    assert "line 3 (and 2 more lines): error is 0" in refusal(path)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_more_bad_rows_are_counted(tmp_path: Path) -> None:
 def test_percentages_are_refused_with_the_remedy(header: str, rows: list[str], tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("\n".join([header, *rows]))
-    assert "divide by 100" in refusal(path)
+    assert refusal(path).endswith("If it is a percentage, divide by 100.")
 
 
 def test_one_value_above_one_is_not_called_a_percentage(tmp_path: Path) -> None:
@@ -108,9 +109,9 @@ def test_one_value_above_one_is_not_called_a_percentage(tmp_path: Path) -> None:
 def test_a_converted_value_is_shown_as_it_stands_in_the_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("sparsity,accuracy\n0,0.9\n1,0.8\n")
-    assert "column sparsity: 1 gives density 0 where density must be" in refusal(path)
+    assert "sparsity is 1, so density is 0, but it must be greater than 0" in refusal(path)
     path.write_text("sparsity,accuracy\n0,0.9\n0.5,1\n")
-    assert "column accuracy: 1 gives error 0 where error must be" in refusal(path)
+    assert "accuracy is 1, so error is 0. Rows with zero error cannot be fitted" in refusal(path)
 
 
 def test_stacked_replicates_without_a_column_are_told_to_number_them(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_stacked_replicates_without_a_column_are_told_to_number_them(tmp_path: P
     path.write_text("density,error\n1,0.1\n0.8,0.1\n1,0.11\n0.8,0.12\n")
     message = refusal(path)
     assert "line 2 and line 4" in message
-    assert "number replicates in a column replicate" in message
+    assert "number the replicates in a column replicate" in message
 
 
 @pytest.mark.parametrize("column", ["family", "dataset", "method", "recipe"])
@@ -147,7 +148,8 @@ def test_where_takes_the_files_own_words(word: str, tmp_path: Path) -> None:
     path.write_text("w,density,error\n1,1,0.1\n0.5,1,0.2\n")
     table = read(path, where={word: "0.5"})
     assert table.frame["error"].tolist() == [0.2]
-    assert table.notes[1] == f"1 of 2 rows are read: {word} = 0.5."
+    assert RowsSelected(rows=1, total=2, where=((word, "0.5"),)) in table.findings
+    assert f"1 of 2 rows is used: {word} = 0.5." in sentences(table.findings)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def test_a_pair_stands_for_its_preferred_or_fullest_table() -> None:
         pages = [tables.provenance(name) for name in own]
         assert sum("preferred" in page for page in pages) <= 1
         order = [
-            ("preferred" in page, tables.telling(name), page["rows"])
+            ("preferred" in page, tables.informative_rows(name), page["rows"])
             for name, page in zip(own, pages, strict=True)
         ]
         assert order == sorted(order, reverse=True)
@@ -65,7 +65,7 @@ def test_rows_of_chains_that_left_the_plateau_are_counted(name: str) -> None:
     frame = read(name).frame
     by = [*CONFIGURATION, "replicate"]
     ends = frame.sort_values(["density", "error"]).groupby(by)["error"].agg(["first", "last", "size"])
-    assert tables.telling(name) == ends["size"][ends["first"] > 1.1 * ends["last"]].sum()
+    assert tables.informative_rows(name) == ends["size"][ends["first"] > 1.1 * ends["last"]].sum()
 
 
 def test_a_pair_has_a_table_for_each_recipe() -> None:
@@ -77,7 +77,7 @@ def test_a_pair_has_a_table_for_each_recipe() -> None:
         assert tables.measured("cifar10-resnet", recipe).source == name
     with pytest.raises(PrunecastError, match=r"not measured with the recipe 'adam'; there are: .*sgd-24ep"):
         tables.cifar10_resnet(recipe="adam")
-    with pytest.raises(PrunecastError, match="no shipped table is called 'mnist-mlp'; there are: cifar10"):
+    with pytest.raises(PrunecastError, match=r"no shipped table is called 'mnist-mlp'\. There are cifar10"):
         tables.measured("mnist-mlp")
 
 
@@ -114,5 +114,6 @@ def test_tables_are_there_after_a_plain_import_and_say_what_they_are() -> None:
     said = "import prunecast; print(repr(prunecast.tables.cifar10_resnet('sgd-24ep')))"
     done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, check=True)
     assert done.stdout == (
-        "<Table cifar10-resnet20-24ep: 283 rows of 11 configurations, 1 note (cifar_resnet, cifar10, imp, sgd-24ep)>\n"
+        "<Table cifar10-resnet20-24ep: 283 rows of 11 configurations, 1 finding "
+        "(cifar_resnet, cifar10, imp, sgd-24ep)>\n"
     )

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from prunecast import fit, read
 from prunecast.cli import cli
+from prunecast.laws.findings import TooLarge
+from prunecast.wording import sentence
 
 
 def curves(errors, replicates=(1.0,), examples=100):
@@ -42,9 +44,15 @@ def test_networks_beyond_the_turning_point_are_left_out_at_each_dataset_size():
     table = read(pd.concat([few, many], ignore_index=True))
     kept = table.without_too_large()
     assert set(sizes(table)) - set(sizes(kept)) == {(14, 1.0, 100), (20, 1.0, 100)}
-    assert kept.notes[-1] == (
-        "2 of 8 configurations (6 rows) are left out as too large for their data, such as depth 14, width 1, 100 "
-        "examples: deeper than depth 8 raises the unpruned error: 0.2000 there, 0.2500 at depth 14 (tolerance 0.0192)."
+    finding = kept.findings[-1]
+    assert (finding.configurations, finding.total, finding.rows) == (2, 8, 6)
+    assert finding.first == (14, 1.0, 100)
+    rise = finding.reason
+    assert (rise.axis, rise.best, rise.best_error, rise.size, rise.error) == ("depth", 8, 0.2, 14, 0.25)
+    assert sentence(finding) == (
+        "2 of 8 configurations (6 rows) are left out as too large for their data, for example depth 14, width 1, 100 "
+        "examples. Networks deeper than depth 8 have a larger unpruned error: 0.2000 at depth 8, 0.2500 at depth 14 "
+        "(noise explains up to 0.0192)."
     )
     assert kept.selected
     assert kept.digest != table.digest
@@ -54,7 +62,7 @@ def test_a_table_is_selected_once():
     """With the noise of the replicates that are left, more would go."""
     kept = read("cifar10-resnet-24ep").without_too_large()
     again = kept.without_too_large()
-    assert (len(again), again.notes) == (len(kept), kept.notes)
+    assert (len(again), again.findings) == (len(kept), kept.findings)
     assert len(replace(kept, selected=False).without_too_large()) < len(kept)
 
 
@@ -63,8 +71,8 @@ def test_the_noise_is_that_of_the_tables_own_replicates(spread, out):
     table = read(curves({(8, 1): 0.2, (14, 1): 0.22}, replicates=(1 - spread, 1 + spread)))
     kept = table.without_too_large()
     assert len(sizes(table)) - len(sizes(kept)) == out
-    assert kept.notes[-1].startswith(
-        "1 of 2 configurations (6 rows) is left out as too large for its data, namely depth 14"
+    assert sentence(kept.findings[-1]).startswith(
+        "1 of 2 configurations (6 rows) is left out as too large for its data: depth 14"
         if out
         else "No configuration"
     )
@@ -76,7 +84,7 @@ def test_rows_no_better_than_chance_do_not_count():
     table = read(frame, chance=0.9)
     kept = table.without_too_large()
     assert (len(kept), kept.digest, kept.selected) == (len(table), table.digest, True)
-    assert kept.notes[-1] == "No configuration is too large for its data, so none is left out."
+    assert sentence(kept.findings[-1]) == "No configuration is too large for its data, so none is left out."
 
 
 def test_a_fit_says_how_many_there_are_until_they_are_left_out():
@@ -87,15 +95,11 @@ def test_a_fit_says_how_many_there_are_until_they_are_left_out():
         for one in d
     ]
     table = read(pd.DataFrame(rows))
-    notes = [note.text for note in fit(table).notes if note.kind == "oversized"]
-    assert notes == [
-        "2 of 4 configurations are too large for the data: unpruned, a smaller network does better than depth 1, "
-        "width 2, 100 examples. The paper leaves such out; so does --without-too-large (`Table.without_too_large` "
-        "in Python)."
-    ]
+    (found,) = (finding for finding in fit(table).findings if isinstance(finding, TooLarge))
+    assert (found.too_large, found.configurations) == (2, 4)
     selected = fit(table.without_too_large())
-    assert not [note for note in selected.notes if note.kind == "oversized"]
-    assert selected.options["too_large"] == "left out"
+    assert not any(isinstance(finding, TooLarge) for finding in selected.findings)
+    assert selected.selected
 
 
 def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):

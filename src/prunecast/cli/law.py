@@ -76,6 +76,7 @@ def fit(
     from prunecast.laws import as_json as law_as_json
     from prunecast.laws import dumps, fit_each
     from prunecast.laws import fit as fit_law
+    from prunecast.wording import sentences
 
     data = source.read()
     replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
@@ -89,11 +90,11 @@ def fit(
     if output is not None:
         result.save(output)
     if as_json:
-        body = {**law_as_json(result), "table_notes": data.notes}
+        body = {**law_as_json(result), "table_notes": sentences(data.findings, data.metric)}
         del body["spread"]
         click.echo(dumps(body))
         return
-    click.echo(show.fit(result, data.notes))
+    click.echo(show.fit(result, sentences(data.findings, data.metric)))
     if output is not None:
         click.echo(f"The law is saved in {output}.")
 

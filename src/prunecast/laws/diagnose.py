@@ -37,7 +37,6 @@ from prunecast.laws.solver import Objective
 from prunecast.laws.support import Configuration
 from prunecast.laws.validate import CLEARLY_BETTER
 from prunecast.table import Table
-from prunecast.table.too_large import oversized
 
 NEAR_PLATEAU = 0.85
 """Rows above this share of chance count as the high plateau."""
@@ -259,7 +258,7 @@ def remarks(fit: Fit, found: Optimum, table: Table) -> Iterator[Finding]:
     if not fit.dips:
         yield from _dips(fit)
     if not table.selected:
-        yield from _too_large(fit, list(oversized(table.frame, table.chance)))
+        yield from _too_large(fit, list(table.too_large()))
     yield from _misses(fit)
     yield from _thin(fit)
     if fit.at_chance and fit.origin.chance is not None:

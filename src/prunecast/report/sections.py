@@ -13,6 +13,7 @@ from prunecast.report import charts, words
 from prunecast.report.curves import Curve, Rows
 from prunecast.report.parts import Chart, Grid, Section
 from prunecast.table import Table
+from prunecast.wording import sentences
 
 UNKNOWN = ("undetermined", "weak", "bound", "flat", "few", "outside")
 """Kinds of notes that say what the data cannot tell."""
@@ -252,5 +253,5 @@ def origin_section(table: Table, fit: Fit | None, command: str) -> Section:
             "family's layers where it is a built-in one. The page only looks numbers up."
         ],
         grids=grids,
-        notes=list(table.notes),
+        notes=sentences(table.findings, table.metric),
     )

@@ -1,10 +1,10 @@
-"""The paper's selection rule: networks beyond the point where growing the unpruned one hurts are too large.
+"""The paper's rule for networks that are too large for their data.
 
-On a line of networks that differ in depth alone, or in width alone, the first network is looked for whose
-unpruned error lies above the lowest one before it by more than the replicates' noise. It and all that are
-still deeper (or wider) on that line are too large for their data. Errors are means over replicates; the noise of the
-difference of two means over R and S replicates is σ √(1/R + 1/S) of the lower one, where σ is the relative
-standard deviation of replicates around their own mean, pooled over the configurations that have several.
+Networks that differ only in depth, or only in width, form a line. On each line, the rule finds the first network whose
+unpruned error exceeds the lowest error before it by more than the noise of replicates. That network and all deeper (or
+wider) ones on the line are too large for their data. Errors are means over replicates. The noise of the difference of
+two means over R and S replicates is σ √(1/R + 1/S) times the lower mean, where σ is the relative standard deviation of
+replicates around their mean, pooled over the configurations that have several.
 """
 
 import itertools
@@ -21,7 +21,7 @@ TOLERANCE = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Unpruned:
-    """The unpruned error of one configuration, on the data that it shares with those it is compared with."""
+    """The unpruned error of one configuration."""
 
     depth: float
     width: float
@@ -30,10 +30,26 @@ class Unpruned:
     replicates: float = 1
 
 
-def pooled_noise(errors: npt.ArrayLike, groups: npt.ArrayLike) -> float | None:
-    """√(Σ (ε/mean − 1)² / Σ (R − 1)), the relative deviation σ of replicates around the mean of their group.
+@dataclass(frozen=True, kw_only=True)
+class ErrorRise:
+    """Why a network is too large: along one axis, the unpruned error rose before its size was reached."""
 
-    Groups are numbered from 0; None where none has two replicates, or where all of their errors are zero.
+    axis: str
+    """What grows along the line: depth or width."""
+    best: float
+    """The size with the lowest error before the rise."""
+    best_error: float
+    size: float
+    """The first size whose error is clearly larger."""
+    error: float
+    tolerance: float
+    """The rise that noise could explain."""
+
+
+def pooled_noise(errors: npt.ArrayLike, groups: npt.ArrayLike) -> float | None:
+    """√(Σ (ε/mean − 1)² / Σ (R − 1)), the relative standard deviation σ of replicates around their group's mean.
+
+    Groups are numbered from 0. None if no group has two replicates, or if all of their errors are zero.
     """
     values, group = np.asarray(errors, dtype=float), np.asarray(groups)
     count = np.bincount(group)
@@ -46,31 +62,35 @@ def pooled_noise(errors: npt.ArrayLike, groups: npt.ArrayLike) -> float | None:
 
 def too_large(
     configurations: Iterable[Unpruned], noise: float, tolerance: float = TOLERANCE
-) -> dict[tuple[float, float], str]:
+) -> dict[tuple[float, float], ErrorRise]:
     """The depths and widths that are too large, with the reason."""
-    reasons: dict[tuple[float, float], str] = {}
+    reasons: dict[tuple[float, float], ErrorRise] = {}
     known = list(configurations)
-    for axis, other, word in (("width", "depth", "wider"), ("depth", "width", "deeper")):
+    for axis, other in (("width", "depth"), ("depth", "width")):
         by_line = sorted(known, key=lambda own: (getattr(own, other), getattr(own, axis)))
         for _, members in itertools.groupby(by_line, key=lambda own: getattr(own, other)):
-            for own, reason in _beyond(list(members), axis, word, tolerance * noise):
+            for own, reason in _after_the_rise(list(members), axis, tolerance * noise):
                 reasons.setdefault((own.depth, own.width), reason)
     return reasons
 
 
-def _beyond(
-    line: Sequence[Unpruned], axis: str, word: str, tolerance: float
-) -> Iterator[tuple[Unpruned, str]]:
-    """The networks of one line from the first on that is worse than the best one before it."""
-    best, reason = line[0], ""
+def _after_the_rise(
+    line: Sequence[Unpruned], axis: str, tolerance: float
+) -> Iterator[tuple[Unpruned, ErrorRise]]:
+    """The networks of one line from the first one that is worse than the best before it."""
+    best, reason = line[0], None
     for own in line[1:]:
         spread = tolerance * best.error * math.sqrt(1 / own.replicates + 1 / best.replicates)
-        if not reason and own.error > best.error + spread:
-            reason = (
-                f"{word} than {axis} {getattr(best, axis):g} raises the unpruned error: {best.error:.4f} there, "
-                f"{own.error:.4f} at {axis} {getattr(own, axis):g} (tolerance {spread:.4f})"
+        if reason is None and own.error > best.error + spread:
+            reason = ErrorRise(
+                axis=axis,
+                best=getattr(best, axis),
+                best_error=best.error,
+                size=getattr(own, axis),
+                error=own.error,
+                tolerance=spread,
             )
-        if reason:
+        if reason is not None:
             yield own, reason
         elif own.error < best.error:
             best = own

@@ -15,6 +15,7 @@ from prunecast.sweep.failures import Failure, failure_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.select import Select, left_out
+from prunecast.sweep.words import too_large_words
 
 State = Literal["ended", "running", "failed", "damaged", "left out", "begun", "waiting"]
 
@@ -74,7 +75,7 @@ def selection(standings: Sequence[Standing]) -> list[LeftOut]:
         spec: reason for rule, errors in rules.items() for spec, reason in left_out(rule, errors).items()
     }
     return [
-        LeftOut(number=own.number, chain=own.chain, reason=reasons[own.chain.spec])
+        LeftOut(number=own.number, chain=own.chain, reason=too_large_words(reasons[own.chain.spec]))
         for own in standings
         if own.chain.select and own.chain.spec in reasons
     ]

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import numpy as np
 
-from prunecast.spec import TOLERANCE, ChainSpec, Unpruned, pooled_noise, too_large
+from prunecast.spec import TOLERANCE, ChainSpec, ErrorRise, Unpruned, pooled_noise, too_large
 
 Key = tuple[object, ...]
 
@@ -22,12 +22,12 @@ class Select:
     """Relative standard deviation of replicates; None takes it from the replicates themselves."""
 
 
-def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec, str]:
+def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec, ErrorRise]:
     """The chains that the rule leaves out, with the reason; `errors` are those of level 0, by chain.
 
     Networks are compared only where all but depth and width is the same.
     """
-    found: dict[ChainSpec, str] = {}
+    found: dict[ChainSpec, ErrorRise] = {}
     ordered = sorted(errors, key=lambda spec: (str(_group(spec)), spec.depth, spec.width))
     for _, members in itertools.groupby(ordered, key=_group):
         specs = list(members)
@@ -53,7 +53,7 @@ def _noise(replicates: Sequence[Sequence[float]]) -> float:
 
 def _judge(
     rule: Select, specs: Sequence[ChainSpec], errors: Mapping[ChainSpec, float]
-) -> dict[tuple[float, float], str]:
+) -> dict[tuple[float, float], ErrorRise]:
     found: dict[tuple[int, float], list[float]] = {}
     for spec in specs:
         found.setdefault((spec.depth, spec.width), []).append(errors[spec])

@@ -1,8 +1,8 @@
-"""Specs in words, for a table's page of provenance."""
+"""Specs and selections as text."""
 
 from collections.abc import Sequence
 
-from prunecast.spec import ChainSpec, Recipe
+from prunecast.spec import ChainSpec, ErrorRise, Recipe
 
 
 def sizes(specs: Sequence[ChainSpec]) -> str:
@@ -56,3 +56,12 @@ def recipe_words(recipe: Recipe) -> str:
 def data_words(spec: ChainSpec) -> str:
     """Where images come from in words."""
     return "the official files" if spec.loader is None else f"images of one's own, read as {spec.loader}"
+
+
+def too_large_words(reason: ErrorRise) -> str:
+    """Why a network is too large for its data, as text."""
+    larger = {"depth": "deeper", "width": "wider"}[reason.axis]
+    return (
+        f"{larger} than {reason.axis} {reason.best:g} raises the unpruned error: {reason.best_error:.4f} there, "
+        f"{reason.error:.4f} at {reason.axis} {reason.size:g} (tolerance {reason.tolerance:.4f})"
+    )

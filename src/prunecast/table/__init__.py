@@ -1,8 +1,21 @@
-"""Tables of pruning results: read, checked, and in one canonical form."""
+"""Tables of pruning results: read, checked, and in canonical form."""
 
-from prunecast.table.columns import CANONICAL, CONFIGURATION, METRICS, NAMES
-from prunecast.table.errors import TableError
-from prunecast.table.frame import Table
-from prunecast.table.read import read
+from prunecast.errors import TableError
+from prunecast.table import findings, shipped
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, METRICS, NAMES, synonyms
+from prunecast.table.table import ConfigurationKey, Table, read
 
-__all__ = ["CANONICAL", "CONFIGURATION", "METRICS", "NAMES", "Table", "TableError", "read"]
+__all__ = [
+    "CANONICAL",
+    "CONFIGURATION",
+    "COUNTS",
+    "METRICS",
+    "NAMES",
+    "ConfigurationKey",
+    "Table",
+    "TableError",
+    "findings",
+    "read",
+    "shipped",
+    "synonyms",
+]

@@ -1,0 +1,93 @@
+"""What reading and selecting a table renamed, assumed or left out."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from prunecast.findings import Finding
+from prunecast.spec import ErrorRise
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnReadAs(Finding):
+    """A column of another name holds a canonical quantity, or one minus it."""
+
+    kind: ClassVar[str] = "column-read-as"
+    column: str
+    name: str
+    complement: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnKeptAs(Finding):
+    """A column whose name is taken by a canonical one is kept under another."""
+
+    kind: ClassVar[str] = "column-kept-as"
+    column: str
+    name: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnAbsent(Finding):
+    """An absent column is taken to be 1 in every row."""
+
+    kind: ClassVar[str] = "column-absent"
+    column: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelsComputed(Finding):
+    """The source has no levels; they are computed from the densities."""
+
+    kind: ClassVar[str] = "levels-computed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsSelected(Finding):
+    """Only rows with given values are used."""
+
+    kind: ClassVar[str] = "rows-selected"
+    rows: int
+    total: int
+    where: tuple[tuple[str, str], ...]
+    """columns and their values"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicatesNumbered(Finding):
+    """Replicates have labels that are no whole numbers; they are numbered from 1."""
+
+    kind: ClassVar[str] = "replicates-numbered"
+    column: str
+    labels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChanceAssumed(Finding):
+    """The chance error is that of the dataset of this name."""
+
+    kind: ClassVar[str] = "chance-assumed"
+    dataset: str
+    chance_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnprunedErrorsAveraged(Finding):
+    """The source states unpruned errors that differ from the means of its rows with density 1, which are used."""
+
+    kind: ClassVar[str] = "unpruned-errors-averaged"
+    column: str
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TooLargeLeftOut(Finding):
+    """Networks too large for their data are left out; none where `reason` is None."""
+
+    kind: ClassVar[str] = "too-large-left-out"
+    configurations: int
+    total: int
+    rows: int
+    first: tuple[float, float, float] | None
+    """depth, width and number of examples of the first configuration that is left out"""
+    reason: ErrorRise | None
+    """why that configuration is too large"""

@@ -1,0 +1,96 @@
+"""The files of the measured tables that ship with the package, each with a JSON file of provenance.
+
+A table is found by its own name, or by the pair of dataset and family that was measured (`cifar10-resnet`). A pair
+means the table that is marked as preferred, because its networks were trained to the end, or else the one with the most
+rows of chains whose error has risen: a sweep in progress can have more rows that say less about the law.
+"""
+
+import csv
+import functools
+import json
+from pathlib import Path
+
+from prunecast.errors import PrunecastError
+from prunecast.text import nearest
+
+FOLDER = Path(__file__).parent / "shipped_data"
+CHAIN = ("depth", "width", "num_examples", "replicate")
+RISEN = 1.1
+"""The low plateau ends where the error is this multiple of the unpruned one."""
+
+
+def names() -> tuple[str, ...]:
+    """Names of the shipped tables, in alphabetical order."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.csv")))
+
+
+def pairs() -> dict[str, tuple[str, ...]]:
+    """The measured pairs of dataset and family, and the tables of each; the first is the one that the pair means."""
+    found: dict[str, list[str]] = {}
+    for name in names():
+        if (pair := _page(name).get("pair")) is not None:
+            found.setdefault(str(pair), []).append(name)
+    return {pair: tuple(sorted(own, key=_rank)) for pair, own in sorted(found.items())}
+
+
+def _rank(name: str) -> tuple[bool, int, int, str]:
+    """Preferred tables first, then those with more informative rows, then those with more rows."""
+    page = _page(name)
+    return not page.get("preferred", False), -informative_rows(name), -int(str(page["rows"])), name
+
+
+@functools.cache
+def informative_rows(name: str) -> int:
+    """How many rows of a table belong to chains whose error has risen above the low plateau."""
+    chains: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for row in _rows(name):
+        chain = tuple(row.get(column, "") for column in CHAIN)
+        chains.setdefault(chain, []).append((float(row["density"]), float(row["error"])))
+    risen = (rows for rows in chains.values() if min(rows)[1] > RISEN * max(rows)[1])
+    return sum(map(len, risen))
+
+
+def known(name: str) -> bool:
+    """Whether a table or a pair of this name ships."""
+    return name in names() or name in pairs()
+
+
+def resolve(name: str) -> str:
+    """The name of a table, from its own name or from a pair's."""
+    by_pair = pairs()
+    if name in names():
+        return name
+    if name in by_pair:
+        return by_pair[name][0]
+    available = (*by_pair, *names())
+    near = nearest(name, available)
+    guess = "" if near is None else f" Did you mean {near}?"
+    raise PrunecastError(f"no shipped table is called {name!r}.{guess} There are {', '.join(available)}.")
+
+
+def path(name: str) -> Path:
+    """The file of a shipped table."""
+    return FOLDER / f"{resolve(name)}.csv"
+
+
+def provenance(name: str) -> dict[str, object]:
+    """Where a table comes from: plan, code, device, date, seconds, recipe, and what to be careful about."""
+    return _page(resolve(name))
+
+
+def recipes(pair: str) -> dict[str, str]:
+    """The recipes that a pair was measured with, and the table of each that the pair would mean."""
+    found: dict[str, str] = {}
+    for name in pairs().get(pair, ()):
+        found.setdefault(_rows(name)[0]["recipe"], name)
+    return found
+
+
+def _page(name: str) -> dict[str, object]:
+    page: dict[str, object] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return page
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))

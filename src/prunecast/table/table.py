@@ -1,0 +1,276 @@
+"""The checked table, one canonical row per trained network, and how it is read and selected from."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from prunecast.catalog import find_dataset
+from prunecast.errors import TableError
+from prunecast.findings import Finding
+from prunecast.metric import Metric
+from prunecast.spec import ErrorRise, Unpruned, pooled_noise, too_large
+from prunecast.table import shipped
+from prunecast.table.checks import (
+    SHARE,
+    RawTable,
+    as_numbers,
+    canonical_frame,
+    checked,
+    codes,
+    matching,
+    selected,
+    unpruned_errors,
+)
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, METRICS, NAMES, bind
+from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
+from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
+from prunecast.text import listed, nearest, plural
+
+USUAL_NOISE = 0.034
+"""Relative standard deviation of replicates in the paper, for tables that have no replicates."""
+ConfigurationKey = tuple[float, float, float]
+"""depth, width and number of examples"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Table:
+    """Measured errors of one (family, dataset, method, recipe), checked and in canonical columns."""
+
+    frame: pd.DataFrame
+    """one row per trained network in the order of the source; extra columns after the canonical ones"""
+    metric: Metric
+    """what the column `error` holds: errors, validation errors or losses"""
+    source: str
+    """the file's name, the shipped table's name, or "DataFrame\""""
+    digest: str
+    """SHA-256 of the measurements, independent of formatting and of the order of rows"""
+    chance: float | None
+    """the error of guessing, if known; never for losses"""
+    columns: frozenset[str]
+    """the canonical columns and counts of weights that the source gave; other canonical columns were filled in"""
+    findings: tuple[Finding, ...] = ()
+    """what was renamed, converted, assumed or left out"""
+    selected: bool = False
+    """whether networks that are too large for their data were left out"""
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        """One line for an interactive session; the rows are in `frame`."""
+        kind = ", ".join(word for word in (self.family, self.dataset, self.method, self.recipe) if word)
+        sizes = plural(self.frame[list(CONFIGURATION)].drop_duplicates().shape[0], "configuration")
+        text = f"{plural(len(self), 'row')} of {sizes}, {plural(len(self.findings), 'finding')}"
+        return f"<Table {self.source}: {text}{f' ({kind})' if kind else ''}>"
+
+    @property
+    def family(self) -> str:
+        """The family of networks, or "" if the source does not say."""
+        return self._name("family")
+
+    @property
+    def dataset(self) -> str:
+        """The dataset, or "" if the source does not say."""
+        return self._name("dataset")
+
+    @property
+    def method(self) -> str:
+        """The pruning method, or "" if the source does not say."""
+        return self._name("method")
+
+    @property
+    def recipe(self) -> str:
+        """The training recipe, or "" if the source does not say."""
+        return self._name("recipe")
+
+    def _name(self, column: str) -> str:
+        return str(self.frame[column].iloc[0])
+
+    def select(self, **where: object) -> "Table":
+        """The rows where each named column equals its value, numbers compared as numbers.
+
+        Unpruned errors are computed anew if rows with density 1 are among the selected ones, and kept otherwise.
+        """
+        rows = matching(self.frame, where, self.source)
+        kept = self._keep(rows)
+        return replace(kept, findings=(*self.findings, selected(rows, where))) if where else kept
+
+    def too_large(self) -> dict[ConfigurationKey, ErrorRise]:
+        """The configurations that are too large for their data by the paper's rule, with the reason.
+
+        Networks with the same number of examples are compared. Rows that are no better than chance do not count, as in
+        a fit, which leaves them out. The noise is that of the table's replicates, if it has any.
+        """
+        alive = self.frame if self.chance is None else self.frame[self.frame["error"] < self.chance]
+        noise = pooled_noise(alive["error"], alive.groupby([*CONFIGURATION, "level"]).ngroup())
+        known = _unpruned(alive)
+        known = known if self.chance is None else known[known["error"] < self.chance]
+        found: dict[ConfigurationKey, ErrorRise] = {}
+        for examples in known["num_examples"].unique().tolist():
+            own = known[known["num_examples"] == examples].drop(columns="num_examples").to_dict("records")
+            reasons = too_large([Unpruned(**one) for one in own], USUAL_NOISE if noise is None else noise)
+            found |= {(depth, width, examples): reason for (depth, width), reason in reasons.items()}
+        return found
+
+    def without_too_large(self) -> "Table":
+        """The rows of networks that are not too large for their data, as the paper selects them.
+
+        A configuration is too large from the point on where a deeper or wider network has a larger unpruned error, by
+        more than the noise of replicates. A table is selected once only: the remaining replicates have a different
+        noise, by which still more would be left out.
+        """
+        if self.selected:
+            return self
+        out = self.too_large()
+        configurations = list(zip(*(self.frame[name] for name in CONFIGURATION), strict=True))
+        kept = self._keep(np.array([one not in out for one in configurations])) if out else self
+        first, reason = next(iter(out.items()), (None, None))
+        finding = TooLargeLeftOut(
+            configurations=len(out),
+            total=len(set(configurations)),
+            rows=len(self) - len(kept),
+            first=first,
+            reason=reason,
+        )
+        return replace(kept, findings=(*self.findings, finding), selected=True)
+
+    def _keep(self, rows: npt.NDArray[np.bool_]) -> "Table":
+        frame = self.frame[rows].reset_index(drop=True)
+        configuration = codes([frame[name].to_numpy() for name in CONFIGURATION])
+        chain = codes([configuration, frame["replicate"].to_numpy()])
+        numbers = (frame[name].to_numpy(dtype=np.float64) for name in ("density", "error", "unpruned_error"))
+        frame["unpruned_error"] = unpruned_errors(configuration, chain, *numbers)
+        return replace(self, frame=frame, digest=digest(frame, self.metric))
+
+
+def _unpruned(alive: pd.DataFrame) -> pd.DataFrame:
+    """Each configuration's mean error at density 1 and its replicates, else the error that the table states."""
+    dense = alive["error"].where(alive["density"] == 1)
+    own = alive.assign(dense=dense).groupby(list(CONFIGURATION), as_index=False)
+    known = own.agg(
+        error=("dense", "mean"), stated=("unpruned_error", "first"), replicates=("dense", "count")
+    )
+    known["error"] = known["error"].fillna(known.pop("stated"))
+    known["replicates"] = known["replicates"].clip(lower=1)
+    return known
+
+
+def digest(frame: pd.DataFrame, metric: Metric) -> str:
+    """SHA-256 over the metric, the four names, and every number that a law reads, rows in sorted order.
+
+    Numbers enter as little-endian float64. Extra columns do not enter, except the counts of parameters, which some
+    laws read. Validation errors count as errors, because the numbers already tell the two apart.
+    """
+    kind = "loss" if metric is Metric.LOSS else "error"
+    columns = [*CANONICAL[len(NAMES) :], *(name for name in COUNTS if name in frame.columns)]
+    values = [as_numbers(frame[name]) for name in columns]
+    order = np.lexsort(values[::-1])
+    total = hashlib.sha256(repr((kind, [str(frame[name].iloc[0]) for name in NAMES], columns)).encode())
+    for column in values:
+        total.update(column[order].astype("<f8").tobytes())
+    return total.hexdigest()
+
+
+def read(
+    source: str | Path | pd.DataFrame,
+    *,
+    metric: str = Metric.ERROR,
+    chance: float | None = None,
+    where: Mapping[str, object] | None = None,
+) -> Table:
+    """Read and check a table of pruning results.
+
+    `source` is a CSV, TSV or Parquet file, a DataFrame, or the name of a shipped table if there is no such file.
+    `metric` is "error" or "loss". `where` keeps the rows whose columns have the given values, before anything is
+    checked.
+    """
+    if metric not in METRICS:
+        raise TableError(f"there is no metric {metric!r}; choose {listed(METRICS, 'or')}.")
+    kind = Metric(metric)
+    columns, places, name = _open(source)
+    if columns.empty:
+        raise TableError(f"{places.label} has no rows; a table needs at least one.")
+    numeric = [name for name in columns.columns if pd.api.types.is_numeric_dtype(columns[name])]
+    bound = bind(list(columns.columns), kind, places.label, numeric)
+    raw = RawTable.renamed(columns, places, bound, kind).where(where or {})
+    frame, found = canonical_frame(raw)
+    guess, assumed = _chance(frame, kind, chance, raw.places)
+    return Table(
+        frame=frame,
+        metric=kind,
+        source=name,
+        digest=digest(frame, kind),
+        chance=guess,
+        columns=frozenset(bound) | (set(COUNTS) & set(frame.columns)),
+        findings=(*found, *assumed),
+    )
+
+
+def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]:
+    """The columns unchanged, the places of the rows, and the source's name."""
+    if isinstance(source, pd.DataFrame):
+        name = "DataFrame"
+        frame, places = numbered(source, name)
+    else:
+        path, name = _locate(source)
+        frame, places = read_file(path)
+        if (
+            path.parent == shipped.FOLDER
+        ):  # messages name the table, not the place where the package is installed
+            places = replace(places, label=name)
+    frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
+    refuse_repeated(list(frame.columns), places.label)
+    return frame, places, name
+
+
+def _locate(source: str | Path) -> tuple[Path, str]:
+    """The file and its name; the name of a shipped table counts only if there is no such file."""
+    path = Path(source)
+    try:
+        exists = path.exists()
+    except PermissionError:
+        exists = True
+    except (OSError, ValueError):
+        exists = False
+    if exists:
+        return path, path.name
+    if shipped.known(str(source)):
+        return shipped.path(str(source)), shipped.resolve(str(source))
+    names = (*shipped.pairs(), *shipped.names())
+    near = nearest(str(source), names)
+    guess = "" if near is None else f" Did you mean {near}?"
+    raise TableError(
+        f"{source}: there is no such file, and no table of that name ships with prunecast.{guess} Tables that ship:"
+        f" {', '.join(names)}."
+    )
+
+
+def _chance(
+    frame: pd.DataFrame, metric: Metric, given: float | None, places: Places
+) -> tuple[float | None, list[Finding]]:
+    """The chance error: the argument, else the column `chance_error`, else that of the known dataset."""
+    if metric is Metric.LOSS:
+        if given is not None:
+            raise TableError(f"{places.label}: losses have no chance error; leave it out.")
+        return None, []
+    if given is not None:
+        if not 0 < given <= 1:
+            raise TableError(f"{places.label}: the chance error must be between 0 and 1, not {given:g}.")
+        return float(given), []
+    if "chance_error" in frame.columns:
+        values = checked(frame["chance_error"], "chance_error", SHARE, places)
+        if (differs := values != values[0]).any():
+            places.refuse(
+                differs, f"chance_error differs from {values[0]:g} in the first row. Give one value."
+            )
+        return float(values[0]), []
+    dataset = str(frame["dataset"].iloc[0])
+    facts = find_dataset(dataset)
+    if facts is None:
+        return None, []
+    return facts.chance_error, [ChanceAssumed(dataset=dataset, chance_error=facts.chance_error)]

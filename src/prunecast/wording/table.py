@@ -1,0 +1,85 @@
+"""Sentences about a table: what was renamed, assumed or left out."""
+
+from prunecast.metric import Metric
+from prunecast.spec import ErrorRise
+from prunecast.table import findings as found
+from prunecast.text import plural
+from prunecast.wording.core import words
+
+
+@words(found.ColumnReadAs)
+def column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
+    """A synonym, or a column of one minus the quantity."""
+    formula = f" = 1 - {finding.column}" if finding.complement else ""
+    return f"Column {finding.column} is read as {finding.name}{formula}."
+
+
+@words(found.ColumnKeptAs)
+def column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
+    """A column that would pass for a canonical one."""
+    return f"Column {finding.column} is kept as {finding.name}."
+
+
+@words(found.ColumnAbsent)
+def column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
+    """A column that is filled in."""
+    return f"Column {finding.column} is absent; it is taken to be 1 in every row."
+
+
+@words(found.LevelsComputed)
+def levels_computed(finding: found.LevelsComputed, metric: Metric) -> str:
+    """Levels from densities."""
+    return "Column level is absent; levels are computed from the densities."
+
+
+@words(found.RowsSelected)
+def rows_selected(finding: found.RowsSelected, metric: Metric) -> str:
+    """Rows by their values."""
+    values = ", ".join(f"{column} = {value}" for column, value in finding.where)
+    verb = "is" if finding.rows == 1 else "are"
+    return f"{finding.rows:,} of {plural(finding.total, 'row')} {verb} used: {values}."
+
+
+@words(found.ReplicatesNumbered)
+def replicates_numbered(finding: found.ReplicatesNumbered, metric: Metric) -> str:
+    """Labels of replicates."""
+    return f"The {finding.labels} labels in column {finding.column} are numbered from 1."
+
+
+@words(found.ChanceAssumed)
+def chance_assumed(finding: found.ChanceAssumed, metric: Metric) -> str:
+    """The dataset's chance error."""
+    return f"The chance error of {finding.dataset} is taken to be {finding.chance_error:g}."
+
+
+@words(found.UnprunedErrorsAveraged)
+def unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Metric) -> str:
+    """Stated unpruned errors that are not used."""
+    return (
+        f"Unpruned {metric.plural} are means over the rows with density 1; column {finding.column} differs from them "
+        f"in {plural(finding.rows, 'row')} and is not used there."
+    )
+
+
+@words(found.TooLargeLeftOut)
+def too_large_left_out(finding: found.TooLargeLeftOut, metric: Metric) -> str:
+    """Networks too large for their data, with the first as an example."""
+    if finding.reason is None or finding.first is None:
+        return "No configuration is too large for its data, so none is left out."
+    depth, width, examples = finding.first
+    place = f"depth {depth:g}, width {width:g}, {examples:,.0f} examples"
+    one = finding.configurations == 1
+    share = f"{finding.configurations:,} of {plural(finding.total, 'configuration')} ({plural(finding.rows, 'row')})"
+    verb, example = ("is", "its data") if one else ("are", "their data, for example")
+    text = f"{share} {verb} left out as too large for {example}{':' if one else ''} {place}"
+    return f"{text}. {too_large(finding.reason, metric)}"
+
+
+def too_large(reason: ErrorRise, metric: Metric) -> str:
+    """Why a network is too large."""
+    growing = {"depth": "Networks deeper", "width": "Networks wider"}[reason.axis]
+    return (
+        f"{growing} than {reason.axis} {reason.best:g} have a larger unpruned {metric.word}: {reason.best_error:.4f} "
+        f"at {reason.axis} {reason.best:g}, {reason.error:.4f} at {reason.axis} {reason.size:g} (noise explains up to "
+        f"{reason.tolerance:.4f})."
+    )

@@ -15,7 +15,7 @@ GOOD = ["20,1,50000,1,0,1,0.08", "20,1,50000,1,1,0.8,0.081", "20,1,50000,1,2,0.6
 BAD_ROWS = {
     "20,1,50000,1,3,0,0.08": "density is 0, but it must be greater than 0 and at most 1.",
     "20,1,50000,1,3,-0.5,0.08": "density is -0.5, but",
-    "20,1,50000,1,3,1.2,0.08": "density is 1.2, but",
+    "20,1,50000,1,3,1.2,0.08": "density is 1.2, but it must be greater than 0 and at most 1. If it is a percentage, divide by 100.",
     "20,1,50000,1,3,inf,0.08": "density is inf, but",
     "20,1,50000,1,3,,0.08": "density is missing. Add the value, or remove the row.",
     "20,1,50000,1,3,NaN,0.08": "density is missing.",
@@ -100,10 +100,11 @@ def test_percentages_are_refused_with_the_remedy(header: str, rows: list[str], t
     assert refusal(path).endswith("If it is a percentage, divide by 100.")
 
 
-def test_one_value_above_one_is_not_called_a_percentage(tmp_path: Path) -> None:
+@pytest.mark.parametrize("value", ["-0.5", "0", "150"])
+def test_what_cannot_be_a_percentage_is_not_called_one(value: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
-    path.write_text("density,error\n1,0.1\n0.8,0.1\n0.6,0.1\n0.5,0.1\n0.4,1.5\n")
-    assert "100" not in refusal(path)
+    path.write_text(f"density,error\n1,0.1\n{value},0.1\n")
+    assert "percentage" not in refusal(path)
 
 
 def test_a_converted_value_is_shown_as_it_stands_in_the_file(tmp_path: Path) -> None:

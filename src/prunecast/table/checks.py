@@ -112,7 +112,7 @@ def _problem(
     metric = next((word for word in ("loss", "error") if called.endswith(word)), "")
     if metric and value == (1 if complement else 0):
         return f"{seen}. Rows with zero {metric} cannot be fitted; remove them."
-    percent = limit.high == 1 and np.mean((given > 1) & (given <= 100)) > 0.25
+    percent = limit.high == 1 and 1 < value <= 100
     return f"{seen}, but it must be {limit}." + (" If it is a percentage, divide by 100." if percent else "")
 
 

@@ -21,9 +21,8 @@ from prunecast.fleet.shapes import deal, places
 from prunecast.fleet.train import Ends, train_level
 from prunecast.fleet.yard import Yard
 from prunecast.pruning import StopRules, open_chain, open_level
-from prunecast.spec import ChainSpec, Recipe, method
-from prunecast.spec.presets import recipe as preset
-from prunecast.spec.streams import rng
+from prunecast.spec import ChainSpec, Recipe, method, rng
+from prunecast.spec import recipe as preset
 from prunecast.training import evaluate, prepare, step, stepper, train
 
 NETWORKS = 16

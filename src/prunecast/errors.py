@@ -1,4 +1,10 @@
-"""The exceptions that a user can see; each message says what is wrong, where, and how to fix it."""
+"""The exceptions that a user can see, and checks that raise them.
+
+Each message says what is wrong, where, and how to fix it.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
 
 
 class PrunecastError(Exception):
@@ -21,3 +27,44 @@ def sentence(problem: PrunecastError) -> str:
     """The message as a sentence, with a full stop at the end."""
     text = str(problem)
     return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise the message unless the condition is true."""
+    if not condition:
+        raise PrunecastError(message)
+
+
+def require_one_of(place: str, value: object, valid: Iterable[str]) -> None:
+    """Refuse a value that is not in the list; the message shows the list."""
+    known = tuple(valid)
+    require(value in known, f"{place} is {value!r}; choose one of {', '.join(known)}.")
+
+
+def require_known_keys(place: str, given: object, valid: Iterable[str]) -> None:
+    """Refuse what is not a table, and tables with unknown keys; the message lists the valid ones."""
+    known = tuple(valid)
+    if not isinstance(given, Mapping):
+        raise PrunecastError(f"{place} is {given!r}; give a table, with keys of {', '.join(known)}.")
+    unknown = [key for key in given if key not in known]
+    if unknown:
+        raise PrunecastError(
+            f"{place} has the unknown key {', '.join(map(repr, unknown))}; valid keys are {', '.join(known)}."
+        )
+
+
+def require_text(place: str, value: object) -> None:
+    """Refuse what is not text."""
+    require(isinstance(value, str), f"{place} is {value!r}; give text in quotes.")
+
+
+def require_flag(place: str, value: object) -> None:
+    """Refuse what is neither true nor false, such as the word "no", which would count as true."""
+    require(isinstance(value, bool), f"{place} is {value!r}; give true or false.")
+
+
+def require_number(place: str, value: object, *, whole: bool = False) -> None:
+    """Refuse what is not a finite number, or not a whole one if `whole`."""
+    kind = "a whole number" if whole else "a number"
+    good = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    require(good and math.isfinite(value), f"{place} is {value!r}; give {kind}.")  # type: ignore[arg-type]

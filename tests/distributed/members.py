@@ -10,7 +10,7 @@ import torch
 from torch import distributed, nn
 
 from prunecast import data, families, spec
-from prunecast.spec.streams import rng, seed
+from prunecast.spec import rng, seed
 from prunecast.training import ALONE, Team, copy_state, evaluate, prepare, set_state, stepper, train
 from prunecast.training.precision import settings
 

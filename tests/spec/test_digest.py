@@ -4,7 +4,7 @@ import json
 import pytest
 
 from prunecast import spec
-from prunecast.spec.chain import ChainSpec
+from prunecast.spec import ChainSpec
 
 CHAIN = ChainSpec(
     family="cifar_resnet",

@@ -2,7 +2,8 @@ import itertools
 
 import numpy as np
 
-from prunecast.spec.streams import key, rng, seed
+from prunecast.spec import rng, seed
+from prunecast.spec import stream_key as key
 
 PURPOSES = ("initialisation", "order", "augmentation", "subsample", "validation", "score", "noise")
 

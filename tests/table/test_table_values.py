@@ -15,7 +15,9 @@ GOOD = ["20,1,50000,1,0,1,0.08", "20,1,50000,1,1,0.8,0.081", "20,1,50000,1,2,0.6
 BAD_ROWS = {
     "20,1,50000,1,3,0,0.08": "density is 0, but it must be greater than 0 and at most 1.",
     "20,1,50000,1,3,-0.5,0.08": "density is -0.5, but",
-    "20,1,50000,1,3,1.2,0.08": "density is 1.2, but it must be greater than 0 and at most 1. If it is a percentage, divide by 100.",
+    "20,1,50000,1,3,1.2,0.08": (
+        "density is 1.2, but it must be greater than 0 and at most 1. If it is a percentage, divide by 100."
+    ),
     "20,1,50000,1,3,inf,0.08": "density is inf, but",
     "20,1,50000,1,3,,0.08": "density is missing. Add the value, or remove the row.",
     "20,1,50000,1,3,NaN,0.08": "density is missing.",

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from prunecast import data, families, spec
-from prunecast.spec.streams import rng, seed
+from prunecast.spec import rng, seed
 from prunecast.training import copy_state, evaluate, prepare, set_state, stepper, train
 from prunecast.training.loop import epoch_draws, load_epoch, step
 from prunecast.training.precision import settings

@@ -9,7 +9,7 @@ from prunecast.choice.search import Search
 from prunecast.laws.points import Floats
 from prunecast.laws.reach import below
 from prunecast.laws.uncertainty import COVERAGE
-from prunecast.spec.presets import RECIPES
+from prunecast.spec import RECIPES
 
 
 def network(search: Search, options: Options, index: int) -> Network:

@@ -19,8 +19,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
 from prunecast.pruning.scores import parts
-from prunecast.spec import RECIPES, ChainSpec
-from prunecast.spec.recipe import Precision
+from prunecast.spec import RECIPES, ChainSpec, Precision
 from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.words import recipe_words
 from prunecast.sweep.work import loader, torch_device

@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.pack import Pack
-from prunecast.spec import Recipe
-from prunecast.spec.streams import rng
+from prunecast.spec import Recipe, rng
 from prunecast.training.optimizer import Slots, Tensors, optimizer_step, zero_slots
 
 Function = Callable[..., Any]

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
-from prunecast.spec.streams import GENERATOR
+from prunecast.spec import TORCH_GENERATOR
 
 
 @torch.no_grad()
@@ -18,7 +18,7 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
     """Run a copy once and look whether the generator has moved; who cannot be run counts as well."""
     ghost = copy.deepcopy(model).train()
     images = torch.zeros(2, *image_shape, dtype=next(model.parameters()).dtype)
-    with GENERATOR, torch.random.fork_rng(devices=[]):
+    with TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         try:
             ghost(images)

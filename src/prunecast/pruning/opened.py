@@ -15,8 +15,7 @@ from prunecast.data import Dataset, subsample
 from prunecast.errors import PrunecastError
 from prunecast.pruning.masks import Masks, full_masks
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
-from prunecast.spec import ChainSpec
-from prunecast.spec.streams import rng, seed
+from prunecast.spec import ChainSpec, rng, seed
 from prunecast.training import Timeline, timeline
 
 

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from prunecast.pruning.masks import Masks, count_kept, count_pruned, prune_lowest, shared_out
-from prunecast.spec import Method
-from prunecast.spec.streams import rng
+from prunecast.spec import Method, rng
 
 
 def next_masks(

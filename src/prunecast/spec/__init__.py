@@ -1,18 +1,29 @@
-"""The vocabulary of the engine: recipes, methods, chains, and the random numbers that belong to them."""
+"""What a study consists of: recipes, methods, chains and their random numbers, and the selection of networks."""
 
-from prunecast.spec.chain import ChainSpec, as_dict, canonical, from_dict
-from prunecast.spec.method import Method
-from prunecast.spec.presets import METHODS, RECIPES, level_cap, method, recipe
-from prunecast.spec.recipe import Recipe
+from prunecast.spec.chain import (
+    TORCH_GENERATOR,
+    ChainSpec,
+    as_dict,
+    canonical,
+    from_dict,
+    level_cap,
+    rng,
+    seed,
+    stream_key,
+)
+from prunecast.spec.methods import METHODS, Method, method
+from prunecast.spec.recipes import RECIPES, Precision, Recipe, recipe
 from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
 
 __all__ = [
     "METHODS",
     "RECIPES",
     "TOLERANCE",
+    "TORCH_GENERATOR",
     "ChainSpec",
     "ErrorRise",
     "Method",
+    "Precision",
     "Recipe",
     "Unpruned",
     "as_dict",
@@ -22,5 +33,8 @@ __all__ = [
     "method",
     "pooled_noise",
     "recipe",
+    "rng",
+    "seed",
+    "stream_key",
     "too_large",
 ]

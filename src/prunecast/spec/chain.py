@@ -1,33 +1,46 @@
-"""The chain's spec, its canonical form, and the digest that names it."""
+"""A chain: everything that changes its numbers, the digest that names it, and its random numbers.
+
+Random numbers are pure functions of (replicate, purpose, counters), so that none of them has to be stored. The words
+are joined to `prunecast/1/<replicate>/<purpose>/<counter>/...` and hashed with SHA-256; the first 128 bits of the hash
+are the key of a Philox generator. Two purposes or two counters therefore never share numbers, and the numbers of epoch
+57 are known without drawing those of epochs 0 to 56.
+"""
 
 import dataclasses
 import functools
 import hashlib
 import json
 import math
+import threading
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from prunecast.errors import PrunecastError
-from prunecast.spec.check import require, require_number, require_text
-from prunecast.spec.method import Method
-from prunecast.spec.recipe import Recipe
+import numpy as np
+
+from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
+from prunecast.errors import PrunecastError, require, require_number, require_text
+from prunecast.spec.methods import Method
+from prunecast.spec.recipes import Recipe
 
 SPEC_VERSION = 1
+Purpose = Literal["initialisation", "order", "augmentation", "subsample", "validation", "score", "noise"]
+
+TORCH_GENERATOR = threading.RLock()
+"""Hold this lock while seeding torch's global generator or drawing from it: all threads share it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:
-    """One network, pruned level by level: all that changes its numbers."""
+    """One network, pruned level by level: everything that changes its numbers."""
 
     family: str
     """A built-in family, or a user's own as `package.module:function`."""
     dataset: str
-    """What the table calls the data; by default also the loader's name."""
+    """What tables call the data; by default also the loader's name."""
     recipe: Recipe
     """How every level is trained."""
     method: Method
-    """How weights are chosen and the rest retrained."""
+    """Which weights are removed, and how the rest is retrained."""
     depth: int
     """Layers, not counting shortcuts."""
     width: float
@@ -37,16 +50,16 @@ class ChainSpec:
     replicate: int = 0
     """Fixes initialisation, data order, augmentation and subsample."""
     loader: str | None = None
-    """The dataset to load where the table calls it otherwise, as `folder` or `arrays` for one's own data."""
+    """What to load if tables call it something else: `folder`, `arrays`, or `package.module:attribute`."""
     image_size: int | None = None
-    """The size to which images of a folder are brought; their own by default."""
+    """The size to which the images of a folder are scaled; by default they keep their own."""
     threads: int = 1
-    """torch threads on CPU: sums run in another order with another number."""
+    """torch threads on the CPU; their number changes the order of sums."""
     final_nonzero: int | None = None
-    """Weights below which no level prunes: the last one keeps exactly so many, and its weights are stored."""
+    """The last level keeps exactly this number of weights, and its weights are stored."""
 
     def __post_init__(self) -> None:
-        """Refuse sizes that make no network or no training."""
+        """Refuse sizes that no network or training run can have."""
         require(self.depth > 0, f"depth is {self.depth}; give a positive number of layers.")
         good = self.width > 0 and math.isfinite(self.width)
         require(good, f"width is {self.width}; give a positive factor.")
@@ -63,7 +76,7 @@ class ChainSpec:
 
     @functools.cached_property
     def digest(self) -> str:
-        """The chain's name: the head of SHA-256 of its canonical form."""
+        """The chain's name: the first 20 hex digits of the SHA-256 of its canonical form."""
         return hashlib.sha256(canonical(self).encode()).hexdigest()[:20]
 
 
@@ -73,7 +86,7 @@ def as_dict(spec: ChainSpec) -> dict[str, Any]:
 
 
 def from_dict(values: dict[str, Any]) -> ChainSpec:
-    """The spec that `as_dict` wrote, also where it is older and lacks fields that came later."""
+    """The spec that `as_dict` wrote, even if it is older and lacks fields that were added later."""
     try:
         recipe = dict(values["recipe"])
         recipe["drops"] = tuple(recipe.get("drops", ()))
@@ -88,9 +101,8 @@ def from_dict(values: dict[str, Any]) -> ChainSpec:
 def canonical(spec: ChainSpec) -> str:
     """The spec as sorted JSON of what changes the numbers.
 
-    Names, and how often a checkpoint is written, change nothing and are left out. So is every optional field
-    that has its default: a field that a later version adds then renames no chain. (A default, once published,
-    must never change.)
+    Names, and how often a checkpoint is written, change nothing and are left out. So is every optional field that has
+    its default, so that a field added by a later version renames no chain. (A published default must never change.)
     """
     body = _significant(spec, ("recipe", "method"))
     body["recipe"] = _significant(spec.recipe, ("name", "checkpoint_steps"))
@@ -112,3 +124,27 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+
+
+def level_cap(family: str, dataset: str) -> int:
+    """The last level of a chain that neither disconnects nor falls to chance, as in the paper."""
+    facts = find_dataset(dataset)
+    if facts is not None and facts.level_cap is not None:
+        return facts.level_cap
+    return FAMILIES[family].level_cap if family in FAMILIES else LEVEL_CAP
+
+
+def stream_key(replicate: int, purpose: Purpose, *counters: int) -> int:
+    """The 128-bit key of one stream of random numbers: the start of the SHA-256 of its words."""
+    words = "/".join(["prunecast", "1", str(replicate), purpose, *map(str, counters)])
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:16], "little")
+
+
+def rng(replicate: int, purpose: Purpose, *counters: int) -> np.random.Generator:
+    """The NumPy generator of one stream, the same on every machine."""
+    return np.random.Generator(np.random.Philox(key=stream_key(replicate, purpose, *counters)))
+
+
+def seed(replicate: int, purpose: Purpose, *counters: int) -> int:
+    """A 63-bit seed of the same stream, for generators other than NumPy's."""
+    return stream_key(replicate, purpose, *counters) >> 65

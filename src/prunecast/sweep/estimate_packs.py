@@ -21,7 +21,7 @@ from prunecast.fleet.evaluate import IMAGES_AT_ONCE, evaluate_pack
 from prunecast.fleet.members import Kind
 from prunecast.fleet.runner import STEPS_A_GRAPH, Runner, renew
 from prunecast.fleet.shapes import Shape
-from prunecast.spec.streams import rng
+from prunecast.spec import rng
 from prunecast.sweep.estimate_timing import PATIENCE, seconds_of
 from prunecast.training.precision import settings
 

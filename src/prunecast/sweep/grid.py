@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from prunecast.catalog import dataset_names, find_dataset
-from prunecast.errors import PrunecastError
+from prunecast.errors import (
+    PrunecastError,
+    require,
+    require_flag,
+    require_known_keys,
+    require_number,
+    require_text,
+)
 from prunecast.pruning.record import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
-from prunecast.spec.check import require, require_flag, require_known_keys, require_number, require_text
 from prunecast.sweep.resources import Resources, checked
 from prunecast.sweep.select import Select
 

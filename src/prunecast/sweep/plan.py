@@ -8,8 +8,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from prunecast.errors import PrunecastError
-from prunecast.spec.check import require, require_known_keys
+from prunecast.errors import PrunecastError, require, require_known_keys
 from prunecast.sweep.grid import KEYS, PlannedChain, chains_of
 from prunecast.sweep.places import data_folder, located, moved
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from prunecast.spec.check import require, require_known_keys, require_number
+from prunecast.errors import require, require_known_keys, require_number
 
 WHOLE = ("minutes", "at_once")
 

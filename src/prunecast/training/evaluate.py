@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Source, batches
-from prunecast.spec.recipe import Precision
+from prunecast.spec import Precision
 from prunecast.training.precision import autocast
 from prunecast.training.team import ALONE, Team
 

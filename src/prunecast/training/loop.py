@@ -11,8 +11,7 @@ from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
 from prunecast.data.stream import batches
-from prunecast.spec import Recipe
-from prunecast.spec.streams import GENERATOR, rng, seed
+from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
 from prunecast.training.norms import synchronise
 from prunecast.training.optimizer import Slots, laid_out_like, optimizer_step, zero_slots
 from prunecast.training.precision import autocast
@@ -61,7 +60,7 @@ def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> f
     bench.loss.zero_()
     for begin, end in stretches(bench.times, first, last):
         load_epoch(bench, begin // bench.times.epoch)
-        with GENERATOR:
+        with TORCH_GENERATOR:
             torch.manual_seed(noise_seed(bench, begin))
         bench.cursor.fill_(begin % bench.times.epoch)
         if bench.source.streams:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
-from prunecast.spec.recipe import Precision
+from prunecast.spec import Precision
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:

@@ -1,10 +1,10 @@
-"""The recipe: everything about one training except the network and the data."""
+"""Recipes: everything about one training run except the network and the data, and those of the paper's appendix B."""
 
 import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
-from prunecast.spec.check import require, require_known_keys, require_number, require_one_of, require_text
+from prunecast.errors import require, require_known_keys, require_number, require_one_of, require_text
 
 Optimizer = Literal["sgd", "adam"]
 Precision = Literal["fp32", "tf32", "bf16"]
@@ -13,16 +13,16 @@ Augmentation = Literal["flip-shift", "resized-crop", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One way of training; `drops`, `warmup` and `rewind` are positions on the scale of `epochs`."""
+    """One way of training; `drops`, `warmup` and `rewind` are given in epochs."""
 
     name: str
-    """What the table calls this recipe; it does not change the numbers."""
+    """What tables call this recipe; it does not change the numbers."""
     epochs: float
     """Length of the training in passes over the examples."""
     learning_rate: float
     """The peak learning rate."""
     batch_size: int
-    """Examples a step; all of them where there are fewer."""
+    """Examples per step, or all of them if there are fewer."""
     drops: tuple[float, ...] = ()
     """Epochs at which the learning rate is multiplied by `drop_factor`."""
     rewind: float = 0.0
@@ -30,7 +30,7 @@ class Recipe:
     warmup: float = 0.0
     """Epochs over which the learning rate rises linearly from zero."""
     drop_factor: float = 0.1
-    """What a drop multiplies the learning rate by."""
+    """The factor by which a drop multiplies the learning rate."""
     optimizer: Optimizer = "sgd"
     """sgd (with momentum) or adam."""
     momentum: float = 0.9
@@ -38,17 +38,17 @@ class Recipe:
     second_momentum: float = 0.999
     """The decay of Adam's second moment."""
     weight_decay: float = 1e-4
-    """Added to the gradient of every parameter times the parameter."""
+    """This times the parameter is added to every parameter's gradient."""
     augmentation: Augmentation = "none"
     """flip-shift, resized-crop or none."""
     precision: Precision = "fp32"
     """fp32, tf32, or bf16 (autocast, parameters stay float32)."""
     steps: int | None = None
-    """A fixed number of steps instead of `epochs`; drops, warm-up and rewind point keep their shares."""
+    """A fixed number of steps instead of `epochs`; drops, warm-up and rewind point scale with it."""
     validation_examples: int = 0
     """Training examples held out for `validation_error`; the subsample is drawn from the rest."""
     checkpoint_steps: int = 4000
-    """Steps between the checkpoints inside a level; it does not change the numbers."""
+    """Steps between checkpoints within a level; it does not change the numbers."""
 
     def __post_init__(self) -> None:
         """Refuse a recipe that cannot be trained."""
@@ -92,7 +92,7 @@ class Recipe:
             require_number(f"{place} steps", self.steps, whole=True)
 
     def lasting(self, epochs: float) -> Self:
-        """The proportional version of another length: drops, warm-up and rewind point scale with `epochs`."""
+        """The same recipe over another number of epochs; drops, warm-up and rewind point scale with it."""
         share = epochs / self.epochs
         drops = tuple(drop * share for drop in self.drops)
         return dataclasses.replace(
@@ -100,7 +100,7 @@ class Recipe:
         )
 
     def changed(self, changes: dict[str, Any], place: str = "The recipe") -> Self:
-        """This recipe with some fields changed; `epochs` rescales, and the name tells what was changed."""
+        """This recipe with some fields changed; `epochs` rescales, and the name lists the changes."""
         valid = [field.name for field in dataclasses.fields(self)]
         require_known_keys(place, changes, valid)
         require_number(f"{place}: epochs", changes.get("epochs", self.epochs))
@@ -117,3 +117,44 @@ def _word(value: object) -> str:
     if isinstance(value, list | tuple):
         return "/".join(map(_word, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+_CIFAR10 = Recipe(
+    name="cifar10",
+    epochs=160,
+    learning_rate=0.1,
+    batch_size=128,
+    drops=(80, 120),
+    rewind=10,
+    augmentation="flip-shift",
+)
+_IMAGENET = Recipe(
+    name="imagenet",
+    epochs=90,
+    learning_rate=0.4,
+    batch_size=1024,
+    drops=(30, 60, 80),
+    rewind=10,
+    warmup=5,
+    augmentation="resized-crop",
+)
+_SVHN = dataclasses.replace(_CIFAR10, name="svhn", augmentation="none")
+
+_RECIPES = (
+    _CIFAR10,
+    dataclasses.replace(_CIFAR10, name="cifar100"),
+    _SVHN,
+    dataclasses.replace(_CIFAR10, name="cifar10-densenet", epochs=200, drops=(130, 165)),
+    dataclasses.replace(_SVHN, name="svhn-densenet", epochs=100, drops=(70, 85)),
+    _IMAGENET,
+    dataclasses.replace(_IMAGENET, name="tinyimagenet", epochs=200, drops=(100, 150), learning_rate=0.2),
+    # An eighth of cifar10, in proportion.
+    Recipe(name="digits", epochs=20, learning_rate=0.1, batch_size=32, drops=(10, 15), rewind=1.25),
+)
+RECIPES = {recipe.name: recipe for recipe in _RECIPES}
+
+
+def recipe(name: str) -> Recipe:
+    """The preset recipe of this name."""
+    require_one_of("Recipe", name, RECIPES)
+    return RECIPES[name]

@@ -77,7 +77,7 @@ def test_a_pair_has_a_table_for_each_recipe() -> None:
         assert tables.measured("cifar10-resnet", recipe).source == name
     with pytest.raises(PrunecastError, match=r"not measured with the recipe 'adam'; there are: .*sgd-24ep"):
         tables.cifar10_resnet(recipe="adam")
-    with pytest.raises(PrunecastError, match=r"no shipped table is called 'mnist-mlp'\. There are cifar10"):
+    with pytest.raises(PrunecastError, match=r"called 'mnist-mlp'\. There are cifar10"):
         tables.measured("mnist-mlp")
 
 

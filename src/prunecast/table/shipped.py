@@ -62,10 +62,15 @@ def resolve(name: str) -> str:
         return name
     if name in by_pair:
         return by_pair[name][0]
-    available = (*by_pair, *names())
+    raise PrunecastError(unknown(name))
+
+
+def unknown(name: str) -> str:
+    """That no table of this name ships, which name could be meant, and which tables there are."""
+    available = (*pairs(), *names())
     near = nearest(name, available)
     guess = "" if near is None else f" Did you mean {near}?"
-    raise PrunecastError(f"no shipped table is called {name!r}.{guess} There are {', '.join(available)}.")
+    return f"no table that ships with prunecast is called {name!r}.{guess} There are {', '.join(available)}."
 
 
 def path(name: str) -> Path:

@@ -29,7 +29,7 @@ from prunecast.table.checks import (
 from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, METRICS, NAMES, bind
 from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
-from prunecast.text import listed, nearest, plural
+from prunecast.text import listed, plural
 
 USUAL_NOISE = 0.034
 """Relative standard deviation of replicates in the paper, for tables that have no replicates."""
@@ -241,13 +241,7 @@ def _locate(source: str | Path) -> tuple[Path, str]:
         return path, path.name
     if shipped.known(str(source)):
         return shipped.path(str(source)), shipped.resolve(str(source))
-    names = (*shipped.pairs(), *shipped.names())
-    near = nearest(str(source), names)
-    guess = "" if near is None else f" Did you mean {near}?"
-    raise TableError(
-        f"{source}: there is no such file, and no table of that name ships with prunecast.{guess} Tables that ship:"
-        f" {', '.join(names)}."
-    )
+    raise TableError(f"{source}: there is no such file, and {shipped.unknown(str(source))}")
 
 
 def _chance(

@@ -1,4 +1,4 @@
-"""Sentences about a table: what was renamed, assumed or left out."""
+"""The findings of a table in words: what was renamed, assumed or left out."""
 
 from prunecast.metric import Metric
 from prunecast.spec import ErrorRise
@@ -8,53 +8,45 @@ from prunecast.wording.core import words
 
 
 @words(found.ColumnReadAs)
-def column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
-    """A synonym, or a column of one minus the quantity."""
+def _column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
     formula = f" = 1 - {finding.column}" if finding.complement else ""
     return f"Column {finding.column} is read as {finding.name}{formula}."
 
 
 @words(found.ColumnKeptAs)
-def column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
-    """A column that would pass for a canonical one."""
+def _column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
     return f"Column {finding.column} is kept as {finding.name}."
 
 
 @words(found.ColumnAbsent)
-def column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
-    """A column that is filled in."""
+def _column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
     return f"Column {finding.column} is absent; it is taken to be 1 in every row."
 
 
 @words(found.LevelsComputed)
-def levels_computed(finding: found.LevelsComputed, metric: Metric) -> str:
-    """Levels from densities."""
+def _levels_computed(finding: found.LevelsComputed, metric: Metric) -> str:
     return "Column level is absent; levels are computed from the densities."
 
 
 @words(found.RowsSelected)
-def rows_selected(finding: found.RowsSelected, metric: Metric) -> str:
-    """Rows by their values."""
+def _rows_selected(finding: found.RowsSelected, metric: Metric) -> str:
     values = ", ".join(f"{column} = {value}" for column, value in finding.where)
     verb = "is" if finding.rows == 1 else "are"
     return f"{finding.rows:,} of {plural(finding.total, 'row')} {verb} used: {values}."
 
 
 @words(found.ReplicatesNumbered)
-def replicates_numbered(finding: found.ReplicatesNumbered, metric: Metric) -> str:
-    """Labels of replicates."""
+def _replicates_numbered(finding: found.ReplicatesNumbered, metric: Metric) -> str:
     return f"The {finding.labels} labels in column {finding.column} are numbered from 1."
 
 
 @words(found.ChanceAssumed)
-def chance_assumed(finding: found.ChanceAssumed, metric: Metric) -> str:
-    """The dataset's chance error."""
+def _chance_assumed(finding: found.ChanceAssumed, metric: Metric) -> str:
     return f"The chance error of {finding.dataset} is taken to be {finding.chance_error:g}."
 
 
 @words(found.UnprunedErrorsAveraged)
-def unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Metric) -> str:
-    """Stated unpruned errors that are not used."""
+def _unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Metric) -> str:
     return (
         f"Unpruned {metric.plural} are means over the rows with density 1; column {finding.column} differs from them "
         f"in {plural(finding.rows, 'row')} and is not used there."
@@ -62,8 +54,7 @@ def unpruned_errors_averaged(finding: found.UnprunedErrorsAveraged, metric: Metr
 
 
 @words(found.TooLargeLeftOut)
-def too_large_left_out(finding: found.TooLargeLeftOut, metric: Metric) -> str:
-    """Networks too large for their data, with the first as an example."""
+def _too_large_left_out(finding: found.TooLargeLeftOut, metric: Metric) -> str:
     if finding.reason is None or finding.first is None:
         return "No configuration is too large for its data, so none is left out."
     depth, width, examples = finding.first

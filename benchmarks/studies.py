@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 from planted_tables import TRUTH, law_error, planted, unpruned_error
 
-from prunecast.studies import following, sensitivity
+from prunecast.studies import next_training, sensitivity
 from prunecast.table import Table, read
 
 PAPER_CONFIGURATIONS = 15
@@ -67,7 +67,7 @@ def main() -> None:
                     f"  {label + ', networks':48}{found['random_points']!s:>8}{found['designed_points']!s:>11}"
                 )
     start = time.perf_counter()
-    following(tables()["planted, noise 3.4%"])
+    next_training(tables()["planted, noise 3.4%"])
     print(f"what to train next at the paper's size: {time.perf_counter() - start:.1f} s")
 
 

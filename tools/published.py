@@ -11,13 +11,12 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from prunecast.laws.judge import Deviation
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit, fit_each
-from prunecast.studies.extrapolation import PAPER_SIZES, Extrapolation, extrapolation
-from prunecast.studies.optimality import Optimality, optimality
+from prunecast.laws import Deviation, fit, fit_each
+from prunecast.studies import PAPER_SPLIT, Optimality, extrapolation, optimality
 from prunecast.table import CONFIGURATION, Table
+from prunecast.wording import fitted_to
 
 DATA = Path(__file__).parent / "published_data"
 """Claims of the text, and points read off the figures."""
@@ -144,18 +143,19 @@ def _alone(table: Table) -> Value | None:
 def _extrapolated(table: Table, paper: Value | None) -> Figure:
     """The paper's split where the table has it, else from narrow to wide, else the first axis there is."""
     try:
-        found: Extrapolation | None = extrapolation(table)
+        steps = extrapolation(table).steps
     except PrunecastError:
-        found = None
-    known = {step.along: step.fitted_on for step in found.steps} if found else {}
-    along = next((name for name in ("paper", "width", *known) if name in known), "")
-    values = (
-        {step.law: _value(step.predicted) for step in found.steps if step.along == along} if found else {}
-    )
-    usual = not along or known[along] == PAPER_SIZES
-    remark = "" if usual else f"fitted to {known[along]}"
+        return Figure(name="extrapolation", paper=paper, eq2=None, dip=None)
+    known = [step.along for step in steps]
+    along = next(name for name in (PAPER_SPLIT, "width", *known) if name in known)
+    own = {step.law: step for step in steps if step.along == along}
+    first = next(iter(own.values()))
+    as_published = along == PAPER_SPLIT and "num_examples" not in first.fitted_sizes
     return Figure(
-        name="extrapolation", paper=paper, eq2=values.get("eq2"), dip=values.get("dip"), remark=remark
+        name="extrapolation",
+        paper=paper,
+        **{law: _value(step.predicted) for law, step in own.items()},
+        remark="" if as_published else f"fitted to {fitted_to(first)}",
     )
 
 

@@ -11,6 +11,7 @@ from prunecast.cli.show_study import claims
 from prunecast.laws import Deviation
 from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
+from prunecast.wording import fitted_to
 
 PAGE, SCRIPT = DOCS / "studies.md", "tools/studies_page.py"
 
@@ -77,7 +78,7 @@ def extrapolation_lines(table: Table) -> str:
     study = extrapolation(table)
     head = ["| fitted to | law | fitted | predicted |", "|---|---|---|---|"]
     lines = [
-        f"| {step.fitted_on} | {step.law} | {_shown(step.fitted)} | {_shown(step.predicted)} |"
+        f"| {fitted_to(step)} | {step.law} | {_shown(step.fitted)} | {_shown(step.predicted)} |"
         for step in study.steps
     ]
     return "\n".join([*head, *lines])

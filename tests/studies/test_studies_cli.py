@@ -10,8 +10,8 @@ from golden_files import golden
 from planted import planted
 
 from prunecast.cli import cli
-from prunecast.cli.answer import STUDIES
 from prunecast.errors import PrunecastError
+from prunecast.studies import STUDIES
 
 GOLDEN = Path(__file__).parent / "golden"
 SHIPPED = "cifar10-resnet20-24ep"

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from prunecast import read
-from prunecast.cli.answer import STUDIES
-from prunecast.studies import dips, extrapolation, forms, invariance, noise, optimality, sensitivity
+from prunecast.studies import STUDIES, dips, extrapolation, forms, invariance, noise, optimality, sensitivity
 
 PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
 FLAT = " ".join(PAGE.replace("−", "-").split())

@@ -17,7 +17,9 @@ from prunecast.studies import (
     optimality,
     sensitivity,
 )
+from prunecast.studies.findings import FewErrorsCrossed, NoNoiseOfReplicates, PaperSplitMissing
 from prunecast.table import Table, read
+from prunecast.wording import fitted_to, sentence
 
 NOISE = 0.034
 
@@ -82,7 +84,8 @@ def test_the_papers_split_is_used_where_it_was_measured() -> None:
     steps = {(step.along, step.law): step for step in extrapolation(read(frame)).steps}
     step = steps["paper", "eq2"]
     assert (step.fitted_configurations, step.predicted_configurations) == (4, 12)
-    assert step.fitted_on == "the paper's sizes"
+    assert step.fitted_sizes == {"depth": (14, 20), "width": (0.125, 0.25)}
+    assert fitted_to(step) == "the paper's sizes"
     assert abs(step.predicted.mean) < 0.07
     assert step.predicted.std < 0.06
 
@@ -94,10 +97,11 @@ def test_the_papers_split_is_taken_from_the_largest_dataset_that_has_it() -> Non
     )
     begun = pd.concat([few, many[many["depth"] == 20]])
     study = extrapolation(read(begun))
-    assert {s.fitted_on for s in study.steps if s.along == "paper"} == {"the paper's sizes, 12,500 examples"}
-    assert not any("paper's own split" in note for note in study.notes)
+    assert {fitted_to(s) for s in study.steps if s.along == "paper"} == {"the paper's sizes, 12,500 examples"}
+    missing = PaperSplitMissing(depths=(14, 20), widths=(0.125, 0.25))
+    assert missing not in study.findings
     without = extrapolation(read(begun[begun["depth"] != 14]))
-    assert any("paper's own split" in note for note in without.notes)
+    assert missing in without.findings
 
 
 def test_contours_have_the_planted_slopes() -> None:
@@ -184,11 +188,15 @@ def test_short_curves_of_a_larger_dataset_are_not_judged_unless_asked_for() -> N
     begun = read(frame[(frame["num_examples"] < 50_000) | (frame["level"] < 5)])
     study = optimality(begun)
     assert study.num_examples == 12_500
-    assert any("--where num_examples=50000" in note for note in study.notes)
+    (larger,) = (own for own in study.findings if isinstance(own, FewErrorsCrossed))
+    assert (larger.num_examples, larger.judged) == (50_000, False)
+    assert "--where num_examples=50000" in sentence(larger)
     assert optimality(read(frame)).num_examples == 50_000
     short = optimality(read(frame[frame["level"] < 8]))
     assert len(short.frontier) < 30
-    assert "too few to judge by; prune further" in short.notes[0]
+    assert short.findings[0] == FewErrorsCrossed(
+        num_examples=short.num_examples, crossed=len(short.frontier), errors=60, judged=True
+    )
     with pytest.raises(
         PrunecastError, match="with 70 examples leave nothing to choose; ask for 50000, 12500"
     ):
@@ -202,14 +210,14 @@ def test_the_planted_noise_is_found_in_every_region() -> None:
     for one in study.regions:
         if one.groups > 100:
             assert one.replicates == pytest.approx(NOISE, rel=0.15)
-    assert study.notes == ()
+    assert study.findings == ()
 
 
 def test_without_replicates_roughness_stands_in() -> None:
     study = noise(_table(60))
     assert study.overall.replicates is None
     assert study.overall.roughness == pytest.approx(NOISE, rel=0.1)
-    assert "trained twice" in study.notes[0]
+    assert study.findings == (NoNoiseOfReplicates(),)
 
 
 ONE = {"depths": (20,), "widths": (1.0,), "num_examples": (50_000,), "configurations": 1}

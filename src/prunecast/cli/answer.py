@@ -15,6 +15,7 @@ from prunecast.cli.options import (
     table_options,
 )
 from prunecast.errors import PrunecastError
+from prunecast.metric import Metric
 
 if TYPE_CHECKING:
     from prunecast.laws import Fit
@@ -91,20 +92,31 @@ def _whole(context: click.Context) -> None:
         raise PrunecastError(f"--frontier is the smallest network for each error; leave out {named}")
 
 
-STUDIES = {
-    "sensitivity": "how many measurements a fit needs",
-    "extrapolation": "fit small networks, predict the rest",
-    "invariance": "contours of constant error, constancy of parameters",
-    "forms": "the law against other forms, by region",
-    "dips": "falls below the unpruned error and the bias they leave",
-    "optimality": "predicted against measured smallest networks",
-    "noise": "the spread of replicates, by region",
-}
-TAKES_LAW = ("sensitivity", "optimality", "noise")
+class StudyName(click.ParamType[str]):
+    """The name of a study; the studies are imported when one is asked for."""
+
+    name = "study"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what is no study."""
+        from prunecast.studies import STUDIES
+
+        return click.Choice(list(STUDIES)).convert(value, param, ctx)
 
 
-@click.command(epilog="\b\n" + "\n".join(f"{name:14} {words}" for name, words in STUDIES.items()))
-@click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
+class StudyCommand(click.Command):
+    """A command whose help lists the studies."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line per study."""
+        from prunecast.studies import STUDIES
+
+        self.epilog = "\b\n" + "\n".join(f"{name:14} {own.summary}" for name, own in STUDIES.items())
+        super().format_epilog(ctx, formatter)
+
+
+@click.command(cls=StudyCommand)
+@click.argument("name", type=StudyName(), metavar="STUDY")
 @table_options
 @click.option("--law", type=STUDIED_LAWS, help="Which law, where the study takes one.  [default: eq2]")
 def study(
@@ -114,21 +126,21 @@ def study(
     law: str | None,
 ) -> None:
     """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
-    from dataclasses import asdict
-
-    from prunecast import studies
     from prunecast.cli import show_study
-    from prunecast.laws import dumps
+    from prunecast.files import dumps
+    from prunecast.studies import STUDIES
+    from prunecast.wording import study_as_json
 
-    if law is not None and name not in TAKES_LAW:
-        raise PrunecastError(f"the study {name} takes no --law; {', '.join(TAKES_LAW)} do")
+    if law is not None and not STUDIES[name].takes_law:
+        taking = [own.name for own in STUDIES.values() if own.takes_law]
+        raise PrunecastError(f"the study {name} takes no --law; {', '.join(taking)} do")
     data = source.read()
-    options = {} if law is None else {"law": law}
-    result = getattr(studies, name)(data, **options)
+    result = STUDIES[name].function(data, **({} if law is None else {"law": law}))
+    metric = Metric(source.metric)
     click.echo(
-        dumps({"study": name, **asdict(result)})
+        dumps({"study": name, **study_as_json(result, metric)})
         if as_json
-        else getattr(show_study, name)(result, source.metric)
+        else getattr(show_study, name)(result, metric)
     )
 
 
@@ -145,11 +157,11 @@ def next_(
     target_error: float | None,
 ) -> None:
     """Say what to train next to learn the most of TABLE's law per unit of training, and whether it still matters."""
-    from dataclasses import asdict
-
     from prunecast.cli import show_answer
-    from prunecast.laws import dumps
-    from prunecast.studies import following
+    from prunecast.files import dumps
+    from prunecast.studies import next_training
+    from prunecast.wording import study_as_json
 
-    result = following(source.read(), law=law, target_error=target_error)
-    click.echo(dumps(asdict(result)) if as_json else show_answer.following(result, source.metric))
+    result = next_training(source.read(), law=law, target_error=target_error)
+    metric = Metric(source.metric)
+    click.echo(dumps(study_as_json(result, metric)) if as_json else show_answer.next_training(result, metric))

@@ -8,8 +8,8 @@ from prunecast.choice import choose
 from prunecast.cli import show, show_answer
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, fit
 from prunecast.export import Card, make, title, verdict
+from prunecast.laws import Fit, fit
 from prunecast.report import page, words
 from prunecast.report.page import write
 from prunecast.sweep import Plan, export, look, read_plan, run_plan

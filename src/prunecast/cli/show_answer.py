@@ -10,11 +10,12 @@ from rich.text import Text
 from prunecast.choice.naming import OF_LARGEST, UNITS, Naming
 from prunecast.choice.notes import NAMES
 from prunecast.cli.show import bullets, grid, percent, render
+from prunecast.metric import Metric
+from prunecast.wording import conclusion, reading_suggestions, sentences
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Network
-    from prunecast.studies import Following
-    from prunecast.studies.weighing import Suggestion
+    from prunecast.studies import NextTraining, Suggestion
 
 SHOWN_ERRORS = 12
 
@@ -156,7 +157,7 @@ def _frontier_notes(line: "Frontier", shown: int) -> Iterator[str]:
         )
 
 
-def following(study: "Following", quantity: str = "error") -> str:
+def next_training(study: "NextTraining", metric: Metric = Metric.ERROR) -> str:
     """What to train next, and whether it still matters."""
     axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
     rows = [_suggestion(own, axes) for own in study.suggestions]
@@ -168,11 +169,6 @@ def following(study: "Following", quantity: str = "error") -> str:
         ["choosing by today's estimate costs, in parameters", percent(study.regret)],
         ["the same if the other law is right", percent(study.other_law_regret)],
     ]
-    legend = (
-        "New chains and more levels prune a fifth a level. Cost is in trainings of the costliest measured network; "
-        "teaches: expected share taken off the variance of predictions; narrows: the parameter whose interval "
-        "shrinks most."
-    )
     return render(
         [
             Text(f"What to train next for {study.law} on {study.table}, best value first"),
@@ -181,25 +177,12 @@ def following(study: "Following", quantity: str = "error") -> str:
             "",
             facts(known),
             "",
-            Text(_verdict(study)),
+            Text(conclusion(study, metric)),
             "",
-            *bullets([legend, *study.notes]),
+            *bullets([reading_suggestions(study), *sentences(study.findings, metric)]),
         ],
-        quantity,
+        metric,
     )
-
-
-def _verdict(study: "Following") -> str:
-    if study.settled:
-        return "More data would no longer change which network to choose."
-    if study.one_size:
-        return "With one size there is nothing to choose among: train another width or depth."
-    if study.doubt:
-        return f"These costs are small, but more data may change them: {study.doubt}."
-    words = "More data may still change which network to choose"
-    if not study.other_law_regret > study.regret:
-        return f"{words}."
-    return f"{words}: by {'eq2' if study.law == 'dip' else 'dip'} another one is smallest."
 
 
 def _suggestion(own: "Suggestion", axes: Sequence[str]) -> list[str]:

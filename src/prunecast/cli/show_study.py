@@ -9,7 +9,9 @@ from rich.text import Text
 from prunecast.choice.naming import OF_LARGEST, Naming
 from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
 from prunecast.cli.show_answer import facts
+from prunecast.metric import Metric
 from prunecast.text import plural
+from prunecast.wording import fitted_to, sentences
 
 if TYPE_CHECKING:
     from prunecast.studies import (
@@ -19,16 +21,16 @@ if TYPE_CHECKING:
         Invariance,
         Noise,
         Optimality,
+        Sample,
         Sensitivity,
     )
-    from prunecast.studies.sensitivity import Sample
 
 SHOWN = 12
 SYMBOLS = {"high_error": "ε↑", "gamma": "γ", "p": "p′"}
 
 
-def _page(title: str, parts: Iterable[object], notes: Sequence[str] = (), *, quantity: str) -> str:
-    return render([Text(title), "", *parts, *([""] if notes else []), *bullets(notes)], quantity)
+def _page(title: str, parts: Iterable[object], notes: Sequence[str] = (), *, metric: Metric) -> str:
+    return render([Text(title), "", *parts, *([""] if notes else []), *bullets(notes)], metric)
 
 
 def _some(rows: Sequence[list[str]]) -> list[list[str]]:
@@ -37,7 +39,7 @@ def _some(rows: Sequence[list[str]]) -> list[list[str]]:
     return [*rows[: len(rows) - 1 : step], *rows[-1:]]
 
 
-def sensitivity(study: "Sensitivity", quantity: str = "error") -> str:
+def sensitivity(study: "Sensitivity", metric: Metric = Metric.ERROR) -> str:
     """μ and σ against the number of measurements."""
     full = (
         f"fit to all {plural(study.rows, 'row')} of {plural(study.configurations, 'configuration')}: "
@@ -59,7 +61,7 @@ def sensitivity(study: "Sensitivity", quantity: str = "error") -> str:
         )
         parts += [Text(words), grid(["T", "μ", "σ"], _some([_sample(one) for one in own]), left=0), ""]
     title = f"Sensitivity of {study.law} on {study.table}, {study.repeats} repeats; {full}"
-    return _page(title, parts[:-1], quantity=quantity)
+    return _page(title, parts[:-1], metric=metric)
 
 
 def _sample(one: "Sample") -> list[str]:
@@ -70,12 +72,12 @@ def _sample(one: "Sample") -> list[str]:
     ]
 
 
-def extrapolation(study: "Extrapolation", quantity: str = "error") -> str:
+def extrapolation(study: "Extrapolation", metric: Metric = Metric.ERROR) -> str:
     """From small to large along each axis."""
     rows = [
         [
             step.along.replace("num_", ""),
-            step.fitted_on,
+            fitted_to(step),
             step.law,
             f"{step.fitted_configurations} → {step.predicted_configurations}",
             mean_and_std(step.fitted),
@@ -85,10 +87,10 @@ def extrapolation(study: "Extrapolation", quantity: str = "error") -> str:
     ]
     header = ["along", "fitted to", "law", "configurations", "fitted", "predicted"]
     title = f"From small to large on {study.table}: deviation μ ± σ"
-    return _page(title, [grid(header, rows, left=3)], study.notes, quantity=quantity)
+    return _page(title, [grid(header, rows, left=3)], sentences(study.findings, metric), metric=metric)
 
 
-def invariance(study: "Invariance", quantity: str = "error") -> str:
+def invariance(study: "Invariance", metric: Metric = Metric.ERROR) -> str:
     """Slopes of contours and constancy of parameters."""
     contours = [
         [
@@ -113,8 +115,8 @@ def invariance(study: "Invariance", quantity: str = "error") -> str:
             Text(f"Eq. 1 fitted alone: {determined} it"),
             *([grid(["", "joint fit of Eq. 2", "median", "spread"], constant)] if constant else []),
         ],
-        study.notes,
-        quantity=quantity,
+        sentences(study.findings, metric),
+        metric=metric,
     )
 
 
@@ -122,7 +124,7 @@ def _slope(value: float) -> str:
     return f"{value:+.2f}" if math.isfinite(value) else "–"
 
 
-def forms(study: "Forms", quantity: str = "error") -> str:
+def forms(study: "Forms", metric: Metric = Metric.ERROR) -> str:
     """Every form by region, on configurations left out."""
     overall = [
         [one.name, one.title, str(one.parameters), mean_and_std(one.in_sample), mean_and_std(one.left_out)]
@@ -141,11 +143,11 @@ def forms(study: "Forms", quantity: str = "error") -> str:
             Text("by region of Eq. 2, on configurations left out"),
             grid(header, regions),
         ],
-        quantity=quantity,
+        metric=metric,
     )
 
 
-def dips(study: "Dips", quantity: str = "error") -> str:
+def dips(study: "Dips", metric: Metric = Metric.ERROR) -> str:
     """Every dip and the bias it leaves."""
     rows = [
         [
@@ -175,11 +177,11 @@ def dips(study: "Dips", quantity: str = "error") -> str:
                 ]
             ),
         ],
-        quantity=quantity,
+        metric=metric,
     )
 
 
-def optimality(study: "Optimality", quantity: str = "error") -> str:
+def optimality(study: "Optimality", metric: Metric = Metric.ERROR) -> str:
     """Predicted against measured smallest networks."""
     said = study.naming
     rows = [
@@ -203,8 +205,8 @@ def optimality(study: "Optimality", quantity: str = "error") -> str:
     return _page(
         f"Smallest networks on {study.table} by {study.law}{examples}",
         [grid(header, _some(rows), left=0), "", facts(claims(study))],
-        [*study.notes, *legend],
-        quantity=quantity,
+        [*sentences(study.findings, metric), *legend],
+        metric=metric,
     )
 
 
@@ -261,7 +263,7 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def noise(study: "Noise", quantity: str = "error") -> str:
+def noise(study: "Noise", metric: Metric = Metric.ERROR) -> str:
     """Scatter by region."""
     rows = [
         [
@@ -275,4 +277,4 @@ def noise(study: "Noise", quantity: str = "error") -> str:
     ]
     header = ["", "rows", "replicates", "groups", "roughness"]
     words = f"Scatter on {study.table}; the law's own deviations: {percent(study.residual)}"
-    return _page(words, [grid(header, rows)], study.notes, quantity=quantity)
+    return _page(words, [grid(header, rows)], sentences(study.findings, metric), metric=metric)

@@ -9,6 +9,7 @@ from prunecast.report import words
 from prunecast.report.charts import sample_chart
 from prunecast.report.parts import Chart, Grid, Section
 from prunecast.table import Table
+from prunecast.wording import fitted_to, sentences
 
 LONG_FORMS = 10_000
 """Comparing forms on more rows than this takes long, so that a page leaves it to `prunecast study`."""
@@ -73,7 +74,7 @@ def _optimality(found: studies.Optimality) -> Section:
             f"the law picks costs {words.percent(found.mean_regret)} more weights than the best in hindsight."
         ],
         grids=[Grid(header=header, rows=rows, left=0, caption="Smallest network at each error", folded=True)],
-        notes=found.notes,
+        notes=sentences(found.findings),
     )
 
 
@@ -82,7 +83,7 @@ def _extrapolation(found: studies.Extrapolation) -> Section:
         [
             words.axis(step.along),
             words.SHORT_LAWS[step.law],
-            step.fitted_on,
+            fitted_to(step),
             words.deviation(step.predicted),
             words.deviation(step.fitted),
             f"{step.fitted_configurations} → {step.predicted_configurations}",
@@ -95,7 +96,7 @@ def _extrapolation(found: studies.Extrapolation) -> Section:
         title="Does it hold from small to large?",
         text=["Fitted to the smaller half of the sizes, asked about the larger half: deviation μ ± σ."],
         grids=[Grid(header=header, rows=rows, left=3)],
-        notes=found.notes,
+        notes=sentences(found.findings),
     )
 
 
@@ -163,7 +164,7 @@ def _invariance(found: studies.Invariance) -> Section:
             Grid(header=["Axis", "Contours", "Slope measured", "By Eq. 2", "R² of a line"], rows=contours),
             *([alone] if constancy else []),
         ],
-        notes=found.notes,
+        notes=sentences(found.findings),
     )
 
 
@@ -222,5 +223,5 @@ def _noise(found: studies.Noise) -> Section:
         title="How noisy are the measurements?",
         text=[f"To be held against the law's own deviations of {words.percent(found.residual)}."],
         grids=[Grid(header=["Region", "Rows", "Replicates", "Groups", "Roughness"], rows=rows)],
-        notes=found.notes,
+        notes=sentences(found.findings),
     )

@@ -4,10 +4,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region, relative
-from prunecast.laws.points import Floats, Points
+from prunecast.laws import (
+    DEFAULT_LAW,
+    REGIONS,
+    Deviation,
+    Floats,
+    Points,
+    by_group,
+    deviation,
+    get_law,
+    relative,
+    selectable_laws,
+)
 from prunecast.studies.noise import roughness
-from prunecast.studies.refits import best_fit, subject
+from prunecast.studies.refits import best_fit, full_fit
 from prunecast.table import Table
 
 DRAWS = 2000
@@ -51,22 +61,23 @@ class Dips:
 
 def dips(table: Table) -> Dips:
     """Measure every dip and fit Eq. 2 as it is, Eq. 2 with the dips filled, and the law that follows them."""
-    one = subject(table)
-    points = one.points
-    log_error = one.form.log_error(one.theta[None], points)[0]
-    where = region(log_error, points.log_unpruned[points.configuration], float(one.theta[0]))
-    noise = _row_noise(one.data.noise, points)
+    full = full_fit(table)
+    points = full.points
+    noise = _row_noise(full.data.noise, points)
     filled = replace(points, error=np.maximum(points.error, points.unpruned[points.configuration]))
-    own = deviation(one.delta)
-    without = _fitted("eq2", filled, table.metric)
+    own = deviation(full.delta)
+    following = next(name for name in selectable_laws() if get_law(name).dips)
+    without = _fitted(DEFAULT_LAW, filled, table.metric)
     return Dips(
         table=table.source,
         dips=tuple(_dip(points, index, noise) for index in range(points.configurations)),
         noise=float(np.sqrt((noise**2).mean())),
         eq2=own,
-        eq2_by_region=dict(zip(REGIONS, by_group(one.delta, where, len(REGIONS)), strict=True)),
+        eq2_by_region=dict(
+            zip(REGIONS, by_group(full.delta, full.regions(points), len(REGIONS)), strict=True)
+        ),
         without_dips=without,
-        dip_law=_fitted("dip", points, table.metric),
+        dip_law=_fitted(following, points, table.metric),
         bias=own.mean - without.mean,
     )
 

@@ -7,17 +7,26 @@ from itertools import islice
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.catalogue import LAWS
-from prunecast.laws.judge import Deviation, deviation, relative
-from prunecast.laws.measured import measured
-from prunecast.laws.points import Floats, Mask, Points
+from prunecast.findings import Finding
+from prunecast.laws import (
+    AXES,
+    Deviation,
+    Floats,
+    Mask,
+    Points,
+    deviation,
+    measured,
+    relative,
+    selectable_laws,
+)
+from prunecast.studies.findings import PaperSplitMissing, TooFewSizes
 from prunecast.studies.refits import best_fit
 from prunecast.table import Table
 
-AXES = ("depth", "width", "num_examples")
+LEAST_SIZES = 3
 PAPER = {"depth": (14.0, 20.0), "width": (1 / 8, 1 / 4)}
 """What the paper fits to predict all other depths and widths with the full dataset."""
-PAPER_SIZES, CORNERS = "the paper's sizes", 4
+PAPER_SPLIT, CORNERS = "paper", 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +36,9 @@ class Step:
     along: str
     """the axis, `networks` (the smaller of each of depth and width) or `paper`"""
     law: str
-    fitted_on: str
-    """the sizes fitted, in words"""
+    fitted_sizes: dict[str, tuple[float, ...]]
+    """the sizes fitted on each axis that tells them from those predicted; the paper's own split also has its number of
+    examples where the table has more"""
     fitted_configurations: int
     predicted_configurations: int
     fitted: Deviation
@@ -41,7 +51,7 @@ class Extrapolation:
 
     table: str
     steps: tuple[Step, ...]
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 def extrapolation(table: Table) -> Extrapolation:
@@ -53,22 +63,22 @@ def extrapolation(table: Table) -> Extrapolation:
             f"{table.source}: no axis has three sizes, so nothing larger is left to predict; "
             "train more widths or depths"
         )
-    steps = [_step(*split, law, points, table.metric) for split in splits for law in LAWS]
-    missing = [axis for axis in AXES if len(np.unique(getattr(points, axis))) < 3]
-    notes = [
-        f"{axis.replace('num_', 'number of ').capitalize()} has fewer than three sizes: nothing to show along it."
-        for axis in missing
-    ]
-    if "paper" not in {step.along for step in steps}:
-        notes.append("The paper's own split (widths 1/8 and 1/4, depths 14 and 20) is not in this table.")
-    return Extrapolation(
-        table=table.source, steps=tuple(s for s in steps if s is not None), notes=tuple(notes)
-    )
+    steps = tuple(_step(*split, law, points, table.metric) for split in splits for law in selectable_laws())
+    return Extrapolation(table=table.source, steps=steps, findings=tuple(_findings(points, steps)))
+
+
+def _findings(points: Points, steps: tuple[Step, ...]) -> Iterator[Finding]:
+    for axis in AXES:
+        sizes = len(np.unique(getattr(points, axis)))
+        if sizes < LEAST_SIZES:
+            yield TooFewSizes(axis=axis, sizes=sizes, needed=LEAST_SIZES)
+    if all(step.along != PAPER_SPLIT for step in steps):
+        yield PaperSplitMissing(depths=PAPER["depth"], widths=PAPER["width"])
 
 
 def _splits(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
     """Which configurations to fit and which to predict."""
-    several = [axis for axis in AXES if len(np.unique(getattr(points, axis))) >= 3]
+    several = [axis for axis in AXES if len(np.unique(getattr(points, axis))) >= LEAST_SIZES]
     for axis in several:
         small = _small(getattr(points, axis))
         yield axis, small, ~small
@@ -86,7 +96,7 @@ def _paper(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
         there = points.num_examples == examples
         own, rest = there & small, there & ~small
         if own.sum() == CORNERS and rest.any():
-            yield "paper", own, rest
+            yield PAPER_SPLIT, own, rest
 
 
 def _small(sizes: Floats) -> Mask:
@@ -105,7 +115,7 @@ def _step(along: str, fit: Mask, rest: Mask, law: str, points: Points, metric: s
     return Step(
         along=along,
         law=law,
-        fitted_on=_words(along, fitted, points),
+        fitted_sizes=_fitted_sizes(along, fitted, points),
         fitted_configurations=fitted.configurations,
         predicted_configurations=predicted.configurations,
         fitted=judged(fitted),
@@ -113,12 +123,8 @@ def _step(along: str, fit: Mask, rest: Mask, law: str, points: Points, metric: s
     )
 
 
-def _words(along: str, fitted: Points, points: Points) -> str:
-    if along == "paper":
-        own = float(fitted.num_examples[0])
-        return PAPER_SIZES if own == points.num_examples.max() else f"{PAPER_SIZES}, {own:,.0f} examples"
+def _fitted_sizes(along: str, fitted: Points, points: Points) -> dict[str, tuple[float, ...]]:
     axes = [along] if along in AXES else ["depth", "width"]
-    sizes = {axis: ", ".join(f"{v:g}" for v in np.unique(getattr(fitted, axis))) for axis in axes}
-    return "; ".join(
-        f"{own} examples" if axis == "num_examples" else f"{axis} {own}" for axis, own in sizes.items()
-    )
+    if along == PAPER_SPLIT and fitted.num_examples[0] < points.num_examples.max():
+        axes.append("num_examples")
+    return {axis: tuple(np.unique(getattr(fitted, axis)).tolist()) for axis in axes}

@@ -1,4 +1,4 @@
-"""The law against other forms, region by region (section 6 and appendix G of the paper)."""
+"""The law compared with other forms, region by region (section 6 and appendix G of the paper)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,11 +6,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.held_out import Split, configurations_out, deviations, in_sample
-from prunecast.laws.judge import REGIONS, Deviation, by_group, deviation, region
-from prunecast.laws.points import Floats, Integers, Points
-from prunecast.laws.rivals import Rival, rivals
-from prunecast.studies.refits import subject
+from prunecast.laws import (
+    REGIONS,
+    Deviation,
+    Floats,
+    Integers,
+    Points,
+    Rival,
+    Split,
+    by_group,
+    configurations_out,
+    deviation,
+    held_out_deviations,
+    in_sample,
+    rivals,
+)
+from prunecast.studies.refits import full_fit
 from prunecast.table import Table
 
 
@@ -39,25 +50,24 @@ class Forms:
 
 def forms(table: Table, *, seed: int = 0) -> Forms:
     """Fit every form, leave configurations out in turn, and judge each region apart."""
-    one = subject(table, seed=seed)
-    points = one.points
+    full = full_fit(table, seed=seed)
+    points = full.points
     if points.configurations < 3:
         raise PrunecastError(
             f"{table.source}: the study of forms leaves configurations out and needs three of them"
         )
-    log_unpruned = points.log_unpruned[points.configuration]
-    where = region(one.form.log_error(one.theta[None], points)[0], log_unpruned, float(one.theta[0]))
-    rows = {name: int((where == index).sum()) for index, name in enumerate(REGIONS)}
-    scores = [_score(rival, points, table.metric, where, seed) for rival in rivals(points, table.metric)]
+    regions = full.regions(points)
+    rows = {name: int((regions == index).sum()) for index, name in enumerate(REGIONS)}
+    scores = [_score(rival, points, table.metric, regions, seed) for rival in rivals(points, table.metric)]
     best_first = sorted(scores, key=lambda score: score.left_out.rms)
     return Forms(table=table.source, rows_by_region=rows, scores=tuple(best_first))
 
 
-def _score(rival: Rival, points: Points, metric: str, where: Integers, seed: int) -> FormScore:
+def _score(rival: Rival, points: Points, metric: str, regions: Integers, seed: int) -> FormScore:
     trials = in_sample(points), configurations_out(points, seed)
-    deltas = deviations(rival, points, metric, trials, seed)
+    deltas = held_out_deviations(rival, points, metric, trials, seed)
     inside, outside = (
-        _judged(delta, points, splits, where) for delta, splits in zip(deltas, trials, strict=True)
+        _judged(delta, points, splits, regions) for delta, splits in zip(deltas, trials, strict=True)
     )
     return FormScore(
         name=rival.name,
@@ -72,7 +82,7 @@ def _score(rival: Rival, points: Points, metric: str, where: Integers, seed: int
 
 
 def _judged(
-    delta: Floats, points: Points, splits: Sequence[Split], where: Integers
+    delta: Floats, points: Points, splits: Sequence[Split], regions: Integers
 ) -> tuple[Deviation, dict[str, Deviation]]:
-    places = np.concatenate([where[np.isin(points.configuration, split.predicted)] for split in splits])
-    return deviation(delta), dict(zip(REGIONS, by_group(delta, places, len(REGIONS)), strict=True))
+    own = np.concatenate([regions[np.isin(points.configuration, split.predicted)] for split in splits])
+    return deviation(delta), dict(zip(REGIONS, by_group(delta, own, len(REGIONS)), strict=True))

@@ -1,16 +1,15 @@
 """Is m* an invariant? Slopes of the contours of constant error, and how constant ε↑, γ and p′ are."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit_each
-from prunecast.laws.eq2 import EXPONENT_OF
-from prunecast.laws.forms import natural
-from prunecast.laws.points import Floats, Integers, Points
-from prunecast.laws.singles import SingleFit
-from prunecast.studies.refits import Subject, subject
+from prunecast.findings import Finding
+from prunecast.laws import AXES, Floats, Integers, Points, Role, SingleFit, fit_each, natural
+from prunecast.studies.findings import AxisNotVaried, CurvesAtBounds
+from prunecast.studies.refits import FullFit, full_fit
 from prunecast.table import Table
 
 CONTOURS, MIDDLE = 12, (0.16, 0.84)
@@ -38,6 +37,7 @@ class Constancy:
     """One parameter of Eq. 1 over all configurations."""
 
     parameter: str
+    symbol: str
     median: float
     spread: float
     """half the range of its logarithm over the middle 68% of curves: a standard deviation that outliers leave alone;
@@ -56,48 +56,45 @@ class Invariance:
     configurations: int
     """those whose own fit of Eq. 1 ends inside its bounds, which the constancy rests on"""
     at_bounds: int
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
 
 
 def invariance(table: Table) -> Invariance:
     """Measure the contours and fit Eq. 1 to every configuration."""
-    one = subject(table)
-    if not one.form.axes:
+    full = full_fit(table)
+    if not full.form.axes:
         raise PrunecastError(
             f"{table.source}: neither depth nor width varies, so there is no invariant to test"
         )
     singles = fit_each(table)
     inside = [single for single in singles if not single.at_bound]
-    missing = [axis for axis in EXPONENT_OF if axis not in one.form.axes]
-    notes = [
-        f"{axis.capitalize()} does not vary in this table: its plane cannot be shown." for axis in missing
+    at_bounds = len(singles) - len(inside)
+    findings: list[Finding] = [
+        AxisNotVaried(axis=axis) for axis in ("depth", "width") if axis not in full.form.axes
     ]
-    if len(inside) < len(singles):
-        notes.append(
-            f"{len(singles) - len(inside)} of {len(singles)} curves alone leave a parameter at the bound of its "
-            "search; they are left out of the spreads."
-        )
+    if at_bounds:
+        findings.append(CurvesAtBounds(at_bounds=at_bounds, curves=len(singles)))
     return Invariance(
         table=table.source,
-        contours=tuple(_contours(one, axis) for axis in one.form.axes),
-        constancy=tuple(_constancy(one, inside)),
+        contours=tuple(_contours(full, axis) for axis in full.form.axes),
+        constancy=tuple(_constancy(full, inside)),
         configurations=len(inside),
-        at_bounds=len(singles) - len(inside),
-        notes=tuple(notes),
+        at_bounds=at_bounds,
+        findings=tuple(findings),
     )
 
 
-def _contours(one: Subject, axis: str) -> Contours:
-    points = one.points
-    others = [name for name in ("depth", "width", "num_examples") if name != axis]
+def _contours(full: FullFit, axis: str) -> Contours:
+    points = full.points
+    others = [name for name in AXES if name != axis]
     keys = np.stack([getattr(points, name) for name in others], axis=1)
     slopes, squares = [], []
     for key in np.unique(keys, axis=0):
         group = np.flatnonzero((keys == key).all(axis=1))
-        for slope, square in _group(one, group, axis) if len(group) > 1 else ():
+        for slope, square in _group(full, group, axis) if len(group) > 1 else ():
             slopes.append(slope)
             squares.append(square)
-    exponent = one.theta[3 + one.form.axes.index(axis)]
+    exponent = full.theta[full.form.index(full.form.exponents[axis])]
     straight = [square for square in squares if np.isfinite(square)]
     return Contours(
         axis=axis,
@@ -109,9 +106,9 @@ def _contours(one: Subject, axis: str) -> Contours:
     )
 
 
-def _group(one: Subject, group: Integers, axis: str) -> list[tuple[float, float]]:
+def _group(full: FullFit, group: Integers, axis: str) -> list[tuple[float, float]]:
     """Slope and R² of each contour through configurations that differ in one axis alone."""
-    points, high = one.points, float(np.exp(one.theta[0]))
+    points, high = full.points, float(np.exp(full.log_high))
     low = ABOVE_PLATEAU * points.unpruned[group].min()
     found = []
     for error in np.geomspace(low, BELOW_PLATEAU * high, CONTOURS) if low < BELOW_PLATEAU * high else ():
@@ -144,26 +141,23 @@ def crossings(points: Points, index: int, errors: Floats) -> Floats:
     return np.where(inside, np.exp(density[at - 1] + share * (density[at] - density[at - 1])), np.nan)
 
 
-def _constancy(one: Subject, singles: list[SingleFit]) -> list[Constancy]:
-    """ε↑, γ and p′ = p · l^φ w^ψ of each curve, beside the joint fit's."""
-    if not singles:
-        return []
-    joint = natural(one.form, one.theta)
+def _constancy(full: FullFit, singles: list[SingleFit]) -> Iterator[Constancy]:
+    """ε↑, γ and p′ = p · l^φ w^ψ of each curve, with the joint fit's."""
+    form = full.form
+    joint = natural(form, form.to_plain_depth(full.points) @ full.theta)
     scale = np.zeros(len(singles))
-    for column, axis in enumerate(one.form.axes, start=3):
-        scale += joint[column] * np.log([getattr(single, axis) for single in singles])
-        if axis == "depth":
-            joint[2] *= one.points.reference_depth ** joint[column]
-    own = {
-        name: np.log([single.parameters[name] for single in singles]) for name in ("high_error", "gamma", "p")
-    }
-    own["p"] = own["p"] + scale
-    return [
-        Constancy(
-            parameter=name,
+    for axis, exponent in form.exponents.items():
+        scale += joint[form.index(exponent)] * np.log([getattr(single, axis) for single in singles])
+    for role in (Role.PLATEAU, Role.SLOPE, Role.SCALE) if singles else ():
+        at = form.find(role)
+        assert at is not None
+        own = form.parameters[at]
+        logs = np.log([single.parameters[own.name] for single in singles])
+        logs = logs + scale if role is Role.SCALE else logs
+        yield Constancy(
+            parameter=own.name,
+            symbol=own.symbol,
             median=float(np.exp(np.median(logs))),
             spread=float(np.diff(np.quantile(logs, MIDDLE))[0] / 2) if len(singles) > 1 else float("nan"),
-            joint=float(joint[column]),
+            joint=float(joint[at]),
         )
-        for column, (name, logs) in enumerate(own.items())
-    ]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from prunecast.laws.judge import REGIONS, region
-from prunecast.laws.measured import measured
-from prunecast.laws.points import Floats, Integers, Points
-from prunecast.studies.refits import subject
+from prunecast.findings import Finding
+from prunecast.laws import DEFAULT_LAW, REGIONS, Floats, Mask, Points, measured
+from prunecast.studies.findings import NoNoiseOfReplicates
+from prunecast.studies.refits import full_fit
 from prunecast.table import Table
 
 
@@ -35,51 +35,40 @@ class Noise:
     regions: tuple[Spread, ...]
     largest_replicates: int
     residual: float
-    """σ of the law's own deviations, to hold the noise against"""
-    notes: tuple[str, ...]
+    """σ of the law's own deviations, to compare the noise with"""
+    findings: tuple[Finding, ...]
 
 
-def noise(table: Table, *, law: str = "eq2") -> Noise:
+def noise(table: Table, *, law: str = DEFAULT_LAW) -> Noise:
     """Scatter of replicates around their mean, and of levels around their neighbours."""
-    one = subject(table, law)
-    means, each = one.points, measured(table, "each").points
-    places = _regions(one.form.log_error(one.theta[None], means)[0], means, float(one.theta[0]))
-    own = _regions(one.form.log_error(one.theta[None], each)[0], each, float(one.theta[0]))
-    groups = pd.DataFrame({"c": each.configuration, "k": each.level, "e": each.error, "r": own})
+    full = full_fit(table, law)
+    means, each = full.points, measured(table, "each").points
+    regions = full.regions(means)
+    groups = pd.DataFrame(
+        {"c": each.configuration, "k": each.level, "e": each.error, "r": full.regions(each)}
+    )
     counted = groups.groupby(["c", "k"])["e"].transform("size")
     groups["delta"] = groups["e"] / groups.groupby(["c", "k"])["e"].transform("mean") - 1
     several = groups[counted > 1]
     bends = _bends(means)
     everywhere = np.ones(len(means), dtype=bool)
-    notes = () if len(several) else (NO_REPLICATES,)
     return Noise(
         table=table.source,
         overall=_spread("all", several, bends, everywhere),
         regions=tuple(
-            _spread(name, several[several["r"] == index], bends, places == index)
+            _spread(name, several[several["r"] == index], bends, regions == index)
             for index, name in enumerate(REGIONS)
         ),
         largest_replicates=int(counted.max()),
-        residual=float(one.delta.std()),
-        notes=notes,
+        residual=float(full.delta.std()),
+        findings=() if len(several) else (NoNoiseOfReplicates(),),
     )
 
 
-NO_REPLICATES = (
-    "No network was trained twice, so this table cannot show the noise of replicates; the roughness of its curves "
-    "bounds the noise of single rows from above. A second replicate of a few chains would show it."
-)
-
-
-def _regions(log_error: Floats, points: Points, log_high: float) -> Integers:
-    return region(log_error, points.log_unpruned[points.configuration], log_high)
-
-
-def _spread(name: str, several: pd.DataFrame, bends: Floats, rows: Floats) -> Spread:
+def _spread(name: str, several: pd.DataFrame, bends: Floats, rows: Mask) -> Spread:
     groups = several.groupby(["c", "k"]).ngroups if len(several) else 0
     degrees = len(several) - groups
-    own = bends[rows.astype(bool)]
-    own = own[np.isfinite(own)]
+    own = bends[rows & np.isfinite(bends)]
     return Spread(
         region=name,
         rows=int(rows.sum()),

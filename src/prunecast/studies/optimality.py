@@ -1,29 +1,99 @@
 """Whether the network that the law calls smallest is the smallest measured (section 7 of the paper).
 
 At each error every measured configuration is pruned as far as its measured curve allows, and as far as the law says.
+Beside this: how little determines the law, ε↑ and γ from one curve, the whole law from four.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import combinations, islice, product
 
 import numpy as np
 
 from prunecast.choice.counts import counter
+from prunecast.choice.density import inverse
 from prunecast.choice.naming import Naming, naming
+from prunecast.choice.sizes import sizes
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, fit
-from prunecast.laws.points import Points
-from prunecast.studies.curves import FewCurves, SingleCurves, few_curves, single_curves
-from prunecast.studies.refits import subject
-from prunecast.studies.smallest import ERRORS, Compared, Smallest, Start
+from prunecast.findings import Finding
+from prunecast.laws import (
+    DEFAULT_LAW,
+    Fit,
+    Floats,
+    Integers,
+    Points,
+    Role,
+    fit,
+    fit_each,
+    get_law,
+    natural,
+    power_law_seen,
+)
+from prunecast.studies.findings import AxisNotVaried, FewErrorsCrossed, NoRectangle
+from prunecast.studies.invariance import crossings
+from prunecast.studies.refits import FullFit, best_fit, full_fit
 from prunecast.table import Table
 
-CLOSE = 0.25
-NO_RECTANGLE = (
-    "No set of curves that leave the low plateau spans the axes of the law at one number of examples."
-)
+ERRORS = 60
+"""Errors at which networks are compared, from the lowest measured to the high plateau."""
 ENOUGH = ERRORS // 2
 """A number of examples is judged where its curves cross so many of the errors, if any does."""
+CLOSE = 0.25
+SETS = 30
+"""Random rectangles of curves that the law is fitted to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallestNetwork:
+    """The smallest network at one error, as measured and as the law says, among measured configurations."""
+
+    error: float
+    measured_depth: float
+    measured_width: float
+    measured_nonzero: float
+    predicted_depth: float
+    predicted_width: float
+    predicted_nonzero: float
+    regret: float
+    """measured size of the configuration that the law picks over the smallest, minus 1"""
+    measured_rise: float
+    """the error over ε_np of the measured winner: 1 and below is on its low plateau"""
+    predicted_rise: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartCost:
+    """What it costs to start from another size than the best: mean excess of parameters over all errors."""
+
+    too_large_measured: float
+    too_large_predicted: float
+    too_small_measured: float
+    too_small_predicted: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleCurves:
+    """ε↑ and γ of Eq. 1 fitted to one curve, compared with the joint fit."""
+
+    curves: int
+    usable: int
+    """those whose fit ends inside its bounds: the curves that show all three regions"""
+    high_error_off: float | None
+    """median |single/joint − 1| of ε↑ over the usable curves"""
+    gamma_off: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewCurves:
+    """The whole law from the corners of a rectangle: two depths × two widths, or two sizes of the one axis."""
+
+    curves: int
+    sets: int
+    mean_sigma: float
+    """σ over all rows of the table, mean over the sets"""
+    median_sigma: float
+    full_sigma: float
+    """of the fit to everything"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +103,7 @@ class Optimality:
     law: str
     table: str
     num_examples: float
-    frontier: tuple[Smallest, ...]
+    frontier: tuple[SmallestNetwork, ...]
     largest_miss: float
     """largest |predicted/measured − 1| of the smallest size (the paper: 25%)"""
     median_miss: float
@@ -42,25 +112,26 @@ class Optimality:
     largest_regret: float
     mean_regret: float
     lowest_rise_measured: float | None
-    """least error/ε_np of a winner that has a larger network beside it; None where every winner is the largest"""
+    """least error/ε_np of a winner where a larger network is known, too; None where every winner is the largest"""
     lowest_rise_predicted: float | None
-    start: Start
+    start: StartCost
     single_curves: SingleCurves
     few_curves: FewCurves | None
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
     naming: Naming
-    """the axes and the unit of size that the table tells"""
+    """how the table's networks and sizes are named"""
 
 
 def optimality(
-    table: Table, *, law: str = "eq2", num_examples: float | None = None, fitted: Fit | None = None
+    table: Table, *, law: str = DEFAULT_LAW, num_examples: float | None = None, fitted: Fit | None = None
 ) -> Optimality:
-    """Hold the law's smallest networks against the measured ones, for one number of examples.
+    """Compare the law's smallest networks with the measured ones, for one number of examples.
 
-    `fitted` is that law fitted to this table, by who has it already.
+    `fitted` is that law fitted to this table, where it is known already.
     """
-    fitted, one = fitted or fit(table, law=law), subject(table, law)
-    known = _compared(fitted, one.points)
+    fitted = fitted or fit(table, law=law)
+    full = full_fit(table, fitted.family_law)
+    known = _sizes_by_examples(fitted, full.points)
     if not known:
         raise PrunecastError(
             f"{table.source}: no two configurations share a number of examples, which leaves nothing to choose; train "
@@ -74,11 +145,11 @@ def optimality(
             "too; prune further"
         )
     frontier = tuple(compared.smallest(fitted, row) for row in range(len(compared.error)))
-    miss = np.array([abs(one.predicted_nonzero / one.measured_nonzero - 1) for one in frontier])
-    regret = np.array([one.regret for one in frontier])
-    few = few_curves(one, table.metric)
+    miss = np.array([abs(own.predicted_nonzero / own.measured_nonzero - 1) for own in frontier])
+    regret = np.array([own.regret for own in frontier])
+    few = few_curves(full, table.metric)
     return Optimality(
-        law=law,
+        law=fitted.family_law,
         table=table.source,
         num_examples=examples,
         frontier=frontier,
@@ -90,21 +161,98 @@ def optimality(
         lowest_rise_measured=compared.lowest_rise(compared.measured),
         lowest_rise_predicted=compared.lowest_rise(compared.predicted),
         start=compared.start(),
-        single_curves=single_curves(table, one),
+        single_curves=single_curves(table, full),
         few_curves=few,
-        notes=(*_short(known, examples), *_notes(fitted, few)),
+        findings=tuple(_findings(known, examples, full.points, few)),
         naming=naming(fitted, counter(fitted)),
     )
 
 
-def _compared(fitted: Fit, points: Points) -> dict[float, Compared]:
+@dataclass(frozen=True, kw_only=True)
+class SizesAtErrors:
+    """Non-zero weights at each error (rows) of each configuration (columns, from the smallest network on)."""
+
+    error: Floats
+    configurations: Integers
+    weights: Floats
+    unpruned: Floats
+    measured: Floats
+    """NaN where a curve does not cross the error"""
+    predicted: Floats
+    """infinite where the law says impossible, NaN where nothing was measured"""
+
+    @classmethod
+    def of(cls, points: Points, fitted: Fit, group: Integers, num_examples: float) -> "SizesAtErrors":
+        """Prune every configuration of a group, those with so many examples, to every error."""
+        order = group[np.argsort(points.weights[group], kind="stable")]
+        candidates = sizes(fitted, counter(fitted), num_examples, "measured").as_told()
+        candidates = candidates[np.searchsorted(group, order)]
+        lowest = min(fitted.configurations[i].lowest_error for i in group)
+        errors = np.geomspace(1.02 * lowest, 0.8 * fitted.high_error, ERRORS)
+        densities = np.stack([crossings(points, int(i), errors) for i in order], axis=1)
+        law = inverse(fitted, candidates, np.log(errors))
+        law = np.where(np.isfinite(densities), law, np.nan)
+        kept = np.isfinite(densities).any(axis=1) & (law <= 1).any(axis=1)
+        return cls(
+            error=errors[kept],
+            configurations=order,
+            weights=points.weights[order],
+            unpruned=points.unpruned[order],
+            measured=(densities * points.weights[order])[kept],
+            predicted=(law * points.weights[order])[kept],
+        )
+
+    def smallest(self, fitted: Fit, row: int) -> SmallestNetwork:
+        """The two winners at one error."""
+        actual, predicted = int(np.nanargmin(self.measured[row])), int(np.nanargmin(self.predicted[row]))
+        best, chosen = (fitted.configurations[self.configurations[i]] for i in (actual, predicted))
+        return SmallestNetwork(
+            error=float(self.error[row]),
+            measured_depth=best.depth,
+            measured_width=best.width,
+            measured_nonzero=float(self.measured[row, actual]),
+            predicted_depth=chosen.depth,
+            predicted_width=chosen.width,
+            predicted_nonzero=float(self.predicted[row, predicted]),
+            regret=float(self.measured[row, predicted] / self.measured[row, actual] - 1),
+            measured_rise=float(self.error[row] / self.unpruned[actual]),
+            predicted_rise=float(self.error[row] / self.unpruned[predicted]),
+        )
+
+    def lowest_rise(self, sizes: Floats) -> float | None:
+        """The least error/ε_np among winners that are not the largest network known at their error."""
+        winners = np.nanargmin(sizes, axis=1)
+        largest = [int(np.flatnonzero(np.isfinite(row)).max()) for row in sizes]
+        inner = winners < np.array(largest)
+        return float((self.error / self.unpruned[winners])[inner].min()) if inner.any() else None
+
+    def start(self) -> StartCost:
+        """The mean excess of the next larger and the next smaller network over the best."""
+        return StartCost(
+            too_large_measured=_excess(self.measured, 1),
+            too_large_predicted=_excess(self.predicted, 1),
+            too_small_measured=_excess(self.measured, -1),
+            too_small_predicted=_excess(self.predicted, -1),
+        )
+
+
+def _excess(sizes: Floats, step: int) -> float:
+    """Mean of (size from the neighbouring network)/(smallest) − 1 over the errors where both are known."""
+    best = np.nanargmin(sizes, axis=1)
+    inside = np.flatnonzero((best + step >= 0) & (best + step < sizes.shape[1]))
+    ratio = sizes[inside, best[inside] + step] / sizes[inside, best[inside]] - 1
+    known = ratio[np.isfinite(ratio)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _sizes_by_examples(fitted: Fit, points: Points) -> dict[float, SizesAtErrors]:
     """The comparison at each number of examples that has two configurations, the most examples first."""
     examples = np.array([c.num_examples for c in fitted.configurations])
     groups = {float(n): np.flatnonzero(examples == n) for n in np.unique(examples)[::-1]}
-    return {n: Compared.of(points, fitted, group, n) for n, group in groups.items() if len(group) > 1}
+    return {n: SizesAtErrors.of(points, fitted, group, n) for n, group in groups.items() if len(group) > 1}
 
 
-def _asked(known: dict[float, Compared], num_examples: float, source: str) -> float:
+def _asked(known: dict[float, SizesAtErrors], num_examples: float, source: str) -> float:
     """The number of examples that was asked for, if it leaves a choice."""
     for examples in known:
         if np.isclose(examples, num_examples):
@@ -116,31 +264,81 @@ def _asked(known: dict[float, Compared], num_examples: float, source: str) -> fl
     )
 
 
-def _usual(known: dict[float, Compared]) -> float:
+def _usual(known: dict[float, SizesAtErrors]) -> float:
     """The largest number of examples whose curves go far enough down, else the one whose curves go furthest."""
     enough = (examples for examples, own in known.items() if len(own.error) >= ENOUGH)
     return next(enough, max(known, key=lambda examples: len(known[examples].error)))
 
 
-def _short(known: dict[float, Compared], examples: float) -> Iterator[str]:
-    """Which dataset sizes are not judged, and why."""
-    crossed = {n: f"{len(own.error)} of {ERRORS} errors" for n, own in known.items()}
-    if len(known[examples].error) < ENOUGH:
-        yield (
-            f"Curves with {examples:,.0f} examples cross {crossed[examples]} between the lowest and the high plateau: "
-            "too few to judge by; prune further."
-        )
+def _findings(
+    known: dict[float, SizesAtErrors], examples: float, points: Points, few: FewCurves | None
+) -> Iterator[Finding]:
+    """Which dataset sizes and axes are not judged, and why."""
+    crossed = {n: len(own.error) for n, own in known.items()}
+    if crossed[examples] < ENOUGH:
+        yield FewErrorsCrossed(num_examples=examples, crossed=crossed[examples], errors=ERRORS, judged=True)
     for more in (n for n in known if n > examples):
-        yield (
-            f"{more:,.0f} examples are measured too, but their curves cross {crossed[more]} only; "
-            f"--where num_examples={more:g} judges them alone."
-        )
+        yield FewErrorsCrossed(num_examples=more, crossed=crossed[more], errors=ERRORS, judged=False)
+    for axis in ("depth", "width"):
+        if np.ptp(getattr(points, axis)) == 0:
+            yield AxisNotVaried(axis=axis)
+    if few is None:
+        yield NoRectangle()
 
 
-def _notes(fitted: Fit, few: FewCurves | None) -> list[str]:
-    notes = [
-        f"{axis.capitalize()} does not vary in this table: its part of the choice cannot be shown."
-        for axis in ("depth", "width")
-        if axis not in fitted.axes
-    ]
-    return notes + ([] if few else [NO_RECTANGLE])
+def single_curves(table: Table, full: FullFit) -> SingleCurves:
+    """Eq. 1 on each curve alone."""
+    singles = fit_each(table)
+    usable = [single for single in singles if not single.at_bound]
+    joint = natural(full.form, full.theta)
+
+    def off(role: Role) -> float | None:
+        """The median deviation of the parameter with a role; None where the joint law has none."""
+        at = full.form.find(role)
+        if at is None or not usable:
+            return None
+        name = next(own.name for own in get_law(DEFAULT_LAW).parameters if own.role is role)
+        return float(np.median([abs(single.parameters[name] / joint[at] - 1) for single in usable]))
+
+    return SingleCurves(
+        curves=len(singles), usable=len(usable), high_error_off=off(Role.PLATEAU), gamma_off=off(Role.SLOPE)
+    )
+
+
+def few_curves(full: FullFit, metric: str, *, seed: int = 0) -> FewCurves | None:
+    """Fit the law, with the parameters that the curves determine, to random rectangles; None where there is none.
+
+    Curves that never leave their low plateau say nothing about the law, so a rectangle of such curves does not count.
+    """
+    axes = [axis for axis in ("depth", "width") if np.ptp(getattr(full.points, axis)) > 0]
+    rectangles = _rectangles(full.points, axes) if axes else []
+    order = np.random.default_rng(seed).permutation(len(rectangles))
+    drawn = (full.points.of(np.sort(rectangles[index])) for index in order)
+    chosen = list(islice((corners for corners in drawn if power_law_seen(corners)), SETS))
+    if not chosen:
+        return None
+    fits = [best_fit(full.form.law.family_law, corners, metric, seed=seed) for corners in chosen]
+    sigma = np.array([full.deviations(form, theta[None])[1][0] for form, theta in fits])
+    return FewCurves(
+        curves=2 ** len(axes),
+        sets=len(chosen),
+        mean_sigma=float(sigma.mean()),
+        median_sigma=float(np.median(sigma)),
+        full_sigma=float(full.delta.std()),
+    )
+
+
+def _rectangles(points: Points, axes: list[str]) -> list[tuple[int, ...]]:
+    """Configurations at the corners of every rectangle measured with one number of examples."""
+    keys = zip(points.depth.tolist(), points.width.tolist(), points.num_examples.tolist(), strict=True)
+    place = {key: index for index, key in enumerate(keys)}
+    found = []
+    for examples in np.unique(points.num_examples):
+        values = [np.unique(getattr(points, axis)[points.num_examples == examples]).tolist() for axis in axes]
+        for sides in product(*(combinations(own, 2) for own in values)):
+            fixed = {"depth": points.depth[0], "width": points.width[0]}
+            corners = [fixed | dict(zip(axes, corner, strict=True)) for corner in product(*sides)]
+            wanted = [(c["depth"], c["width"], examples) for c in corners]
+            if all(key in place for key in wanted):
+                found.append(tuple(place[key] for key in wanted))
+    return found

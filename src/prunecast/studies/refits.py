@@ -1,24 +1,36 @@
-"""Fits of a law to parts of a table, many at once."""
+"""Fits of a law to all of a table and to parts of it, many at once."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import catalogue
-from prunecast.laws.forms import PruningForm
-from prunecast.laws.judge import relative
-from prunecast.laws.measured import Measured, measured
-from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.solver import solve
+from prunecast.laws import (
+    DEFAULT_LAW,
+    Floats,
+    Integers,
+    Mask,
+    Measured,
+    Points,
+    PruningForm,
+    build_form,
+    log_plateau,
+    measured,
+    region,
+    relative,
+    solve,
+    starts,
+)
 from prunecast.table import Table
+from prunecast.text import plural
 
 MAX_ITERATIONS = 60
 """A part of a table may leave parameters open; its fit then drifts along a flat valley and is stopped here."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class FullFit:
     """A table as points, a law, and its best fit to all of them."""
 
     data: Measured
@@ -26,51 +38,59 @@ class Subject:
     form: PruningForm
     theta: Floats
     start: Floats
-    """where the fits to parts begin: read off the table's range, not off its fit"""
+    """where fits to parts begin: read off the table's range, not off its fit"""
 
-    @property
+    @cached_property
     def delta(self) -> Floats:
-        """δ of every row under the fit to all rows."""
+        """δ of every row."""
         return relative(self.form.log_error(self.theta[None], self.points)[0], self.points)
 
+    @property
+    def log_high(self) -> float:
+        """The logarithm of the high plateau's error."""
+        return log_plateau(self.form, self.theta, self.points)
 
-def subject(table: Table, law: str = "eq2", *, seed: int = 0) -> Subject:
-    """Fit a law to all of a table, ready to be fitted to parts of it."""
+    def regions(self, points: Points) -> Integers:
+        """The region of the law that each row of some points is in."""
+        log_error = self.form.log_error(self.theta[None], points)[0]
+        return region(log_error, points.log_unpruned[points.configuration], self.log_high)
+
+    def refit(self, member: Mask) -> Floats:
+        """The parameters fitted to each row of `member`, a set of points to use; one call for all sets."""
+        own, weights = own_points(self.points, member)
+        begin = np.tile(self.start, (len(member), 1))
+        return solve(self.form, own, begin, weights=weights, max_iterations=MAX_ITERATIONS).theta
+
+    def deviations(self, form: PruningForm, theta: Floats) -> tuple[Floats, Floats]:
+        """μ and σ of δ over all rows for each parameter set of a form."""
+        delta = np.expm1(np.minimum(form.log_error(theta, self.points) - self.points.log_error, 50.0))
+        return delta.mean(axis=1), delta.std(axis=1)
+
+
+def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
+    """Fit a law to all of a table."""
     data = measured(table)
     form, theta = best_fit(law, data.points, table.metric, seed=seed)
     if len(data.points) <= len(form.parameters):
         raise PrunecastError(
-            f"{table.source}: {len(data.points)} usable row{'s' * (len(data.points) != 1)} cannot determine "
+            f"{table.source}: {plural(len(data.points), 'usable row')} cannot determine "
             f"{len(form.parameters)} parameters; measure more levels or configurations"
         )
-    start = catalogue.starts(form, data.points, seed)[0]
-    return Subject(data=data, points=data.points, form=form, theta=theta, start=start)
+    start = starts(form, data.points, seed)[0]
+    return FullFit(data=data, points=data.points, form=form, theta=theta, start=start)
 
 
 def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[PruningForm, Floats]:
-    """A law with the parameters that some points can tell, and the best fit to them from several starts."""
-    form = catalogue.build(law, points, metric)
-    found = solve(form, points, catalogue.starts(form, points, seed))
+    """A law with the parameters that some points can determine, and the best fit to them from several starts."""
+    form = build_form(law, points, metric)
+    found = solve(form, points, starts(form, points, seed))
     return form, np.asarray(found.theta[int(found.cost.argmin())])
 
 
-def refit(form: PruningForm, points: Points, start: Floats, member: Mask) -> Floats:
-    """The parameters fitted to each row of `member`, a set of points to use; one call for all sets."""
-    starts = np.tile(start, (len(member), 1)) if start.ndim == 1 else start
-    own, weights = own_points(points, member)
-    return solve(form, own, starts, weights=weights, max_iterations=MAX_ITERATIONS).theta
-
-
 def own_points(points: Points, member: Mask) -> tuple[Points, Floats]:
-    """The points of all sets and the weights that each gives them; sets that have few in common get their own."""
+    """The points of all sets and the weights that each gives them; sets with few points in common get their own."""
     used, longest = np.asarray(member.any(axis=0)), int(member.sum(axis=1).max())
     if 2 * longest < used.sum():
         first = np.argsort(~member, axis=1, kind="stable")[:, :longest]
         return points.packed(first), np.take_along_axis(member, first, axis=1).astype(float)
     return points.rows(used), member[:, used].astype(float)
-
-
-def deviations(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats]:
-    """μ and σ of δ over all points for each parameter set."""
-    delta = np.expm1(np.minimum(form.log_error(theta, points) - points.log_error, 50.0))
-    return delta.mean(axis=1), delta.std(axis=1)

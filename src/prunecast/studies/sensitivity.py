@@ -1,4 +1,4 @@
-"""How many measurements a fit needs: section 5 of the paper, and beside it points chosen by design.
+"""How many measurements a fit needs: at random as in section 5 of the paper, and chosen by design.
 
 Experiment 1 fits the law to T random networks, experiment 2 to T random configurations with all their densities; each
 is repeated, and every fit is judged by μ and σ of δ over all rows of the table.
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.judge import Deviation, deviation
-from prunecast.laws.points import Floats, Mask
+from prunecast.laws import DEFAULT_LAW, Deviation, Floats, Mask, deviation
 from prunecast.studies.design import grow_configurations, grow_points
-from prunecast.studies.refits import Subject, deviations, refit, subject
+from prunecast.studies.refits import FullFit, full_fit
 from prunecast.table import Table
+from prunecast.text import plural
 
 REPEATS, VALUES = 30, 20
 PILOT = 2
@@ -58,83 +58,89 @@ class Sensitivity:
     """for each experiment the least count from which on μ and σ vary by less than one point between repeats"""
 
 
-def sensitivity(table: Table, *, law: str = "eq2", repeats: int = REPEATS, seed: int = 0) -> Sensitivity:
+def sensitivity(
+    table: Table, *, law: str = DEFAULT_LAW, repeats: int = REPEATS, seed: int = 0
+) -> Sensitivity:
     """Run both experiments and both designs on a table."""
-    one = subject(table, law, seed=seed)
-    least = len(one.form.parameters) + 1
-    if one.points.configurations < PILOT + 1 or len(one.points) < 2 * least:
+    full = full_fit(table, law, seed=seed)
+    rows, configurations = len(full.points), full.points.configurations
+    if configurations < PILOT + 1 or rows < 2 * _least(full):
         raise PrunecastError(
-            f"{table.source}: {len(one.points)} rows of {one.points.configurations} configuration"
-            f"{'s' * (one.points.configurations != 1)} are too few to "
-            "leave some out; the sensitivity study needs three configurations"
+            f"{table.source}: {plural(rows, 'row')} of {plural(configurations, 'configuration')} are too few to leave "
+            "some out; the sensitivity study needs three configurations"
         )
     rng = np.random.default_rng(seed)
     experiments = {
-        "random_points": _points(one, repeats, rng),
-        "random_configurations": _configurations(one, repeats, rng),
-        "designed_points": _designed_points(one, repeats, rng),
-        "designed_configurations": _designed_configurations(one, repeats, rng),
+        "random_points": _random_points(full, repeats, rng),
+        "random_configurations": _random_configurations(full, repeats, rng),
+        "designed_points": _designed_points(full, repeats, rng),
+        "designed_configurations": _designed_configurations(full, repeats, rng),
     }
-    samples = {name: tuple(_sample(one, *pair) for pair in fits) for name, fits in experiments.items()}
-    full = deviation(one.delta)
+    samples = {name: tuple(_sample(full, *pair) for pair in fits) for name, fits in experiments.items()}
+    everything = deviation(full.delta)
+    close = everything.std + CLOSE
     return Sensitivity(
-        law=one.form.name,
+        law=full.form.law.family_law,
         table=table.source,
-        rows=len(one.points),
-        configurations=one.points.configurations,
+        rows=rows,
+        configurations=configurations,
         repeats=repeats,
-        full=full,
+        full=everything,
         **samples,
-        needed={
-            name: _first(own, lambda s: s.mean_sigma <= full.std + CLOSE) for name, own in samples.items()
-        },
+        needed={name: _first(own, lambda s: s.mean_sigma <= close) for name, own in samples.items()},
         steady={
             name: _first(own, lambda s: max(s.std_mu, s.std_sigma) < CLOSE) for name, own in samples.items()
         },
     )
 
 
-def counts(least: int, most: int, values: int = VALUES) -> list[int]:
+def _least(full: FullFit) -> int:
+    """The fewest points that a fit is tried with."""
+    return len(full.form.parameters) + 1
+
+
+def _counts(least: int, most: int) -> list[int]:
     """Whole numbers in even ratios."""
-    spread = np.geomspace(least, most, values).round().astype(int)
+    spread = np.geomspace(least, most, VALUES).round().astype(int)
     return [int(count) for count in np.unique(spread)]
 
 
-def random_sets(available: int, count: int, repeats: int, rng: np.random.Generator) -> Mask:
+def _random_sets(available: int, count: int, repeats: int, rng: np.random.Generator) -> Mask:
     """Each row marks `count` of the available, without repetition."""
     order = rng.random((repeats, available)).argsort(axis=1)
     return np.asarray(order < count)
 
 
-def _points(one: Subject, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
-    for count in counts(len(one.form.parameters) + 1, len(one.points)):
-        member = random_sets(len(one.points), count, repeats, rng)
-        yield count, refit(one.form, one.points, one.start, member)
+def _random_points(full: FullFit, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
+    for count in _counts(_least(full), len(full.points)):
+        yield count, full.refit(_random_sets(len(full.points), count, repeats, rng))
 
 
-def _configurations(one: Subject, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
-    for count in counts(PILOT, one.points.configurations):
-        chosen = random_sets(one.points.configurations, count, repeats, rng)
-        yield count, refit(one.form, one.points, one.start, chosen[:, one.points.configuration])
+def _random_configurations(
+    full: FullFit, repeats: int, rng: np.random.Generator
+) -> Iterator[tuple[int, Floats]]:
+    for count in _counts(PILOT, full.points.configurations):
+        chosen = _random_sets(full.points.configurations, count, repeats, rng)
+        yield count, full.refit(chosen[:, full.points.configuration])
 
 
-def _designed_points(one: Subject, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
-    least = len(one.form.parameters) + 1
-    pilot = random_sets(len(one.points), least, repeats, rng)
-    wanted = [count for count in counts(least, len(one.points)) if count <= max(10 * least, 60)]
-    yield from grow_points(one.form, one.points, one.start, pilot, wanted)
+def _designed_points(full: FullFit, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
+    least = _least(full)
+    pilot = _random_sets(len(full.points), least, repeats, rng)
+    wanted = [count for count in _counts(least, len(full.points)) if count <= max(10 * least, 60)]
+    yield from grow_points(full, pilot, wanted)
 
 
 def _designed_configurations(
-    one: Subject, repeats: int, rng: np.random.Generator
+    full: FullFit, repeats: int, rng: np.random.Generator
 ) -> Iterator[tuple[int, Floats]]:
-    most = min(DESIGNED, one.points.configurations)
-    pilot = random_sets(one.points.configurations, PILOT, repeats, rng)
-    yield from grow_configurations(one.form, one.points, one.start, pilot, most)
+    most = min(DESIGNED, full.points.configurations)
+    pilot = _random_sets(full.points.configurations, PILOT, repeats, rng)
+    yield from grow_configurations(full, pilot, most)
 
 
-def _sample(one: Subject, count: int, theta: Floats) -> Sample:
-    mu, sigma = deviations(one.form, theta, one.points)
+def _sample(full: FullFit, count: int, theta: Floats) -> Sample:
+    mu, sigma = full.deviations(full.form, theta)
     return Sample(
         count=count,
         mean_mu=float(mu.mean()),

@@ -9,7 +9,7 @@ from prunecast.errors import PrunecastError
 from prunecast.report import words
 from prunecast.report.figures.sources import Source
 from prunecast.report.figures.style import FAINT, GREY, heading, legend, log_axis, panels, shades
-from prunecast.studies.sensitivity import Sample
+from prunecast.studies import Sample
 from prunecast.table import CONFIGURATION
 
 

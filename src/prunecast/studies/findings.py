@@ -1,0 +1,132 @@
+"""What studies know beside their numbers, as typed values; `prunecast.wording` says them in words."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from prunecast.findings import Finding
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisNotVaried(Finding):
+    """A study shows nothing about an axis, because it has one value in the table."""
+
+    kind: ClassVar[str] = "axis_not_varied"
+
+    axis: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TooFewSizes(Finding):
+    """An axis has too few sizes to extrapolate along it."""
+
+    kind: ClassVar[str] = "too_few_sizes"
+
+    axis: str
+    sizes: int
+    needed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperSplitMissing(Finding):
+    """The table lacks the sizes that the paper fits to predict all others."""
+
+    kind: ClassVar[str] = "paper_split_missing"
+
+    depths: tuple[float, ...]
+    widths: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurvesAtBounds(Finding):
+    """Curves whose own fit ends at a search bound; the spreads leave them out."""
+
+    kind: ClassVar[str] = "curves_at_bounds"
+
+    at_bounds: int
+    curves: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoNoiseOfReplicates(Finding):
+    """No network was trained twice, so only the roughness of curves bounds the noise."""
+
+    kind: ClassVar[str] = "no_noise_of_replicates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewErrorsCrossed(Finding):
+    """The curves with a number of examples cross too few of the errors at which networks are compared."""
+
+    kind: ClassVar[str] = "few_errors_crossed"
+
+    num_examples: float
+    crossed: int
+    errors: int
+    judged: bool
+    """whether they are judged all the same, as no others cross more; else a smaller dataset is"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoRectangle(Finding):
+    """No small set of curves spans the axes of the law, so a fit to few curves cannot be tried."""
+
+    kind: ClassVar[str] = "no_rectangle"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetNotReached(Finding):
+    """No network of these sizes reaches the target, so there is nothing to choose among."""
+
+    kind: ClassVar[str] = "target_not_reached"
+
+    target_error: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisToTrain(Finding):
+    """The law says nothing about an axis that never varied; another value of it would."""
+
+    kind: ClassVar[str] = "axis_to_train"
+
+    axis: str
+    example: float
+    """a value to train"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnprunedErrorsGuessed(Finding):
+    """There is no law of the unpruned error, so that of new chains is a rough guess."""
+
+    kind: ClassVar[str] = "unpruned_errors_guessed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainsAssumeLaw(Finding):
+    """Expected gains assume that the law is right, and leave out what the dense law would gain."""
+
+    kind: ClassVar[str] = "gains_assume_law"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegretUndetermined(Finding):
+    """The expected regret depends on parameters that the data do not determine."""
+
+    kind: ClassVar[str] = "regret_undetermined"
+
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnlyMeasuredSizes(Finding):
+    """Only measured sizes were compared, and another one may be smaller."""
+
+    kind: ClassVar[str] = "only_measured_sizes"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherLawsUnknown(Finding):
+    """There are too few rows to fit some of the other laws, so what they would choose is unknown."""
+
+    kind: ClassVar[str] = "other_laws_unknown"
+
+    laws: tuple[str, ...]

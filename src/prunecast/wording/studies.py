@@ -1,0 +1,155 @@
+"""The findings of studies in words, and what `next` concludes."""
+
+from dataclasses import asdict, replace
+from typing import Any
+
+from prunecast.metric import Metric
+from prunecast.studies import PAPER_SPLIT, Extrapolation, NextTraining, Step, findings
+from prunecast.text import listed
+from prunecast.wording import numbers
+from prunecast.wording.core import finding_as_json, sentence, words
+
+
+@words(findings.AxisNotVaried)
+def _axis_not_varied(own: findings.AxisNotVaried, metric: Metric) -> str:
+    return f"{_axis(own.axis)} does not vary in this table, so this study shows nothing about it."
+
+
+@words(findings.TooFewSizes)
+def _too_few_sizes(own: findings.TooFewSizes, metric: Metric) -> str:
+    return f"{_axis(own.axis)} has fewer than three sizes, so extrapolation along it cannot be tested."
+
+
+@words(findings.PaperSplitMissing)
+def _paper_split_missing(own: findings.PaperSplitMissing, metric: Metric) -> str:
+    widths, depths = (listed(map(numbers.size, sizes)) for sizes in (own.widths, own.depths))
+    return f"The paper's own split (widths {widths}, depths {depths}) is not in this table."
+
+
+@words(findings.CurvesAtBounds)
+def _curves_at_bounds(own: findings.CurvesAtBounds, metric: Metric) -> str:
+    return (
+        f"{own.at_bounds} of {own.curves} curves fitted alone end at the search bound of a parameter; the spreads "
+        "leave them out."
+    )
+
+
+@words(findings.NoNoiseOfReplicates)
+def _no_noise_of_replicates(own: findings.NoNoiseOfReplicates, metric: Metric) -> str:
+    return (
+        "No network was trained twice, so this table cannot show the noise of replicates. The roughness of its curves "
+        "is an upper bound on the noise of single rows. Train a second replicate of a few chains to measure it."
+    )
+
+
+@words(findings.FewErrorsCrossed)
+def _few_errors_crossed(own: findings.FewErrorsCrossed, metric: Metric) -> str:
+    crossed = f"{own.crossed} of {own.errors} {metric.plural}"
+    if own.judged:
+        return (
+            f"Curves with {own.num_examples:,.0f} examples cross {crossed} between the lowest and the high plateau, "
+            "too few to judge by. Prune further."
+        )
+    return (
+        f"Networks with {own.num_examples:,.0f} examples were measured too, but their curves cross only {crossed}. Use "
+        f"--where num_examples={own.num_examples:g} to judge them alone."
+    )
+
+
+@words(findings.NoRectangle)
+def _no_rectangle(own: findings.NoRectangle, metric: Metric) -> str:
+    return "No set of curves that leave the low plateau spans the axes of the law at one number of examples."
+
+
+@words(findings.TargetNotReached)
+def _target_not_reached(own: findings.TargetNotReached, metric: Metric) -> str:
+    reached = f"reaches {'a' if metric is not Metric.ERROR else 'an'} {metric.word} of {own.target_error:g}"
+    return f"No network of these sizes {reached}, so there is nothing to choose yet."
+
+
+@words(findings.AxisToTrain)
+def _axis_to_train(own: findings.AxisToTrain, metric: Metric) -> str:
+    known = f"{_axis(own.axis)} never varied, so the law says nothing about it"
+    return f"{known}. Train another {own.axis}, for example {own.example:g}."
+
+
+@words(findings.UnprunedErrorsGuessed)
+def _unpruned_errors_guessed(own: findings.UnprunedErrorsGuessed, metric: Metric) -> str:
+    missing = f"There are too few configurations for a law of the unpruned {metric.word}"
+    return f"{missing}, so that of new chains is a rough guess."
+
+
+@words(findings.GainsAssumeLaw)
+def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
+    return f"Gains assume that the law is right. They leave out what the law of unpruned {metric.plural} would gain."
+
+
+@words(findings.RegretUndetermined)
+def _regret_undetermined(own: findings.RegretUndetermined, metric: Metric) -> str:
+    return f"They depend on {listed(own.symbols)}, which the data do not determine."
+
+
+@words(findings.OnlyMeasuredSizes)
+def _only_measured_sizes(own: findings.OnlyMeasuredSizes, metric: Metric) -> str:
+    return "Only measured sizes were compared, and another size may be smaller."
+
+
+@words(findings.OtherLawsUnknown)
+def _other_laws_unknown(own: findings.OtherLawsUnknown, metric: Metric) -> str:
+    return f"There are too few rows to fit {listed(own.laws)}, so what it would choose is unknown."
+
+
+def _axis(name: str) -> str:
+    return "Number of examples" if name == "num_examples" else name.capitalize()
+
+
+def fitted_to(step: Step) -> str:
+    """The sizes that an extrapolation was fitted to: "depth 8, 14", or the paper's sizes."""
+    sizes = {axis: ", ".join(f"{size:g}" for size in own) for axis, own in step.fitted_sizes.items()}
+    if step.along == PAPER_SPLIT:
+        examples = [f"{size:,.0f} examples" for size in step.fitted_sizes.get("num_examples", ())]
+        return ", ".join(["the paper's sizes", *examples])
+    return "; ".join(
+        f"{own} examples" if axis == "num_examples" else f"{axis} {own}" for axis, own in sizes.items()
+    )
+
+
+def conclusion(study: NextTraining, metric: Metric) -> str:
+    """Whether more data would still change which network to choose."""
+    if study.settled:
+        return "More data would no longer change which network to choose."
+    if study.one_size:
+        return "With one size there is nothing to choose among: train another width or depth."
+    if study.doubt is not None:
+        return f"These costs are small, but more data may change them. {sentence(study.doubt, metric)}"
+    if study.other_law is not None and study.other_law_regret > study.regret:
+        return (
+            f"More data may still change which network to choose: {study.other_law} predicts that another one is "
+            "smallest."
+        )
+    return "More data may still change which network to choose."
+
+
+def reading_suggestions(study: NextTraining) -> str:
+    """How to read the columns of suggestions."""
+    return (
+        f"New chains and more levels prune {numbers.percent(1 - study.kept_per_level, digits=0)} per level. Cost is in "
+        "training runs of the costliest measured network; teaches: expected share taken off the variance of "
+        "predictions; narrows: the parameter whose interval shrinks most."
+    )
+
+
+def study_as_json(study: Any, metric: Metric) -> dict[str, Any]:
+    """A study's numbers for programs, with its findings as notes."""
+    known = getattr(study, "findings", None)
+    if known is None:
+        return asdict(study)
+    body = asdict(replace(study, findings=()))
+    del body["findings"]
+    body["notes"] = [finding_as_json(own, metric) for own in known]
+    if isinstance(study, Extrapolation):
+        for step, own in zip(study.steps, body["steps"], strict=True):
+            own["fitted_on"] = fitted_to(step)
+    if isinstance(study, NextTraining):
+        body["doubt"] = "" if study.doubt is None else sentence(study.doubt, metric)
+    return body

@@ -1,9 +1,7 @@
 import pytest
 from planted import planted
 
-from prunecast.laws import eq2
-from prunecast.laws.measured import measured
-from prunecast.laws.points import Points
+from prunecast.laws import DEFAULT_LAW, Points, build_form, measured
 from prunecast.table import Table, read
 
 SHIPPED = "cifar10-resnet20-24ep"
@@ -42,7 +40,7 @@ def by_kind(small: Points) -> dict[str, Points]:
     }
     one = planted(configurations=1, depths=(20,), widths=(0.25,), num_examples=(50_000,), seed=6)
     kinds |= {"both": small, "eq1": measured(read(one)).points}
-    assert {kind: eq2.eq2(points).axes for kind, points in kinds.items()} == {
+    assert {kind: build_form(DEFAULT_LAW, points, "error").axes for kind, points in kinds.items()} == {
         "depth": ("depth",),
         "width": ("width",),
         "both": ("depth", "width"),

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from planted import planted
 
-from prunecast.laws.dense import fit_dense, unpruned_rows
-from prunecast.laws.measured import measured
+from prunecast.laws import fit_dense, measured
+from prunecast.laws.dense import unpruned_rows
 from prunecast.table import read
 
 

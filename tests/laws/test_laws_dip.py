@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from findings_of import findings_of
 from planted import planted
 
 from prunecast import fit, read
-from prunecast.laws import held_out
-from prunecast.laws.catalogue import build, named
-from prunecast.laws.dip import TELLING_SPAN
-from prunecast.laws.measured import measured
+from prunecast.laws import build_form, configurations_out, get_law, measured
+from prunecast.laws.dip import LEAST_SPAN
+from prunecast.laws.findings import LawPreference
+from prunecast.laws.validate import large_out, largest_size_out, law_deviations, sizes_out
 
 DIPPED = {"dip": 0.2, "dip_ratio": 1.0}
 
@@ -33,8 +34,8 @@ def dipped(**options):
 
 def test_without_a_dip_it_is_eq2(whole):
     """A → 0 and ν = 0 give the numbers of Eq. 2 at every row."""
-    form = build("dip", whole, "error")
-    plain = build("eq2", whole, "error")
+    form = build_form("dip", whole, "error")
+    plain = build_form("eq2", whole, "error")
     theta = np.log([[0.8, 0.5, 1e-3]])
     psi = np.array([[1.4]])
     none = np.concatenate([theta, psi, [[0.0, np.log(1e-300), 0.0]]], axis=1)
@@ -45,7 +46,7 @@ def test_without_a_dip_it_is_eq2(whole):
 
 def test_the_limits(whole):
     """Nothing kept gives ε↑; everything kept gives ε_np wherever its plateau reaches; between it sinks by A."""
-    form = build("dip", whole, "error")
+    form = build_form("dip", whole, "error")
     theta = np.array([[np.log(0.8), np.log(0.5), np.log(1e-9), 1.0, 0.0, np.log(0.25), np.log(1e9)]])
     at_one = whole.density == 1
     plateau = form.log_error(theta, whole)[0]
@@ -59,7 +60,7 @@ def test_the_limits(whole):
 
 
 def test_the_derivatives_are_those_of_differences(whole):
-    form = build("dip", whole, "error")
+    form = build_form("dip", whole, "error")
     theta = np.array([[np.log(0.83), np.log(0.47), np.log(9e-4), 1.47, 0.2, np.log(0.25), np.log(0.66)]])
     stack = form.stack(theta, whole)
     for column in range(theta.shape[1]):
@@ -72,10 +73,10 @@ def test_the_derivatives_are_those_of_differences(whole):
 def test_the_parameters_follow_the_data():
     """ν needs dataset sizes that span a factor of four, ρ a ratio of examples to weights that varies."""
     table = read("cifar10-resnet20-24ep")
-    names = [parameter.name for parameter in build("dip", measured(table).points, "error").parameters]
+    names = [parameter.name for parameter in build_form("dip", measured(table).points, "error").parameters]
     assert names == ["high_error", "gamma", "p", "psi", "nu", "dip", "dip_ratio"]
     small = measured(read("cifar10-resnet20-24ep", where={"num_examples": 6250})).points
-    assert [p.name for p in build("dip", small, "error").parameters] == [
+    assert [p.name for p in build_form("dip", small, "error").parameters] == [
         "high_error",
         "gamma",
         "p",
@@ -83,10 +84,10 @@ def test_the_parameters_follow_the_data():
         "dip",
         "dip_ratio",
     ]
-    near = table.frame[table.frame["num_examples"] < TELLING_SPAN * 3125]
-    assert "nu" not in [p.name for p in build("dip", measured(read(near)).points, "error").parameters]
+    near = table.frame[table.frame["num_examples"] < LEAST_SPAN * 3125]
+    assert "nu" not in [p.name for p in build_form("dip", measured(read(near)).points, "error").parameters]
     one = measured(read("cifar10-resnet20-24ep", where={"num_examples": 6250, "width": 1})).points
-    assert [p.name for p in build("dip", one, "error").parameters] == ["high_error", "gamma", "p", "dip"]
+    assert [p.name for p in build_form("dip", one, "error").parameters] == ["high_error", "gamma", "p", "dip"]
 
 
 def test_a_planted_dip_is_found_again():
@@ -95,7 +96,8 @@ def test_a_planted_dip_is_found_again():
     assert found.parameters["dip_ratio"] == pytest.approx(DIPPED["dip_ratio"], rel=0.5)
     assert abs(found.deviation.mean) < 0.01
     assert found.held_out["dip"] < 0.6 * found.held_out["eq2"]
-    assert any(note.kind == "preference" and "prefer this law" in note.text for note in found.notes)
+    (preference,) = findings_of(found, LawPreference)
+    assert (preference.best, preference.other, preference.clear) == ("dip", "eq2", True)
 
 
 @pytest.mark.parametrize("name", ["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
@@ -110,13 +112,11 @@ def test_it_follows_the_measured_tables(name):
 
 
 @pytest.mark.parametrize("name", ["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
-@pytest.mark.parametrize(
-    "split", [held_out.configurations_out, held_out.large_out, held_out.sizes_out, held_out.largest_size_out]
-)
+@pytest.mark.parametrize("split", [configurations_out, large_out, sizes_out, largest_size_out])
 def test_it_predicts_better_than_eq2_on_every_split(name, split):
     points = measured(read(name)).points
     rms = {
-        law: np.sqrt(np.mean(held_out.evaluate_law(law, points, "error", split(points)) ** 2))
+        law: np.sqrt(np.mean(law_deviations(law, points, "error", split(points)) ** 2))
         for law in ("eq2", "dip")
     }
     assert rms["dip"] < rms["eq2"]
@@ -124,11 +124,8 @@ def test_it_predicts_better_than_eq2_on_every_split(name, split):
 
 def test_where_nothing_dips_it_is_no_worse():
     points = measured(read(planted(configurations=60, seed=5))).points
-    splits = held_out.configurations_out(points)
-    rms = {
-        law: np.sqrt(np.mean(held_out.evaluate_law(law, points, "error", splits) ** 2))
-        for law in ("eq2", "dip")
-    }
+    splits = configurations_out(points)
+    rms = {law: np.sqrt(np.mean(law_deviations(law, points, "error", splits) ** 2)) for law in ("eq2", "dip")}
     assert rms["dip"] < 1.03 * rms["eq2"]
 
 
@@ -144,7 +141,7 @@ def test_predictions_know_the_size_of_the_network(whole):
     ).error
     delta = at_rows / whole.error - 1
     assert delta.mean() == pytest.approx(law.deviation.mean, abs=1e-9)
-    assert named("dip", tuple(law.parameters), law.axes).name == "dip"
+    assert law.form().law is get_law("dip")
 
 
 def test_auto_is_the_law_that_predicts_better():

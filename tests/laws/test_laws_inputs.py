@@ -6,8 +6,7 @@ import pytest
 from planted import TRUTH, planted
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit, load
-from prunecast.laws.measured import measured
+from prunecast.laws import fit, load, measured
 from prunecast.table import read
 
 CURVE = ["density", "error"]
@@ -75,7 +74,7 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
         (
             pd.DataFrame({"width": [1, 2, 3, 4, 5], "density": 1.0, "error": [0.5, 0.4, 0.3, 0.2, 0.1]}),
             {},
-            "DataFrame: every row has density 1; a law of pruning needs pruned networks",
+            "DataFrame: every row has density 1, but a law of pruning needs pruned networks; add their rows",
         ),
         (
             FEW.assign(dataset="cifar10", error=[0.9, 0.91, 0.95]),
@@ -87,9 +86,14 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
         (FEW, {"huber": 0.0}, "the Huber threshold must be positive, not 0"),
         (FEW, {"huber": float("nan")}, "the Huber threshold must be positive, not nan"),
         (FEW, {"high_error": "often"}, "ε↑ can be free, chance or a number, not 'often'"),
-        (FEW, {"high_error": 0.05}, "ε↑ must lie between 0.2 and 1 for this table, not 0.05"),
-        (FEW, {"high_error": 2.0}, "ε↑ must lie between 0.2 and 1 for this table, not 2"),
-        (FEW, {"law": "eq3"}, "no law is called 'eq3'; there are eq2, dip"),
+        (FEW, {"high_error": 0.05}, "ε↑ is 0.05, but for this table it must be between 0.2 and 1"),
+        (FEW, {"high_error": 2.0}, "ε↑ is 2, but for this table it must be between 0.2 and 1"),
+        (
+            FEW,
+            {"law": "eq3"},
+            "No law is called 'eq3'; there are eq2, dip. Did you mean eq2? To use a law of your own, name it as "
+            "module:attribute, or import the module that registers it.",
+        ),
     ],
 )
 def test_refusals(frame, options, message):
@@ -98,7 +102,7 @@ def test_refusals(frame, options, message):
     assert str(caught.value) == message
 
 
-def test_two_rows_suffice_where_high_error_is_held():
+def test_three_rows_suffice_where_high_error_is_fixed():
     """Two free parameters need three rows."""
     result = fit(read(FEW), high_error=0.9)
     assert result.fixed == ("high_error",)

@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+from findings_of import findings_of
 from planted import TRUTH, law_error, planted, unpruned_error
 
 from prunecast.laws import fit, fit_each
+from prunecast.laws.findings import AtBound
 from prunecast.table import read
 
 
@@ -97,4 +99,4 @@ def test_a_network_that_hardly_learned_does_not_lift_the_plateau_of_the_others()
     for law in ("eq2", "dip"):
         found = fit(read(dull), law=law)
         assert found.parameters["high_error"] == pytest.approx(TRUTH["high_error"], rel=0.01)
-        assert "high_error" not in {note.parameter for note in found.notes if note.kind == "bound"}
+        assert not findings_of(found, AtBound, "high_error")

@@ -5,7 +5,8 @@ import pytest
 from planted import planted
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import as_json, dumps, fit, from_json, load
+from prunecast.files import dumps
+from prunecast.laws import fit, from_json, load
 from prunecast.table import read
 
 
@@ -16,12 +17,12 @@ def law(shipped):
 
 @pytest.fixture(scope="module")
 def laws(shipped, shipped_all, law):
-    """Laws of every shape: partial, undetermined, held, with replicates and a dense law, Eq. 1, a loss."""
+    """Laws of every shape: partial, undetermined, fixed, with replicates and a dense law, Eq. 1, a loss."""
     loss = planted(configurations=8).rename(columns={"error": "loss"}).assign(loss=lambda f: 7 * f["loss"])
     return {
         "partial": law,
         "open": fit(read(shipped.frame[shipped.frame["error"] < 0.6])),
-        "held": fit(shipped, high_error="chance"),
+        "fixed": fit(shipped, high_error="chance"),
         "joint": fit(read(planted(configurations=20, replicates=2))),
         "eq1": fit(shipped.select(width=0.5)),
         "loss": fit(read(loss, metric="loss")),
@@ -29,7 +30,7 @@ def laws(shipped, shipped_all, law):
     }
 
 
-NAMES = ["partial", "open", "held", "joint", "eq1", "loss", "dip"]
+NAMES = ["partial", "open", "fixed", "joint", "eq1", "loss", "dip"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -37,13 +38,13 @@ def test_a_loaded_law_predicts_the_same(laws, name, tmp_path):
     law = laws[name]
     law.save(tmp_path / "law.json")
     again = load(tmp_path / "law.json")
-    assert dumps(as_json(again)) == (tmp_path / "law.json").read_text(encoding="utf-8").strip()
+    assert dumps(again.as_json()) == (tmp_path / "law.json").read_text(encoding="utf-8").strip()
     asked = {"density": np.array([1.0, 0.1, 0.01]), "depth": 20, "width": 0.5, "num_examples": 50_000}
     ours, theirs = (one.predict(unpruned_error=0.12, **asked) for one in (law, again))
     np.testing.assert_allclose(ours.error, theirs.error, rtol=1e-12)
     np.testing.assert_allclose(ours.lower, theirs.lower, rtol=1e-5)
     np.testing.assert_allclose(ours.upper, theirs.upper, rtol=1e-5)
-    assert again.notes == law.notes
+    assert again.findings == law.findings
     assert again.configurations == law.configurations
     assert again.undetermined == law.undetermined
 
@@ -57,7 +58,7 @@ def test_the_file_names_itself(law, shipped, tmp_path):
 
     body = json.loads(text, parse_constant=refuse)
     assert body["format"] == "prunecast law"
-    assert body["version"] == 1
+    assert body["version"] == 2
     assert body["law"] == "eq2"
     assert body["origin"]["digest"] == shipped.digest
     assert body["origin"]["family"] == "cifar_resnet"
@@ -72,15 +73,28 @@ DAMAGES = {
     "list": (lambda text: "[1, 2]", "is not a saved law; `prunecast fit TABLE -o law.json` writes one"),
     "foreign": (lambda text: '{"a": 1}', "is not a saved law; `prunecast fit TABLE -o law.json` writes one"),
     "newer": (
-        lambda text: text.replace('"version": 1', '"version": 99'),
-        "has format version 99, and this prunecast reads 1; fit it again",
+        lambda text: text.replace('"version": 2', '"version": 99'),
+        "has format version 99, but this prunecast reads version 2; fit the table again",
+    ),
+    "older": (
+        lambda text: text.replace('"version": 2', '"version": 1'),
+        "has format version 1, but this prunecast reads version 2; fit the table again",
     ),
     "no parameters": (lambda text: _without(text, "parameters"), "is damaged"),
     "no spread": (lambda text: _without(text, "spread"), "is damaged"),
     "odd draws": (lambda text: _with(text, "spread", {"draws": [[1]], "centre": []}), "is damaged"),
     "words for numbers": (lambda text: _with(text, "parameters", {"gamma": "much"}), "is damaged"),
     "parameters list": (lambda text: _with(text, "parameters", [1, 2]), "is damaged"),
-    "unknown law": (lambda text: _with(text, "law", "eq9"), "is damaged"),
+    "unknown law": (lambda text: _with(text, "law_source", "eq9"), "cannot be used: No law is called 'eq9'"),
+    "no module": (
+        lambda text: _with(text, "law_source", "no_such_module:LAW"),
+        "cannot be used: cannot import law 'no_such_module:LAW'",
+    ),
+    "other parameters": (
+        lambda text: _with(text, "parameters", {**json.loads(text)["parameters"], "beta": 1.0}),
+        "is damaged (eq2 has no parameter 'beta')",
+    ),
+    "unknown finding": (lambda text: _with(text, "findings", [{"type": "Doubt"}]), "is damaged"),
     "negative": (lambda text: text.replace('"gamma": 0.', '"gamma": -0.', 1), "is damaged"),
     "missing axis": (lambda text: _with(text, "axes", []), "is damaged"),
     "no configurations": (lambda text: _with(text, "configurations", []), "is damaged"),
@@ -142,4 +156,12 @@ def test_a_region_without_rows_stays_one(tmp_path):
 
 
 def test_from_json_needs_no_file(law):
-    assert from_json(json.loads(json.dumps(as_json(law)))).intervals == law.intervals
+    assert from_json(json.loads(json.dumps(law.as_json()))).intervals == law.intervals
+
+
+def test_programs_get_findings_with_their_type_and_numbers(laws):
+    body = laws["open"].as_json()
+    (plateau,) = [own for own in body["findings"] if own["type"] == "PlateauNotReached"]
+    assert plateau["parameter"] == "high_error"
+    assert plateau["more_levels"] >= 1
+    assert body["undetermined"] == list(laws["open"].undetermined)

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+from findings_of import findings_of
 
-from prunecast.laws import fit, fit_each
-from prunecast.laws.measured import measured
+from prunecast.laws import fit, fit_each, measured
+from prunecast.laws.findings import DipsIgnored, PlateauNotReached
 from prunecast.table import read
 
 
@@ -30,14 +31,13 @@ def test_agrees_with_an_independent_fit(whole):
     assert whole.noise_floor is None
 
 
-def test_all_sizes_fit_worse_and_the_report_says_why(shipped_all):
+def test_all_sizes_fit_worse_and_the_findings_say_why(shipped_all):
     result = fit(shipped_all)
     assert result.deviation.mean == pytest.approx(0.083, abs=5e-4)
     assert result.deviation.std == pytest.approx(0.122, abs=5e-4)
-    dips = [note.text for note in result.notes if note.kind == "dip"]
-    assert len(dips) == 1
-    assert "falls below its unpruned value" in dips[0]
-    assert "+8.3%" in dips[0]
+    (dips,) = findings_of(result, DipsIgnored)
+    assert dips.mean_deviation == pytest.approx(0.083, abs=5e-4)
+    assert dips.deepest > 0.2
 
 
 def test_regions_and_configurations_add_up(whole):
@@ -56,11 +56,9 @@ def test_cut_below_the_plateau_high_error_is_open(cut, whole):
     assert "p" in cut.undetermined
     low, high = cut.interval("high_error")
     assert low < 0.6 < 0.84 < high
-    note = next(note for note in cut.notes if note.parameter == "high_error")
-    assert note.kind == "undetermined"
-    assert "ε↑ is not determined" in note.text
-    assert "--high-error chance" in note.text
-    assert note.more_levels >= 1
+    (plateau,) = findings_of(cut, PlateauNotReached)
+    assert (plateau.kind, plateau.parameter, plateau.chance_known) == ("undetermined", "high_error", True)
+    assert plateau.more_levels >= 1
     for name in ("gamma", "p", "psi"):
         low, high = cut.interval(name)
         assert low < whole.parameters[name] < high, name
@@ -76,7 +74,7 @@ def test_cut_below_the_plateau_predictions_still_hold_the_rows_cut_off(cut, ship
     assert inside.mean() > 0.9
 
 
-def test_cut_below_the_plateau_high_error_can_be_held_at_chance(shipped):
+def test_cut_below_the_plateau_high_error_can_be_fixed_at_chance(shipped):
     table = read(shipped.frame[shipped.frame["error"] < 0.6])
     result = fit(table, high_error="chance")
     assert result.parameters["high_error"] == pytest.approx(0.9, rel=1e-12)

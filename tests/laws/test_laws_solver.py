@@ -4,20 +4,17 @@ import numpy as np
 import pytest
 from scipy.optimize import least_squares
 
-from prunecast.laws import catalogue, eq2
-from prunecast.laws.catalogue import starts
-from prunecast.laws.forms import bounds, natural
-from prunecast.laws.measured import measured
-from prunecast.laws.solver import Objective, refit, residual_stack, solve
+from prunecast.laws import bounds, build_form, measured, natural, solve, starts
+from prunecast.laws.solver import Objective, residual_stack
 from prunecast.studies.refits import own_points
 
 PER_ROW = ("configuration", "level", "density", "error", "replicates", "nonzero")
 TIGHT = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
 
 
-def by_scipy(form, points, start, objective=Objective(), held=None):
-    """The same problem by scipy, converged as far as it goes; held parameters are taken out of it."""
-    free = np.ones(len(start), dtype=bool) if held is None else ~held
+def by_scipy(form, points, start, objective=Objective(), fixed=None):
+    """The same problem by scipy, converged as far as it goes; fixed parameters are taken out of it."""
+    free = np.ones(len(start), dtype=bool) if fixed is None else ~fixed
     lower, upper = bounds(form)
 
     def stack(part):
@@ -52,7 +49,7 @@ def data_start(form, points):
 )
 def test_agrees_with_tight_scipy(by_kind, kind, objective):
     points = by_kind[kind]
-    form = eq2.eq2(points)
+    form = build_form("eq2", points, "error")
     start = data_start(form, points)
     ours = solve(form, points, start[None], objective=objective)
     theirs = by_scipy(form, points, ours.theta[0] + 1e-3, objective)
@@ -61,7 +58,7 @@ def test_agrees_with_tight_scipy(by_kind, kind, objective):
 
 
 def test_agrees_with_tight_scipy_at_the_papers_size(paper_sized):
-    form = eq2.eq2(paper_sized)
+    form = build_form("eq2", paper_sized, "error")
     start = data_start(form, paper_sized)
     ours = solve(form, paper_sized, start[None]).theta[0]
     np.testing.assert_allclose(
@@ -70,19 +67,19 @@ def test_agrees_with_tight_scipy_at_the_papers_size(paper_sized):
 
 
 def test_agrees_with_scipy_where_high_error_is_held(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     start = data_start(form, small)
     start[0] = np.log(0.9)
-    held = np.array([True, False, False, False, False])
-    ours = solve(form, small, start[None], held=held).theta[0]
+    fixed = np.array([True, False, False, False, False])
+    ours = solve(form, small, start[None], fixed=fixed).theta[0]
     assert ours[0] == start[0]
-    np.testing.assert_allclose(ours, by_scipy(form, small, start, held=held), rtol=1e-6)
+    np.testing.assert_allclose(ours, by_scipy(form, small, start, fixed=fixed), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["shipped", "shipped_all", "planted"])
 def test_nearly_every_start_reaches_one_optimum(request, name, paper_sized):
     points = paper_sized if name == "planted" else measured(request.getfixturevalue(name)).points
-    form = eq2.eq2(points)
+    form = build_form("eq2", points, "error")
     lower, upper = bounds(form)
     found = solve(form, points, np.random.default_rng(11).uniform(lower, upper, (100, len(lower))))
     best = found.theta[found.cost.argmin()]
@@ -91,7 +88,7 @@ def test_nearly_every_start_reaches_one_optimum(request, name, paper_sized):
 
 
 def test_a_batch_equals_its_members(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     lower, upper = bounds(form)
     rng = np.random.default_rng(2)
     many = rng.uniform(lower, upper, (12, len(lower)))
@@ -104,7 +101,7 @@ def test_a_batch_equals_its_members(small):
 
 
 def test_weights_are_repeated_rows(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     start = data_start(form, small)[None]
     counts = np.random.default_rng(3).integers(0, 4, small.configurations)
     weighted = solve(form, small, start, weights=counts[small.configuration][None].astype(float))
@@ -117,7 +114,7 @@ def test_weights_are_repeated_rows(small):
 
 
 def test_huber_takes_weights(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     start = data_start(form, small)[None]
     objective = Objective(huber=0.02)
     plain = solve(form, small, start, objective=objective)
@@ -130,20 +127,9 @@ def test_huber_takes_weights(small):
     np.testing.assert_allclose(plain.cost[0], rho.sum(), rtol=1e-6)
 
 
-def test_refits_equal_weighted_solutions(small):
-    form = eq2.eq2(small)
-    start = data_start(form, small)
-    drawn = np.random.default_rng(5).multinomial(12, np.full(12, 1 / 12), 20).astype(float)
-    weights = drawn[:, small.configuration]
-    one_by_one = np.concatenate(
-        [solve(form, small, start[None], weights=row[None], tolerance=1e-10).theta for row in weights]
-    )
-    np.testing.assert_allclose(refit(form, small, start, weights).theta, one_by_one, rtol=2e-6)
-
-
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_packed_points_are_solved_as_each_alone(small, law):
-    form = catalogue.build(law, small, "error")
+    form = build_form(law, small, "error")
     member = np.random.default_rng(6).random((8, len(small))) < 0.4
     start = starts(form, small)[0]
     own, weights = own_points(small, member)
@@ -155,7 +141,7 @@ def test_packed_points_are_solved_as_each_alone(small, law):
 
 
 def test_bounds_are_respected_and_reported(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     lower, upper = bounds(form)
     outside = np.vstack([lower - 5, upper + 5])
     found = solve(form, small, outside, max_iterations=1)
@@ -170,7 +156,7 @@ def test_bounds_are_respected_and_reported(small):
 
 
 def test_an_unfinished_search_says_so(small):
-    form = eq2.eq2(small)
+    form = build_form("eq2", small, "error")
     found = solve(form, small, bounds(form)[1][None], max_iterations=2)
     assert not found.converged.any()
     assert found.iterations == 2

@@ -1,6 +1,7 @@
 """Laws of pruning: fit them, judge them, predict with them, compare them, and add your own.
 
-`law` holds the contract that every law fulfils; `eq2` and `dip` are the laws that come with the package.
+`law` holds the contract that every law fulfils, `formula_law` how to add one from a formula; `eq2` and `dip` are the
+laws that come with the package.
 """
 
 from prunecast.laws import dip as dip  # registers the law
@@ -19,16 +20,15 @@ from prunecast.laws.deviations import (
 )
 from prunecast.laws.diagnose import power_law_seen
 from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
+from prunecast.laws.formula_law import FormulaLaw, Rows
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.law import (
     AUTO,
     DEFAULT_LAW,
-    FormulaLaw,
     Law,
     Parameter,
     PruningForm,
     Role,
-    Rows,
     bounds,
     build_form,
     get_law,
@@ -36,14 +36,14 @@ from prunecast.laws.law import (
     register,
     selectable_laws,
     starts,
+    unregister,
 )
-from prunecast.laws.points import Floats, Integers, Mask, Measured, Points, measured
+from prunecast.laws.points import AXES, Floats, Integers, Mask, Measured, Points, measured
 from prunecast.laws.predict import Prediction, Spread, estimate, evaluate, query
 from prunecast.laws.result import Fit, Origin, from_json, load
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.solver import solve
 from prunecast.laws.support import (
-    AXES,
     SLACK,
     Configuration,
     Gap,
@@ -130,6 +130,7 @@ __all__ = [
     "size_of",
     "solve",
     "starts",
+    "unregister",
 ]
 
 from prunecast.laws._old_names import install

@@ -1,5 +1,7 @@
 """Old module names, until every package uses `prunecast.laws`."""
 
+# mypy: ignore-errors
+
 import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -42,16 +44,16 @@ def _unvaried(fit: Any, asked: Any) -> Any:
 
 
 def install() -> None:
-    result.Fit.notes = property(_notes)  # type: ignore[attr-defined]
-    law.PruningForm.name = property(lambda self: self.law.name)  # type: ignore[attr-defined]
-    result.LEFT_OUT = "left out"  # type: ignore[attr-defined]
-    result.Configuration = support.Configuration  # type: ignore[misc]
-    predict.PLACE = support.AXES  # type: ignore[attr-defined]
-    predict.unvaried = _unvaried  # type: ignore[attr-defined]
-    laws.as_json, laws.dumps = _as_json, dumps  # type: ignore[attr-defined]
-    laws.Note = SimpleNamespace  # type: ignore[attr-defined]
-    eq2_module.EXPONENT_OF = {"depth": "phi", "width": "psi"}  # type: ignore[attr-defined]
-    eq2_module.eq2 = lambda points, metric="error": law.build_form("eq2", points, metric)  # type: ignore[attr-defined]
+    result.Fit.notes = property(_notes)
+    law.PruningForm.name = property(lambda self: self.law.name)
+    result.LEFT_OUT = "left out"
+    result.Configuration = support.Configuration
+    predict.PLACE = support.AXES
+    predict.unvaried = _unvaried
+    laws.as_json, laws.dumps = _as_json, dumps
+    laws.Note = SimpleNamespace
+    eq2_module.EXPONENT_OF = {"depth": "phi", "width": "psi"}
+    eq2_module.eq2 = lambda points, metric="error": law.build_form("eq2", points, metric)
     meaning = {own.name: (own.symbol, own.meaning) for own in dip_module.PARAMETERS}
     olds: dict[str, dict[str, Any]] = {
         "judge": vars(deviations),

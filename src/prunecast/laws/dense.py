@@ -7,7 +7,8 @@ import numpy as np
 
 from prunecast.laws import formulas
 from prunecast.laws.dual import Array
-from prunecast.laws.law import Formula, Parameter, bounds, natural
+from prunecast.laws.formula_law import Formula
+from prunecast.laws.law import Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import solve
 
@@ -42,9 +43,9 @@ def _log_error(values: Mapping[str, Array], size: Array, num_examples: Array) ->
 
 
 def _form(points: Points, ceiling: float | None) -> tuple[Formula, dict[str, float]]:
-    """The law with the terms the data can tell: no a·n^−α where n does not vary, ε₀ at chance where known.
+    """The law with the terms that the data determine: no a·n^−α where n does not vary, ε₀ at chance where known.
 
-    Only ε̃/η enters, so η and the scale of ε̃ would say the same thing twice, and η is held at 1.
+    Only ε̃/η enters, so η and the scale of ε̃ cannot both be determined, and η is fixed at 1.
     """
     several_sizes = np.ptp(points.num_examples) > 0
     ranges = {"b": (1e-4, 1e6), "beta": (0.05, 3.0), "floor": (1e-6, 10.0)}

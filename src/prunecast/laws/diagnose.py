@@ -1,7 +1,7 @@
 """What a fit and its data cannot determine, where the fit fails, and how much to trust it: the findings of a fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 
@@ -29,11 +29,11 @@ from prunecast.laws.findings import (
     WidenedIntervals,
     undetermined,
 )
-from prunecast.laws.intervals import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE, moved
-from prunecast.laws.law import Law, Parameter, PruningForm, Role, bounds, get_law, selectable_laws
-from prunecast.laws.points import Floats, Mask, Measured, Points
+from prunecast.laws.intervals import LEAST_JACKKNIFE, TRUSTED_JACKKNIFE
+from prunecast.laws.law import Law, Parameter, Role, bounds, get_law, selectable_laws, source_of
+from prunecast.laws.points import Measured, Points
 from prunecast.laws.result import Fit
-from prunecast.laws.solver import Objective
+from prunecast.laws.solver import Optimum
 from prunecast.laws.support import Configuration
 from prunecast.laws.validate import CLEARLY_BETTER
 from prunecast.table import Table
@@ -54,23 +54,6 @@ FLAT_COST = 4.0
 """A profile is flat where halving or doubling a parameter costs less than this many residual variances."""
 JUDGED_AXES = ("depth", "width")
 """Axes whose exponents are judged by the width of their intervals."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Optimum:
-    """Where the search ended, and what it was given."""
-
-    form: PruningForm
-    points: Points
-    theta: Floats
-    cost: float
-    held: Mask
-    objective: Objective
-
-    @property
-    def free(self) -> list[Parameter]:
-        """The parameters that were fitted."""
-        return [own for own, fixed in zip(self.form.parameters, self.held, strict=True) if not fixed]
 
 
 def rises(points: Points, law: Law) -> bool:
@@ -123,34 +106,29 @@ def levels_to(target: float, top: float, gamma: float, kept_per_level: float) ->
     return max(1, int(np.ceil(rise / (-gamma * np.log(kept_per_level)))))
 
 
-def open_questions(
-    found: Optimum,
+def parameter_findings(
+    optimum: Optimum,
     values: dict[str, float],
     intervals: dict[str, tuple[float, float]],
     data: Measured,
     chance: float | None,
 ) -> list[Finding]:
-    """What the data leave open, each with what would help."""
-    if not rises(data.points, found.form.law):
-        return [_no_rise(found, data)]
-    questions = list(_undetermined(found, values, intervals, data, chance))
-    told = undetermined(questions, known_at_bound(found.form))
-    return [*questions, *_at_bounds(found, told)]
-
-
-def known_at_bound(form: PruningForm) -> list[str]:
-    """The parameters whose bounds have a meaning."""
-    return [own.name for own in form.parameters if own.bound_is_known]
+    """Which parameters the data do not determine, each with what would help, and which ended at a bound."""
+    if not rises(data.points, optimum.form.law):
+        return [_no_rise(optimum, data)]
+    found = list(_undetermined(optimum, values, intervals, data, chance))
+    known_at_bound = {own.name for own in optimum.form.parameters if own.bound_is_known}
+    return [*found, *_at_bounds(optimum, undetermined(found, known_at_bound) | known_at_bound)]
 
 
 def _undetermined(
-    found: Optimum,
+    optimum: Optimum,
     values: dict[str, float],
     intervals: dict[str, tuple[float, float]],
     data: Measured,
     chance: float | None,
 ) -> Iterator[Finding]:
-    points, free = data.points, {own.role: own for own in reversed(found.free)}
+    points, free = data.points, {own.role: own for own in reversed(optimum.free)}
     slope, plateau, scale = (free.get(role) for role in (Role.SLOPE, Role.PLATEAU, Role.SCALE))
     steepness = values[slope.name] if slope else USUAL_SLOPE
     gamma = steepness if 0.2 < steepness < 2 else USUAL_SLOPE
@@ -161,7 +139,7 @@ def _undetermined(
         return not high < ratio * low
 
     def interval(own: Parameter, remedy: Remedy | None = None, axis: str = "") -> WideInterval:
-        low, high = reaching(intervals[own.name], values[own.name])
+        low, high = extended(intervals[own.name], values[own.name])
         return WideInterval(
             parameter=own.name, symbol=own.symbol, lower=low, upper=high, remedy=remedy, axis=axis
         )
@@ -169,14 +147,21 @@ def _undetermined(
     if plateau is not None and not plateau_known:
         yield _plateau_missed(plateau, data, chance, gamma)
     if not power_law_seen(points):
-        yield _rise_missed(found, data, gamma)
+        yield _rise_missed(optimum, data, gamma)
     elif slope is not None and wide(slope, WIDE_RATIO):
-        yield interval(slope, Remedy.SMALLER_STEPS if plateau_known or data.ended else Remedy.PRUNE_FURTHER)
+        yield interval(
+            slope, Remedy.SMALLER_STEPS if plateau_known or data.reached_chance else Remedy.PRUNE_FURTHER
+        )
     if scale is not None and plateau is not None and not plateau_known:
-        yield ScaleFollowsPlateau(parameter=scale.name, symbol=scale.symbol, plateau_symbol=plateau.symbol)
+        yield ScaleFollowsPlateau(
+            parameter=scale.name,
+            symbol=scale.symbol,
+            plateau_symbol=plateau.symbol,
+            slope_symbol="" if slope is None else slope.symbol,
+        )
     elif scale is not None and wide(scale, WIDE_RATIO**2):
         yield interval(scale)
-    for own in found.free:
+    for own in optimum.free:
         if own.role is Role.EXPONENT and own.axis in JUDGED_AXES:
             low, high = intervals[own.name]
             if high - low > WIDE_EXPONENT:
@@ -187,14 +172,14 @@ def _undetermined(
             yield interval(own)
 
 
-def reaching(interval: tuple[float, float], value: float) -> tuple[float, float]:
-    """The interval of an undetermined parameter is what remains possible, which includes the estimate."""
+def extended(interval: tuple[float, float], value: float) -> tuple[float, float]:
+    """An interval that includes the estimate: of an undetermined parameter it is what remains possible."""
     return min(interval[0], value), max(interval[1], value)
 
 
-def _no_rise(found: Optimum, data: Measured) -> NoRise:
+def _no_rise(optimum: Optimum, data: Measured) -> NoRise:
     more = levels_to(SEEN_RISE, 1.0, USUAL_SLOPE, data.kept_per_level)
-    symbols = tuple(own.symbol for own in found.free if not own.bound_is_known)
+    symbols = tuple(own.symbol for own in optimum.free if not own.bound_is_known)
     return NoRise(symbols=symbols, margin=LOW_EDGE - 1, **_short(data, more))
 
 
@@ -213,11 +198,11 @@ def _plateau_missed(
     )
 
 
-def _rise_missed(found: Optimum, data: Measured, gamma: float) -> RiseTooShort:
+def _rise_missed(optimum: Optimum, data: Measured, gamma: float) -> RiseTooShort:
     points = data.points
     highest = float((points.error / points.unpruned[points.configuration]).max())
-    slope = found.form.find(Role.SLOPE)
-    own = found.form.parameters[0 if slope is None else slope]
+    slope = optimum.form.find(Role.SLOPE)
+    own = optimum.form.parameters[0 if slope is None else slope]
     return RiseTooShort(
         parameter=own.name,
         symbol=own.symbol,
@@ -227,62 +212,69 @@ def _rise_missed(found: Optimum, data: Measured, gamma: float) -> RiseTooShort:
     )
 
 
-def _short(data: Measured, more: int) -> dict[str, int | None]:
+class _Short(TypedDict):
     """What curves that are too short have in common."""
-    configurations = data.points.configurations
+
+    configurations: int
+    reached_chance: int
+    more_levels: int | None
+
+
+def _short(data: Measured, more_levels: int) -> _Short:
+    """Curves that have reached chance cannot be pruned further."""
+    configurations, reached_chance = data.points.configurations, data.reached_chance
     return {
         "configurations": configurations,
-        "reached_chance": data.ended,
-        "more_levels": more if configurations > data.ended else None,
+        "reached_chance": reached_chance,
+        "more_levels": more_levels if configurations > reached_chance else None,
     }
 
 
-def _at_bounds(found: Optimum, told: set[str]) -> Iterator[AtBound]:
-    """Parameters that end at a limit of their search: the data do not determine them beyond it."""
-    lower, upper = bounds(found.form)
-    for index, own in enumerate(found.form.parameters):
+def _at_bounds(optimum: Optimum, known: set[str]) -> Iterator[AtBound]:
+    """Parameters whose search ends at a bound: the data do not determine them beyond it."""
+    lower, upper = bounds(optimum.form)
+    for index, own in enumerate(optimum.form.parameters):
         sides = (
-            (found.theta[index] <= lower[index], own.lower),
-            (found.theta[index] >= upper[index], own.upper),
+            (optimum.theta[index] <= lower[index], own.lower),
+            (optimum.theta[index] >= upper[index], own.upper),
         )
-        for at, limit in sides:
-            if at and not found.held[index]:
-                known = own.name in told or own.bound_is_known
-                yield AtBound(parameter=own.name, symbol=own.symbol, bound=limit, determined=known)
+        for at_bound, bound in sides:
+            if at_bound and not optimum.fixed[index]:
+                yield AtBound(
+                    parameter=own.name, symbol=own.symbol, bound=bound, determined=own.name in known
+                )
 
 
-def remarks(fit: Fit, found: Optimum, table: Table) -> Iterator[Finding]:
-    """Flat profiles, doubtful estimates, dips, large networks, misses, thin data, rows at chance, a better law."""
-    yield from _flat(found, set(fit.undetermined))
+def fit_findings(fit: Fit, optimum: Optimum, table: Table) -> Iterator[Finding]:
+    """Flat profiles, doubtful estimates, dips, large networks, misses, few data, rows at chance, a better law."""
+    yield from _flat(optimum, set(fit.undetermined))
     yield from _outside(fit)
     if not fit.dips:
         yield from _dips(fit)
     if not table.selected:
         yield from _too_large(fit, list(table.too_large()))
     yield from _misses(fit)
-    yield from _thin(fit)
+    yield from _few(fit)
     if fit.at_chance and fit.origin.chance is not None:
         yield AtChance(rows=fit.at_chance, chance=fit.origin.chance)
-    if power_law_seen(found.points):
+    if power_law_seen(optimum.points):
         yield from preference(fit.law, fit.held_out)
 
 
-def _flat(found: Optimum, told: set[str]) -> Iterator[FlatProfile]:
-    """Parameters that can be halved or doubled (exponents: moved by a half) at little cost, the others following.
+def _flat(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProfile]:
+    """Parameters that can be halved or doubled (exponents: changed by a half) at little cost, the others refitted.
 
-    Those already known to be undetermined are not named again.
+    Those known to be undetermined are not named again.
     """
-    form, theta = found.form, found.theta
-    variance = found.cost / max(1, len(found.points) - int((~found.held).sum()))
-    lower, upper = bounds(form)
-    for index, own in enumerate(form.parameters):
+    theta, (lower, upper) = optimum.theta, bounds(optimum.form)
+    for index, own in enumerate(optimum.form.parameters):
         step = np.log(2) if own.positive else 0.5
         tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
         tried = tried[np.abs(tried - theta[index]) > step / 2]
-        if found.held[index] or own.name in told or not len(tried):
+        if optimum.fixed[index] or own.name in undetermined or not len(tried):
             continue
-        costs = moved(form, found.points, theta, found.held, index, tried, found.objective).cost
-        flat = tried[costs - found.cost < FLAT_COST * variance]
+        costs = optimum.profile(index, tried).cost
+        flat = tried[costs - optimum.cost < FLAT_COST * optimum.variance]
         if len(flat):
             values = tuple(float(np.exp(x) if own.positive else x) for x in flat)
             yield FlatProfile(parameter=own.name, symbol=own.symbol, values=values)
@@ -314,7 +306,7 @@ def _dips(fit: Fit) -> Iterator[DipsIgnored]:
             deepest=dips[worst],
             **_place(worst),
             mean_deviation=fit.deviation.mean,
-            following_law=next((name for name in selectable_laws() if get_law(name).dips), ""),
+            following_law=next((source_of(name) for name in selectable_laws() if get_law(name).dips), ""),
         )
 
 
@@ -336,7 +328,7 @@ def _misses(fit: Fit) -> Iterator[Finding]:
         yield MoreMissed(count=len(missed) - LISTED_MISSES)
 
 
-def _thin(fit: Fit) -> Iterator[Finding]:
+def _few(fit: Fit) -> Iterator[Finding]:
     count = len(fit.configurations)
     if count < LEAST_JACKKNIFE:
         yield FewConfigurations(configurations=count)
@@ -361,6 +353,7 @@ def preference(law: str, rms: dict[str, float]) -> Iterable[LawPreference]:
     yield LawPreference(
         law=law,
         best=best,
+        best_source=source_of(best),
         best_title=get_law(best).title,
         best_rms=rms[best],
         other=other,

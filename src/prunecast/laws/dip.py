@@ -1,12 +1,12 @@
-"""The dip law: Eq. 2 over a low plateau that sinks as pruning begins."""
+"""The dip law: Eq. 2 over a low plateau that falls as pruning begins."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prunecast.laws import eq2, formulas
 from prunecast.laws.eq2 import GAMMA, HIGH, SCALE, Eq2Form
-from prunecast.laws.law import Law, Parameter, PruningForm, Role, register, with_range
+from prunecast.laws.law import Law, Parameter, PruningForm, register
 from prunecast.laws.points import Floats, Points
 
 NU, DIP, DIP_RATIO = "nu", "dip", "dip_ratio"
@@ -15,18 +15,7 @@ LEAST_SPAN = 4.0
 
 PARAMETERS = (
     *eq2.PARAMETERS,
-    Parameter(
-        name=NU,
-        symbol="ν",
-        meaning="how dataset size trades against density",
-        lower=-1.0,
-        upper=2.0,
-        start=0.1,
-        positive=False,
-        role=Role.EXPONENT,
-        axis="num_examples",
-        between_sizes=True,
-    ),
+    Parameter.exponent(NU, "ν", "num_examples", lower=-1.0, upper=2.0, start=0.1),
     Parameter(
         name=DIP,
         symbol="A",
@@ -59,58 +48,58 @@ class DipForm(Eq2Form):
     """
 
     @property
-    def needs_examples(self) -> bool:
+    def inputs(self) -> frozenset[str]:
         """The depth of the dip depends on the number of examples where ρ is fitted."""
-        return self.has(DIP_RATIO) or "num_examples" in self.axes
+        return frozenset((*self.axes, "num_examples") if self.has(DIP_RATIO) else self.axes)
 
     def log_error(self, theta: Floats, points: Points) -> Floats:
         """log ε̂."""
-        sunk, _ = self._sunk(theta, points)
-        return np.asarray(self._sunk_rows(theta, points, points.log_unpruned, sunk)[0].log_error)
+        dip, _ = self._dip(theta, points)
+        return np.asarray(self._dipped_rows(theta, points, points.log_unpruned, dip)[0].log_error)
 
     def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
-        """The derivatives of `formulas.pruned_error` through the sinking plateau, and log ε̂."""
-        sunk, share = self._sunk(theta, points)
+        """The derivatives of `formulas.pruned_error` through the falling plateau, and log ε̂."""
+        dip, share = self._dip(theta, points)
         measured = points.log_unpruned if log_unpruned is None else log_unpruned
-        rows, height = self._sunk_rows(theta, points, measured, sunk)
+        rows, height = self._dipped_rows(theta, points, measured, dip)
         stack = self._filled(theta, points, rows, height)
         by_dip = stack[:, self.index(DIP)]
-        by_dip[:] = (rows.upper - 1) * sunk / (1 - sunk)
+        by_dip[:] = (rows.upper - 1) * dip / (1 - dip)
         if share is not None:
-            stack[:, self.index(DIP_RATIO)] = by_dip * points.spread(share)
+            stack[:, self.index(DIP_RATIO)] = by_dip * points.per_row(share)
         return stack
 
     def smallest_density(self, theta: Floats, points: Points, log_target: Floats) -> Floats | None:
         """The curve falls before it rises, so there is no closed form."""
         return None
 
-    def _sunk_rows(
-        self, theta: Floats, points: Points, log_unpruned: Floats, sunk: Floats
+    def _dipped_rows(
+        self, theta: Floats, points: Points, log_unpruned: Floats, dip: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
-        """Eq. 2 over the sunken plateau, and log(ε↑/ε_low), both of every row."""
-        log_low = points.spread(log_unpruned) + np.log1p(-sunk)
+        """Eq. 2 over the lowered plateau, and log(ε↑/ε_low), both of every row."""
+        log_low = points.per_row(log_unpruned) + np.log1p(-dip)
         gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - log_low
-        scale = points.spread(self._log_scale(theta, points))
+        scale = points.per_row(self._log_scale(theta, points))
         high, low = formulas.transitions(height, gamma, self.column(theta, SCALE), scale)
         return formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma), height
 
-    def _sunk(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
+    def _dip(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
         """a(1 − d²) of every row, and ∂log a/∂log ρ of every configuration."""
         deepest = np.exp(self.column(theta, DIP)) * np.ones((1, points.configurations))
         share = None
         if self.has(DIP_RATIO):
             ratio = points.num_examples / points.weights / np.exp(self.column(theta, DIP_RATIO))
             deepest, share = deepest / (1 + ratio), ratio / (1 + ratio)
-        return points.spread(deepest) * (1 - points.density**2), share
+        return points.per_row(deepest) * (1 - points.density**2), share
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DipLaw(Law):
-    """Eq. 2 over a plateau that sinks, with up to three more parameters."""
+    """Eq. 2 over a low plateau that falls, with up to three more parameters."""
 
     def form(self, points: Points, metric: str) -> PruningForm:
         """The parameters that the points can determine."""
-        shared, axes = eq2.ranged(points, metric)
+        shared, axes = eq2.parameter_ranges(points, metric)
         nu, dip, dip_ratio = PARAMETERS[-3:]
         ratio = points.num_examples / points.weights
         span = float(points.num_examples.max() / points.num_examples.min())
@@ -120,7 +109,7 @@ class DipLaw(Law):
             axes = (*axes, nu.axis)
         if float(np.ptp(np.log(ratio))) > 0:
             lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
-            own.append(with_range(dip_ratio, lower, upper, float(np.median(ratio))))
+            own.append(replace(dip_ratio, lower=lower, upper=upper, start=float(np.median(ratio))))
         return self.build((*shared, *own), axes)
 
     def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
@@ -131,7 +120,7 @@ class DipLaw(Law):
         """Eq. 2 over the low plateau, and the plateau."""
         share = "A/(1 + n/(ρM))" if form.has(DIP_RATIO) else "A"
         low = f"low = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
-        return f"{eq2.written('low', form.axes)}\n{low}"
+        return f"{eq2.equation('low', form.axes)}\n{low}"
 
 
 register(DipLaw(name="dip", title="the dip law", parameters=PARAMETERS, dips=True))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from prunecast.errors import PrunecastError
+from prunecast.text import listed
 
 Array = Any
 """An array of floats, or a dual number of them."""
@@ -29,9 +30,12 @@ SLOPES: dict[np.ufunc, tuple[Callable[..., Array], ...]] = {
     np.logaddexp: (lambda result, a, b: np.exp(a - result), lambda result, a, b: np.exp(b - result)),
     np.negative: (lambda result, a: -1.0,),
     np.square: (lambda result, a: 2 * a,),
+    np.absolute: (lambda result, a: np.sign(a),),
     np.exp: (lambda result, a: result,),
     np.expm1: (lambda result, a: result + 1,),
     np.log: (lambda result, a: 1 / a,),
+    np.log2: (lambda result, a: 1 / (a * np.log(2)),),
+    np.log10: (lambda result, a: 1 / (a * np.log(10)),),
     np.log1p: (lambda result, a: 1 / (1 + a),),
     np.sqrt: (lambda result, a: 0.5 / result,),
     np.tanh: (lambda result, a: 1 - result**2,),
@@ -49,10 +53,7 @@ class Dual(NDArrayOperatorsMixin):
     def __array_ufunc__(self, operation: np.ufunc, method: str, *inputs: Array) -> "Dual":
         """The chain rule: numpy calls this for every operation that a dual number takes part in."""
         if operation not in SLOPES or method != "__call__":
-            known = ", ".join(own.__name__ for own in SLOPES)
-            raise PrunecastError(
-                f"A law's formula uses numpy.{operation.__name__}, which cannot be differentiated; use {known}."
-            )
+            raise _not_differentiable(operation.__name__)
         values = [own.value if isinstance(own, Dual) else own for own in inputs]
         result = operation(*values)
         slopes: dict[int, Array] = {}
@@ -63,3 +64,12 @@ class Dual(NDArrayOperatorsMixin):
                     slope = outer * inner
                     slopes[column] = slopes[column] + slope if column in slopes else slope
         return Dual(result, slopes)
+
+    def __array_function__(self, function: Callable[..., Array], types: Any, args: Any, kwargs: Any) -> Array:
+        """Refuse the functions of numpy that are not elementwise operations, such as where, sum and clip."""
+        raise _not_differentiable(function.__name__)
+
+
+def _not_differentiable(name: str) -> PrunecastError:
+    known = listed(sorted(own.__name__ for own in SLOPES))
+    return PrunecastError(f"numpy.{name} cannot be differentiated here; use {known}")

@@ -1,17 +1,18 @@
 """The paper's law: Eq. 2 for a family, and Eq. 1, its case of a single configuration."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from prunecast.laws import formulas
-from prunecast.laws.law import DEFAULT_LAW, Law, Parameter, PruningForm, Role, register, with_range
+from prunecast.laws.law import DEFAULT_LAW, Law, Parameter, PruningForm, Role, register
 from prunecast.laws.points import Floats, Points
+from prunecast.metric import Metric
 
 HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
 INVARIANT = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
 """The factor of each axis in the invariant, as it is written."""
-MOST = 0.9
+HIGH_ERROR_QUANTILE = 0.9
 """ε↑ is at least the unpruned error of this share of configurations; of up to ten configurations, of all."""
 
 PARAMETERS = (
@@ -40,20 +41,8 @@ PARAMETERS = (
         upper=10.0,
         role=Role.SCALE,
     ),
-    *(
-        Parameter(
-            name=name,
-            symbol=symbol,
-            meaning=f"how {axis} trades against density",
-            lower=-2.0,
-            upper=6.0,
-            positive=False,
-            role=Role.EXPONENT,
-            axis=axis,
-            between_sizes=True,
-        )
-        for name, symbol, axis in ((PHI, "φ", "depth"), (PSI, "ψ", "width"))
-    ),
+    Parameter.exponent(PHI, "φ", "depth"),
+    Parameter.exponent(PSI, "ψ", "width"),
 )
 
 
@@ -70,7 +59,7 @@ class Eq2Form(PruningForm):
         rows, height = self._rows(
             theta, points, points.log_unpruned if log_unpruned is None else log_unpruned
         )
-        return self._filled(theta, points, rows, points.spread(height))
+        return self._filled(theta, points, rows, points.per_row(height))
 
     def unpruned_slope(
         self, theta: Floats, points: Points, stack: Floats, log_unpruned: Floats | None = None
@@ -110,7 +99,7 @@ class Eq2Form(PruningForm):
         high, low = formulas.transitions(
             height, gamma, self.column(theta, SCALE), self._log_scale(theta, points)
         )
-        high, low, log_unpruned = map(points.spread, (high, low, log_unpruned))
+        high, low, log_unpruned = map(points.per_row, (high, low, log_unpruned))
         return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
 
     def _filled(self, theta: Floats, points: Points, rows: formulas.PrunedError, height: Floats) -> Floats:
@@ -142,8 +131,8 @@ class Eq2Law(Law):
         (for a loss: a hundred times the largest one). A network that hardly learned has as much error unpruned as
         others pruned to nothing, and must not push the plateau of all the others up.
         """
-        law = self if points.configurations > 1 or self.fits_one else EQ1
-        return law.build(*ranged(points, metric))
+        law = self if points.configurations > 1 or self.special_case_of else EQ1
+        return law.build(*parameter_ranges(points, metric))
 
     def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
         """Eq. 2 with these parameters."""
@@ -151,28 +140,28 @@ class Eq2Law(Law):
 
     def equation_of(self, form: PruningForm) -> str:
         """Eq. 2 and its invariant."""
-        return written("unpruned", form.axes)
+        return equation("unpruned", form.axes)
 
 
-def ranged(points: Points, metric: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
+def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
     """The parameters of Eq. 2 for some points, with their ranges, and the axes of the invariant."""
     high, gamma, scale, *exponents = PARAMETERS
     varying = tuple(own.axis for own in exponents if np.ptp(getattr(points, own.axis)) > 0)
     top = float(points.error.max())
-    lowest = max(top / 2, float(np.quantile(points.unpruned, MOST, method="higher")))
+    lowest = max(top / 2, float(np.quantile(points.unpruned, HIGH_ERROR_QUANTILE, method="higher")))
     shared = (
-        with_range(high, lowest, 100 * top if metric == "loss" else 1.0, top),
+        replace(high, lower=lowest, upper=100 * top if metric == Metric.LOSS else 1.0, start=top),
         gamma,
-        with_range(scale, scale.lower, scale.upper, float(np.sqrt(points.density.min())) / 10),
+        replace(scale, start=float(np.sqrt(points.density.min())) / 10),
     )
     return (*shared, *(own for own in exponents if own.axis in varying)), varying
 
 
-def written(low: str, axes: tuple[str, ...]) -> str:
+def equation(low: str, axes: tuple[str, ...]) -> str:
     """Eq. 2 over a low plateau of this name."""
     invariant = " · ".join([*(INVARIANT[axis] for axis in axes), "density"])
     return f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
 
 
 EQ2 = register(Eq2Law(name=DEFAULT_LAW, title="Eq. 2", parameters=PARAMETERS))
-EQ1 = register(Eq2Law(name="eq1", title="Eq. 1", parameters=PARAMETERS, fits_one=DEFAULT_LAW))
+EQ1 = register(Eq2Law(name="eq1", title="Eq. 1", parameters=PARAMETERS, special_case_of=DEFAULT_LAW))

@@ -78,9 +78,11 @@ class WideInterval(Undetermined):
 
 @dataclass(frozen=True, kw_only=True)
 class ScaleFollowsPlateau(Undetermined):
-    """The scale is open because the plateau is; only their product p′·ε↑^(1/γ) is known."""
+    """The scale p is open because the plateau ε↑ is; of the two, only p·ε↑^(1/slope) is known."""
 
     plateau_symbol: str
+    slope_symbol: str
+    """empty where the law has no slope"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,7 @@ class DipsIgnored(Finding):
     num_examples: float
     mean_deviation: float
     following_law: str
-    """the name of a law that follows dips; empty where there is none"""
+    """how to ask for a law that follows dips; empty where there is none"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,6 +217,8 @@ class LawPreference(Finding):
     law: str
     """the law that was fitted"""
     best: str
+    best_source: str
+    """how to ask for it: its name, or module:attribute"""
     best_title: str
     best_rms: float
     other: str
@@ -279,10 +283,9 @@ def to_json(finding: Finding) -> dict[str, Any]:
 
 def from_json(body: dict[str, Any]) -> Finding:
     """The finding that `to_json` described."""
-    fields = {
+    fields: dict[str, Any] = {
         name: tuple(own) if isinstance(own, list) else own for name, own in body.items() if name != "type"
     }
-    remedy = fields.get("remedy")
-    if remedy is not None:
-        fields["remedy"] = Remedy(remedy)
+    if fields.get("remedy") is not None:
+        fields["remedy"] = Remedy(fields["remedy"])
     return TYPES[body["type"]](**fields)

@@ -11,14 +11,14 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
-from prunecast.laws.diagnose import Optimum, open_questions, plateau_reached, reaching, remarks, rises
+from prunecast.laws.diagnose import extended, fit_findings, parameter_findings, plateau_reached, rises
 from prunecast.laws.findings import LawPreference
-from prunecast.laws.intervals import Uncertainty, uncertainty
+from prunecast.laws.intervals import Uncertainty, find_uncertainty
 from prunecast.laws.law import AUTO, DEFAULT_LAW, PruningForm, Role, bounds, build_form, natural, starts
 from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured
 from prunecast.laws.predict import Spread
 from prunecast.laws.result import Fit, Origin
-from prunecast.laws.solver import Objective, Solution, solve
+from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
 from prunecast.laws.support import Configuration
 from prunecast.laws.validate import held_out_rms, preferred_law
 from prunecast.metric import Metric
@@ -27,25 +27,6 @@ from prunecast.text import plural
 
 LEAST_ROWS = 4
 """Configurations with fewer rows are not fitted alone."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Best:
-    """The best of several starts."""
-
-    theta: Floats
-    cost: float
-    at_bound: Mask
-
-
-def best(solution: Solution) -> Best:
-    """The start that ended lowest."""
-    index = int(solution.cost.argmin())
-    return Best(
-        theta=solution.theta[index],
-        cost=float(solution.cost[index]),
-        at_bound=solution.at_lower[index] | solution.at_upper[index],
-    )
 
 
 def fit(
@@ -62,7 +43,7 @@ def fit(
 
     The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
     level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
-    pull of outliers beyond that deviation, `high_error` holds ε↑ at `"chance"` or at a number. `law` is the name of a
+    pull of outliers beyond that deviation, `high_error` fixes ε↑ at `"chance"` or at a number. `law` is the name of a
     registered law or "module:attribute"; "auto" takes another law than the default where it predicts configurations
     left out of the fit clearly better.
     """
@@ -73,19 +54,19 @@ def fit(
         "high_error": high_error,
         "seed": seed,
     }
-    known = Known(table=table, data=measured(table, replicates))
+    shared = TableData(table=table, data=measured(table, replicates))
     if law != AUTO:
-        return _fit(known, law, **options)
-    plain = _fit(known, DEFAULT_LAW, **options)
-    best = preferred_law(plain.held_out)
-    if best != DEFAULT_LAW and any(isinstance(own, LawPreference) for own in plain.findings):
+        return _fit(shared, law, **options)
+    default = _fit(shared, DEFAULT_LAW, **options)
+    preferred = preferred_law(default.held_out)
+    if preferred != DEFAULT_LAW and any(isinstance(own, LawPreference) for own in default.findings):
         with contextlib.suppress(PrunecastError):  # too few rows for its parameters
-            return _fit(known, best, **options)
-    return plain
+            return _fit(shared, preferred, **options)
+    return default
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class TableData:
     """A table as it is fitted, and what every law fitted to it shares."""
 
     table: Table
@@ -103,7 +84,7 @@ class Known:
 
 
 def _fit(
-    known: Known,
+    shared: TableData,
     law: str,
     *,
     replicates: Replicates,
@@ -112,33 +93,28 @@ def _fit(
     high_error: str | float,
     seed: int,
 ) -> Fit:
-    table, points = known.table, known.data.points
-    form = build_form(law, points, table.metric)
-    objective = _objective(residual, huber)
-    begin, held = _hold_plateau(starts(form, points, seed), form, table, high_error)
-    _require_rows(points, held, table)
-    found = best(solve(form, points, begin, held=held, objective=objective))
-    open_range = _open_plateau(form, points, table, held)
-    to_plain = form.to_plain_depth(points)
-    unsure = uncertainty(form, points, found.theta, held, open_range, to_plain, objective, seed)
-    optimum = Optimum(
-        form=form, points=points, theta=found.theta, cost=found.cost, held=held, objective=objective
-    )
+    table, data = shared.table, shared.data
+    form, objective = build_form(law, data.points, table.metric), _objective(residual, huber)
+    begin, fixed = _fix_plateau(starts(form, data.points, seed), form, table, high_error)
+    _require_rows(data.points, fixed, table)
+    optimum = find_optimum(form, data.points, begin, fixed, objective)
+    to_plain = form.to_plain_depth(data.points)
+    uncertainty = find_uncertainty(optimum, _open_plateau(optimum, table.chance), to_plain, seed)
     options = {
         "replicates": replicates,
         "residual": residual,
         "huber": str(huber),
         "high_error": str(high_error),
     }
-    plain = _assembled(known, optimum, unsure, to_plain, options)
-    questions = open_questions(optimum, plain.parameters, plain.intervals, known.data, table.chance)
-    asked = replace(plain, findings=tuple(questions))
+    bare = _assembled(shared, optimum, uncertainty, natural(form, to_plain @ optimum.theta), options)
+    found = parameter_findings(optimum, bare.parameters, bare.intervals, data, table.chance)
+    result = replace(bare, findings=tuple(found))
     intervals = {
-        name: reaching(own, plain.parameters[name]) if name in asked.undetermined else own
-        for name, own in plain.intervals.items()
+        name: extended(own, result.parameters[name]) if name in result.undetermined else own
+        for name, own in result.intervals.items()
     }
-    fitted = replace(asked, intervals=intervals)
-    return replace(fitted, findings=(*questions, *remarks(fitted, optimum, table)))
+    result = replace(result, intervals=intervals)
+    return replace(result, findings=(*found, *fit_findings(result, optimum, table)))
 
 
 def _objective(residual: str, huber: float | None) -> Objective:
@@ -149,16 +125,16 @@ def _objective(residual: str, huber: float | None) -> Objective:
     return Objective(residual=residual, huber=huber)
 
 
-def _hold_plateau(
+def _fix_plateau(
     begin: Floats, form: PruningForm, table: Table, high_error: str | float
 ) -> tuple[Floats, Mask]:
-    """Starts with ε↑ set where it is to be held, and which parameters are held."""
-    held = np.zeros(begin.shape[1], dtype=bool)
+    """Starts with ε↑ set where it is to be fixed, and which parameters are fixed."""
+    fixed = np.zeros(begin.shape[1], dtype=bool)
     if high_error == "free":
-        return begin, held
+        return begin, fixed
     plateau = form.find(Role.PLATEAU)
     if plateau is None:
-        raise PrunecastError(f"{form.law.title} has no high plateau to hold; leave high_error out")
+        raise PrunecastError(f"{form.law.title} has no high plateau to fix; leave high_error out")
     value = table.chance if high_error == "chance" else high_error
     if value is None:
         raise PrunecastError(
@@ -172,12 +148,12 @@ def _hold_plateau(
             f"ε↑ is {value:g}, but for this table it must be between {low:.3g} and {high:.3g}"
         )
     begin[:, plateau] = np.log(value)
-    held[plateau] = True
-    return begin, held
+    fixed[plateau] = True
+    return begin, fixed
 
 
-def _require_rows(points: Points, held: Mask, table: Table) -> None:
-    needed = int((~held).sum())
+def _require_rows(points: Points, fixed: Mask, table: Table) -> None:
+    needed = int((~fixed).sum())
     if len(points) <= needed:
         raise PrunecastError(
             f"{table.source}: {plural(len(points), 'usable row')} cannot determine {needed} parameters; "
@@ -189,49 +165,42 @@ def _require_rows(points: Points, held: Mask, table: Table) -> None:
         )
 
 
-def _open_plateau(form: PruningForm, points: Points, table: Table, held: Mask) -> tuple[float, float] | None:
+def _open_plateau(optimum: Optimum, chance: float | None) -> tuple[float, float] | None:
     """The range (in log) that ε↑ may have where no curve shows its plateau, else None."""
-    plateau = form.find(Role.PLATEAU)
-    if plateau is None or held[plateau] or plateau_reached(points, table.chance):
+    plateau, points = optimum.form.find(Role.PLATEAU), optimum.points
+    if plateau is None or optimum.fixed[plateau] or plateau_reached(points, chance):
         return None
-    upper = form.parameters[plateau].inner_bounds[1] if table.chance is None else float(np.log(table.chance))
+    upper = optimum.form.parameters[plateau].inner_bounds[1] if chance is None else float(np.log(chance))
     return float(np.log(points.error.max())), upper
 
 
 def _assembled(
-    known: Known,
-    found: Optimum,
-    unsure: Uncertainty,
-    to_plain: Floats,
-    options: dict[str, str],
+    shared: TableData, optimum: Optimum, uncertainty: Uncertainty, values: Floats, options: dict[str, str]
 ) -> Fit:
-    table, data, points = known.table, known.data, known.data.points
-    form, held = found.form, found.held
+    table, data, points = shared.table, shared.data, shared.data.points
+    form, theta = optimum.form, optimum.theta
     names = [parameter.name for parameter in form.parameters]
-    values = dict(zip(names, natural(form, to_plain @ found.theta).tolist(), strict=True))
-    ends = zip(natural(form, unsure.lower).tolist(), natural(form, unsure.upper).tolist(), strict=True)
-    intervals = dict(zip(names, ends, strict=True))
-    stack = form.stack(found.theta[None], points)
+    ends = (natural(form, side).tolist() for side in (uncertainty.lower, uncertainty.upper))
+    stack = form.stack(theta[None], points)
     delta = relative(stack[0, -1], points)
     log_unpruned, rising = points.log_unpruned[points.configuration], rises(points, form.law)
-    where = region(stack[0, -1], log_unpruned, log_plateau(form, found.theta, points))
+    where = region(stack[0, -1], log_unpruned, log_plateau(form, theta, points))
     # Where nothing rises ε↑ may come out as low as the unpruned errors, which makes no high plateau of them.
     regions = by_group(delta, where if rising else 0 * where, len(REGIONS))
     per_configuration = by_group(delta, points.configuration, points.configurations)
-    floor = noise_floor(data.noise, form.unpruned_slope(found.theta[None], points, stack)[0], points)
-    free = {name for name, fixed in zip(names, held, strict=True) if not fixed}
+    floor = noise_floor(data.noise, form.unpruned_slope(theta[None], points, stack)[0], points)
     return Fit(
         law=form.law.name,
         metric=Metric(table.metric),
         axes=form.axes,
         reference_examples=points.reference_examples,
-        parameters=values,
-        intervals=intervals,
-        fixed=tuple(name for name in names if name not in free),
+        parameters=dict(zip(names, values.tolist(), strict=True)),
+        intervals=dict(zip(names, zip(*ends, strict=True), strict=True)),
+        fixed=tuple(name for name, fixed in zip(names, optimum.fixed, strict=True) if fixed),
         deviation=deviation(delta),
         regions=dict(zip(REGIONS, regions, strict=True)),
         noise_floor=floor,
-        held_out=known.held_out,
+        held_out=shared.held_out,
         rows=len(points),
         at_chance=data.at_chance,
         rises=rising,
@@ -242,13 +211,13 @@ def _assembled(
         configurations=tuple(_configurations(points, per_configuration)),
         findings=(),
         spread=Spread(
-            centre=to_plain @ unsure.centre,
-            draws=unsure.draws @ to_plain.T,
-            degrees=unsure.degrees,
-            run=unsure.run,
-            unpruned=unsure.unpruned,
+            centre=uncertainty.centre,
+            draws=uncertainty.draws,
+            degrees=uncertainty.degrees,
+            run=uncertainty.run,
+            unpruned=uncertainty.unpruned,
         ),
-        dense=known.dense,
+        dense=shared.dense,
         origin=_origin(table),
         options=options,
     )

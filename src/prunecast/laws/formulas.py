@@ -84,7 +84,7 @@ def lower_transition(
 ) -> Array:
     """Log of Eq. 2 far from the high plateau, m* ≫ p′: ε̂ = ε_np · [1 + (p′/m*)²(ε↑/ε_np)^(2/γ)]^(γ/2).
 
-    ε↑ and p′ act only through p′·ε↑^(1/γ), so one of the two has to be held.
+    ε↑ and p′ act only through p′·ε↑^(1/γ), so one of the two has to be fixed.
     """
     return log_unpruned + gamma / 2 * np.log(1 + np.exp(2 * (log_p - log_m + log_height / gamma)))
 

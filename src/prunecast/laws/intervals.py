@@ -12,12 +12,11 @@ and θ is fitted with every ℓ_c profiled out.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.laws.law import PruningForm, Role, bounds
-from prunecast.laws.points import Floats, Mask, Points
-from prunecast.laws.solver import Normal, Objective, Solution, iterate, solve
+from prunecast.laws.points import Floats, Integers, Mask, Points
+from prunecast.laws.solver import NormalEquations, Optimum, iterate
 
 DRAWS = 400
 COVERAGE = 0.95
@@ -40,13 +39,13 @@ class LatentFit:
     degrees: float
     """degrees of freedom of Student's t for the intervals"""
     run: float
-    """standard deviation of log ε of a single training around the law"""
+    """standard deviation of log ε of a single training run around the law"""
     unpruned: float
     """rms distance between measured and latent log ε_np: its noise, and any dip below it"""
     at_bound: Mask
     """parameters that ended at a bound of their search"""
-    beyond: Floats
-    """their variances if there were no bound; zero for the others, which `covariance` has"""
+    bound_variance: Floats
+    """their variances if there were no bound; zero for the others, whose variances are in `covariance`"""
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ def _sum(rows: Floats, points: Points) -> Floats:
     return np.add.reduceat(rows, points.starts, axis=-1)
 
 
-def _profile(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats, Floats]:
+def _best_latent(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats, Floats]:
     """The best ℓ for θ, with the stack of derivatives and residuals there and the slope ∂log ε̂/∂ℓ."""
     latent = np.tile(points.log_unpruned, (len(theta), 1))
     for _ in range(INNER_STEPS):
@@ -78,7 +77,7 @@ def _profile(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, 
 
 
 def _reduced(form: PruningForm, theta: Floats, points: Points) -> _Reduced:
-    latent, stack, slope = _profile(form, theta, points)
+    latent, stack, slope = _best_latent(form, theta, points)
     weights, size = points.replicates, stack.shape[1]
     missed = latent - points.log_unpruned
     curvature = points.unpruned_replicates + _sum(weights * slope**2, points)
@@ -92,40 +91,38 @@ def _reduced(form: PruningForm, theta: Floats, points: Points) -> _Reduced:
     return _Reduced(gram, latent)
 
 
-def fit_latent(form: PruningForm, points: Points, start: Floats, held: Mask | None = None) -> LatentFit:
+def fit_latent(form: PruningForm, points: Points, start: Floats, fixed: Mask) -> LatentFit:
     """Fit θ by least squares in log error with a latent ε_np per configuration."""
     rows = points.rows(points.density < 1)
     lower, upper = bounds(form)
-    theta = np.clip(np.atleast_2d(start), lower, upper)
-    movable = np.ones_like(theta, dtype=bool) if held is None else np.broadcast_to(~held, theta.shape)
+    theta = np.clip(start[None], lower, upper)
+    free = np.broadcast_to(~fixed, theta.shape)
 
-    def evaluate(_: NDArray[np.int64], candidate: Floats) -> Normal:
-        return Normal(_reduced(form, candidate, rows).gram.sum(axis=1), np.zeros(len(candidate)))
+    def evaluate(_: Integers, candidate: Floats) -> NormalEquations:
+        return NormalEquations(_reduced(form, candidate, rows).gram.sum(axis=1), np.zeros(len(candidate)))
 
     solution = iterate(
-        evaluate, theta, evaluate(np.arange(1), theta), movable, (lower, upper), np.full(1, 1e-4), 1e-7, 100
+        evaluate, theta, evaluate(np.arange(1), theta), free, (lower, upper), np.full(1, 1e-4), 1e-7, 100
     )
-    at_bound = movable[0] & (solution.at_lower[0] | solution.at_upper[0])
-    reduced = _reduced(form, solution.theta, rows)
-    return _summary(form, solution.theta[0], reduced, rows, movable[0], at_bound)
+    at_bound = free[0] & (solution.at_lower[0] | solution.at_upper[0])
+    return _summary(form, solution.theta[0], _reduced(form, solution.theta, rows), rows, free[0], at_bound)
 
 
 def _summary(
-    form: PruningForm, theta: Floats, reduced: _Reduced, rows: Points, movable: Mask, at_bound: Mask
+    form: PruningForm, theta: Floats, reduced: _Reduced, rows: Points, free: Mask, at_bound: Mask
 ) -> LatentFit:
-    free = movable & ~at_bound
-    gram = reduced.gram[0]
-    degrees = max(1.0, float(len(rows) - free.sum()))
+    inside, gram = free & ~at_bound, reduced.gram[0]
+    degrees = max(1.0, float(len(rows) - inside.sum()))
     variance = float(gram[:, -1, -1].sum()) / degrees
-    covariance, student = _covariance_of(gram, free, variance, degrees)
-    beyond = np.zeros(len(theta))
+    covariance, student = _covariance_of(gram, inside, variance, degrees)
+    bound_variance = np.zeros(len(theta))
     if at_bound.any():
-        beyond[at_bound] = np.diag(_covariance_of(gram, movable, variance, degrees)[0])[at_bound]
+        bound_variance[at_bound] = np.diag(_covariance_of(gram, free, variance, degrees)[0])[at_bound]
     missed = reduced.latent[0] - rows.log_unpruned
     unpruned = max(float((missed**2).mean()), variance / float(rows.unpruned_replicates.mean()))
     # Log residuals find the median; half the variance of the rows brings the law's height back to the mean.
     corrected, plateau = theta.copy(), form.find(Role.PLATEAU)
-    if plateau is not None and free[plateau]:
+    if plateau is not None and inside[plateau]:
         corrected[plateau] += variance / 2 / float(rows.replicates.mean())
     return LatentFit(
         theta=corrected,
@@ -134,7 +131,7 @@ def _summary(
         run=float(np.sqrt(variance)),
         unpruned=float(np.sqrt(unpruned)),
         at_bound=at_bound,
-        beyond=beyond,
+        bound_variance=bound_variance,
     )
 
 
@@ -177,7 +174,7 @@ def jackknife(matrices: Floats, scores: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """What the data leave open, on the inner scale, with depth divided by the points' reference depth."""
+    """What the data leave open, on the inner scale, with depth in its own unit."""
 
     centre: Floats
     draws: Floats
@@ -186,64 +183,46 @@ class Uncertainty:
     upper: Floats
     degrees: float
     run: float
-    """standard deviation of log ε of a single training around the law"""
+    """standard deviation of log ε of a single training run around the law"""
     unpruned: float
     """standard deviation of a measured log ε_np as the law means it"""
 
 
-def uncertainty(
-    form: PruningForm,
-    points: Points,
-    theta: Floats,
-    held: Mask,
-    high_range: tuple[float, float] | None,
-    to_plain: Floats,
-    objective: Objective,
-    seed: int = 0,
+def find_uncertainty(
+    optimum: Optimum, open_plateau: tuple[float, float] | None, to_plain: Floats, seed: int = 0
 ) -> Uncertainty:
-    """Intervals from the latent fit; an undetermined plateau is spread over `high_range` and the others follow it.
+    """Intervals and draws of the parameters.
 
-    `to_plain` is the linear map from the inner parameters to those whose intervals are wanted.
+    `open_plateau` is the range of log ε↑ where the data do not show the plateau: ε↑ is then spread over it, and the
+    other parameters are fitted again. `to_plain` is the linear map to the parameters whose intervals are wanted (see
+    `PruningForm.to_plain_depth`).
     """
-    fixed, plateau = held.copy(), form.find(Role.PLATEAU)
-    if high_range is not None:
+    form, points = optimum.form, optimum.points
+    fixed, plateau = optimum.fixed.copy(), form.find(Role.PLATEAU)
+    if open_plateau is not None:
         fixed[plateau] = True
-    latent = fit_latent(form, points, theta, fixed)
+    latent = fit_latent(form, points, optimum.theta, fixed)
     lower_bound, upper_bound = bounds(form)
-    rng = np.random.default_rng(seed)
-    spread = rng.standard_normal((DRAWS, len(theta))) @ _root(latent.covariance)
-    middle = latent.theta
-    if high_range is not None and plateau is not None:
-        noise = latent.run / np.sqrt(points.replicates.mean())
-        high_range = max(high_range[0] - EXTREME * noise, float(lower_bound[plateau])), high_range[1]
-        spread_over = np.linspace(*high_range, DRAWS)
-        middle = moved(form, points, theta, held, plateau, spread_over, objective).theta
-    draws = np.clip(middle + spread, lower_bound, upper_bound)
+    noise = np.random.default_rng(seed).standard_normal((DRAWS, len(fixed))) @ _root(latent.covariance)
     quantile = float(special.stdtrit(latent.degrees, (1 + COVERAGE) / 2))
-    if high_range is None:
-        whole = latent.covariance + np.diag(latent.beyond)
-        reach = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_plain, whole, to_plain))
-        lower, upper = to_plain @ latent.theta - reach, to_plain @ latent.theta + reach
-        # A search that ends at its bound has not found the middle of anything: the estimate counts as much.
-        lower = np.where(latent.at_bound, np.minimum(lower, to_plain @ theta), lower)
-        upper = np.where(latent.at_bound, np.maximum(upper, to_plain @ theta), upper)
+    if open_plateau is None or plateau is None:
+        middle = latent.theta
+        lower, upper = _symmetric(optimum, latent, to_plain, quantile)
     else:
-        tails = (1 - COVERAGE) / 2
-        lower, upper = np.quantile(
-            (middle + spread * quantile / 1.96) @ to_plain.T, [tails, 1 - tails], axis=0
-        )
-        for column in _at_bound(form, theta, held, plateau):
-            possible = _possible(form, points, theta, held, column, objective, quantile) @ to_plain.T
-            lower, upper = np.minimum(lower, possible.min(axis=0)), np.maximum(upper, possible.max(axis=0))
-        lower[plateau], upper[plateau] = high_range
-    # What is open on both sides is said to lie anywhere in the range that is searched.
+        margin = EXTREME * latent.run / np.sqrt(points.replicates.mean())
+        ends = max(open_plateau[0] - margin, float(lower_bound[plateau])), open_plateau[1]
+        middle = optimum.profile(plateau, np.linspace(*ends, DRAWS)).theta
+        lower, upper = _over_plateau(optimum, middle, noise, plateau, to_plain, quantile)
+        lower[plateau], upper[plateau] = ends
+    draws = np.clip(middle + noise, lower_bound, upper_bound)
+    centre = latent.theta if open_plateau is None else draws.mean(axis=0)
+    # A parameter that is open on both sides may lie anywhere in the range that is searched.
     open_ended = ((to_plain != 0).sum(axis=1) == 1) & (lower < lower_bound) & (upper > upper_bound)
-    lower, upper = np.where(open_ended, lower_bound, lower), np.where(open_ended, upper_bound, upper)
     return Uncertainty(
-        centre=draws.mean(axis=0) if high_range is not None else latent.theta,
-        draws=draws,
-        lower=lower,
-        upper=upper,
+        centre=to_plain @ centre,
+        draws=draws @ to_plain.T,
+        lower=np.where(open_ended, lower_bound, lower),
+        upper=np.where(open_ended, upper_bound, upper),
         degrees=latent.degrees,
         run=latent.run,
         unpruned=latent.unpruned,
@@ -256,45 +235,47 @@ def _root(covariance: Floats) -> Floats:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
 
 
-def _at_bound(form: PruningForm, theta: Floats, held: Mask, plateau: int | None) -> list[int]:
+def _symmetric(
+    optimum: Optimum, latent: LatentFit, to_plain: Floats, quantile: float
+) -> tuple[Floats, Floats]:
+    """Intervals around the latent fit."""
+    covariance = latent.covariance + np.diag(latent.bound_variance)
+    half = quantile * np.sqrt(np.einsum("ij,jk,ik->i", to_plain, covariance, to_plain))
+    lower, upper = to_plain @ latent.theta - half, to_plain @ latent.theta + half
+    # Where a search ends at a bound, the latent fit is not the middle of an interval: the estimate counts as much.
+    estimate = to_plain @ optimum.theta
+    lower = np.where(latent.at_bound, np.minimum(lower, estimate), lower)
+    return lower, np.where(latent.at_bound, np.maximum(upper, estimate), upper)
+
+
+def _over_plateau(
+    optimum: Optimum, middle: Floats, noise: Floats, plateau: int, to_plain: Floats, quantile: float
+) -> tuple[Floats, Floats]:
+    """Intervals from the fits along the open plateau and the noise around each."""
+    tail = (1 - COVERAGE) / 2
+    sets = (middle + noise * quantile / 1.96) @ to_plain.T
+    lower, upper = np.quantile(sets, [tail, 1 - tail], axis=0)
+    for column in _at_bound(optimum, plateau):
+        possible = _possible(optimum, column, quantile) @ to_plain.T
+        lower, upper = np.minimum(lower, possible.min(axis=0)), np.maximum(upper, possible.max(axis=0))
+    return lower, upper
+
+
+def _at_bound(optimum: Optimum, plateau: int) -> list[int]:
     """Parameters other than the plateau whose search ends at a bound that means nothing.
 
     Draws that end there, too, have no width.
     """
-    lower, upper = bounds(form)
-    ends = ~held & ((theta <= lower) | (theta >= upper))
-    return [int(i) for i in np.flatnonzero(ends) if i != plateau and not form.parameters[i].bound_is_known]
+    lower, upper = bounds(optimum.form)
+    at_bound = ~optimum.fixed & ((optimum.theta <= lower) | (optimum.theta >= upper))
+    known = [own.bound_is_known for own in optimum.form.parameters]
+    return [int(i) for i in np.flatnonzero(at_bound) if i != plateau and not known[i]]
 
 
-def _possible(
-    form: PruningForm,
-    points: Points,
-    theta: Floats,
-    held: Mask,
-    column: int,
-    objective: Objective,
-    quantile: float,
-) -> Floats:
-    """Parameter sets that fit about as well as the best: one is moved between its bounds, the others follow."""
-    lower, upper = bounds(form)
-    tried = np.append(np.linspace(lower[column], upper[column], PROFILED), theta[column])
-    found = moved(form, points, theta, held, column, tried, objective)
-    variance = found.cost[-1] / max(1, len(points) - int((~held).sum()))
+def _possible(optimum: Optimum, column: int, quantile: float) -> Floats:
+    """Parameter sets that fit about as well as the best, with one parameter at values all over its range."""
+    lower, upper = bounds(optimum.form)
+    tried = np.append(np.linspace(lower[column], upper[column], PROFILED), optimum.theta[column])
+    found = optimum.profile(column, tried)
+    variance = found.cost[-1] / max(1, len(optimum.points) - len(optimum.free))
     return np.asarray(found.theta[found.cost <= found.cost[-1] + quantile**2 * variance])
-
-
-def moved(
-    form: PruningForm,
-    points: Points,
-    theta: Floats,
-    held: Mask,
-    column: int,
-    values: Floats,
-    objective: Objective,
-) -> Solution:
-    """The point fit with one parameter held at each of some values, the others free."""
-    starts = np.tile(theta, (len(values), 1))
-    starts[:, column] = values
-    fixed = held.copy()
-    fixed[column] = True
-    return solve(form, points, starts, held=fixed, objective=objective)

@@ -2,15 +2,17 @@
 
 A law predicts the error of a pruned network from the error of the unpruned one. `Law` says what a law is called, which
 named parameters it may have and how it is built for some measured points; the result is a `PruningForm`, which the
-solver, the intervals and every prediction use. To add a law, describe it with `FormulaLaw` and `register` it.
+solver, the intervals and every prediction use. To add a law, describe it with `FormulaLaw` (in `formula_law`) and
+`register` it.
 
 Parameters are searched on an inner scale: as logarithms where they are positive. An array `theta` of parameter sets
 has shape (sets, parameters); predictions have shape (sets, rows).
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 from typing import Protocol
@@ -18,14 +20,11 @@ from typing import Protocol
 import numpy as np
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.dual import Array, Dual
-from prunecast.laws.points import Floats, Points
+from prunecast.laws.points import AXES, Floats, Points
 from prunecast.plugins import load_attribute, load_plugins
-from prunecast.text import nearest
+from prunecast.text import listed, nearest
 
-FAR = 50.0
-"""Predictions of log error are kept within ± this, so that a search can come back from nonsense."""
-LARGEST = 230.0
+MAX_LOG_PARAMETER = 230.0
 """Logarithms of parameters are cut here, at 1e100, so that an open interval is still a number."""
 RANDOM_STARTS = 7
 DEFAULT_LAW = "eq2"
@@ -68,6 +67,24 @@ class Parameter:
     bound_is_known: bool = False
     """whether a bound of its range has a meaning, such as "no dip", so that an estimate there is an answer"""
 
+    @classmethod
+    def exponent(
+        cls, name: str, symbol: str, axis: str, *, lower: float = -2.0, upper: float = 6.0, start: float = 1.0
+    ) -> "Parameter":
+        """The exponent of depth, width or num_examples in the invariant."""
+        return cls(
+            name=name,
+            symbol=symbol,
+            meaning=f"how {'dataset size' if axis == 'num_examples' else axis} trades against density",
+            lower=lower,
+            upper=upper,
+            start=start,
+            positive=False,
+            role=Role.EXPONENT,
+            axis=axis,
+            between_sizes=True,
+        )
+
     @property
     def inner_bounds(self) -> tuple[float, float]:
         """The bounds on the inner scale."""
@@ -99,7 +116,11 @@ def bounds(form: Form) -> tuple[Floats, Floats]:
 def natural(form: Form, theta: Floats) -> Floats:
     """Inner parameters in their natural units."""
     positive = np.array([parameter.positive for parameter in form.parameters])
-    return np.where(positive, np.exp(np.clip(np.where(positive, theta, 0.0), -LARGEST, LARGEST)), theta)
+    return np.where(
+        positive,
+        np.exp(np.clip(np.where(positive, theta, 0.0), -MAX_LOG_PARAMETER, MAX_LOG_PARAMETER)),
+        theta,
+    )
 
 
 def inner(form: Form, values: Floats) -> Floats:
@@ -109,6 +130,11 @@ def inner(form: Form, values: Floats) -> Floats:
 
 
 def starts(form: Form, points: Points, seed: int = 0) -> Floats:
+    """As `first_guesses`."""
+    return first_guesses(form, seed)
+
+
+def first_guesses(form: Form, seed: int = 0) -> Floats:
     """Where a search begins: the parameters' own first guesses, and a few sets spread over the bounds."""
     lower, upper = bounds(form)
     guess = inner(form, np.array([parameter.start for parameter in form.parameters]))
@@ -135,9 +161,9 @@ class PruningForm(ABC):
         return {own.axis: own.name for own in self.parameters if own.role is Role.EXPONENT}
 
     @property
-    def needs_examples(self) -> bool:
-        """Whether predictions depend on the number of examples beyond the unpruned error."""
-        return "num_examples" in self.axes
+    def inputs(self) -> frozenset[str]:
+        """Which of depth, width and num_examples a prediction depends on, beyond the unpruned error."""
+        return frozenset(self.axes)
 
     def index(self, name: str) -> int:
         """The column of a parameter in theta."""
@@ -197,13 +223,29 @@ class Law(ABC):
     """every parameter that it may have; what the points cannot determine is left out of a form"""
     dips: bool = False
     """whether the predicted error of a pruned network may fall below the unpruned error"""
-    fits_one: str = ""
+    special_case_of: str = ""
     """of a law for one configuration alone: the law to fit where there are several"""
+
+    def __post_init__(self) -> None:
+        """Refuse names, ranges and first guesses that no search can use."""
+        if self.name in (AUTO, "") or ":" in self.name:
+            raise PrunecastError(f"A law cannot be called {self.name!r}; choose another name.")
+        if not self.parameters:
+            raise PrunecastError(
+                f"The law {self.name!r} has no parameters, so there is nothing to fit; add one."
+            )
+        name, count = Counter(own.name for own in self.parameters).most_common(1)[0]
+        if count > 1:
+            raise PrunecastError(f"The law {self.name!r} has {count} parameters called {name!r}; rename one.")
+        for own in self.parameters:
+            problem = _problem(own)
+            if problem:
+                raise PrunecastError(f"The law {self.name!r}, parameter {own.name!r}: {problem}.")
 
     @property
     def family_law(self) -> str:
         """The law to fit to a family: its own name, unless it is the special case of a single configuration."""
-        return self.fits_one or self.name
+        return self.special_case_of or self.name
 
     @abstractmethod
     def form(self, points: Points, metric: str) -> PruningForm:
@@ -226,189 +268,67 @@ class Law(ABC):
         return self.build(tuple(known[name] for name in names), axes)
 
 
+def _problem(own: Parameter) -> str:
+    """What is wrong with a parameter's range, first guess or axis; empty where nothing is."""
+    if not own.lower < own.upper:
+        return f"lower is {own.lower:g}, but it must be less than upper, which is {own.upper:g}"
+    if own.positive and not own.lower > 0:
+        return f"lower is {own.lower:g}, but it must be above 0 unless the parameter has positive=False"
+    if not own.lower <= own.start <= own.upper:
+        return (
+            f"start is {own.start:g}, but it must be between lower and upper, {own.lower:g} and {own.upper:g}"
+        )
+    if own.role is Role.EXPONENT and own.axis not in AXES:
+        return f"axis is {own.axis!r}, but the axis of an exponent must be {listed(AXES, 'or')}"
+    if own.axis and own.role is not Role.EXPONENT:
+        return "it has an axis, but only exponents do; make it a Parameter.exponent"
+    return ""
+
+
 @cache
 def restored(law: Law, names: tuple[str, ...], axes: tuple[str, ...]) -> PruningForm:
     """As `Law.restored`, made once."""
     return law.restored(names, axes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Formula:
-    """A form given by one formula of its natural parameters by name, differentiated by dual numbers."""
-
-    parameters: tuple[Parameter, ...]
-    formula: Callable[[Mapping[str, Array], Points], Array]
-    """log ε̂ of every row from the parameters' values, each of shape (sets, 1)"""
-
-    def log_error(self, theta: Floats, points: Points) -> Floats:
-        """log ε̂ of the formula, kept finite."""
-        value = self._evaluated(self._columns(theta), points)
-        return _finite(np.broadcast_to(value, (len(theta), len(points))))
-
-    def stack(self, theta: Floats, points: Points) -> Floats:
-        """The derivatives of the formula by each inner parameter, and log ε̂, both finite."""
-        columns = self._columns(theta)
-        slopes = [c if p.positive else np.ones_like(c) for c, p in zip(columns, self.parameters, strict=True)]
-        duals = [Dual(c, {i: slope}) for i, (c, slope) in enumerate(zip(columns, slopes, strict=True))]
-        found = self._evaluated(duals, points)
-        stack = np.empty((len(theta), len(columns) + 1, len(points)))
-        for i in range(len(columns)):
-            stack[:, i] = found.slopes.get(i, 0.0)
-        stack[:, -1] = _finite(found.value)
-        return np.nan_to_num(stack, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
-
-    def _columns(self, theta: Floats) -> list[Floats]:
-        """Natural parameters, one column each."""
-        return [
-            np.exp(theta[:, i : i + 1]) if parameter.positive else theta[:, i : i + 1]
-            for i, parameter in enumerate(self.parameters)
-        ]
-
-    def _evaluated(self, columns: Sequence[Array], points: Points) -> Array:
-        names = (parameter.name for parameter in self.parameters)
-        with np.errstate(all="ignore"):
-            return self.formula(dict(zip(names, columns, strict=True)), points)
-
-
-def _finite(log_error: Floats) -> Floats:
-    return np.asarray(np.clip(np.nan_to_num(log_error, nan=FAR), -FAR, FAR))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rows:
-    """What a law's formula is given for every row, as arrays."""
-
-    density: Floats
-    depth: Floats
-    width: Floats
-    num_examples: Floats
-    weights: Floats
-    """prunable weights of the unpruned network"""
-    unpruned: Array
-    """error of the unpruned network"""
-
-    @classmethod
-    def of(cls, points: Points, unpruned: Array) -> "Rows":
-        """The rows of some points, with their unpruned errors."""
-        names = ("depth", "width", "num_examples", "weights")
-        return cls(
-            density=points.density,
-            unpruned=unpruned,
-            **{name: points.spread(getattr(points, name)) for name in names},
-        )
-
-
-LawFormula = Callable[[Mapping[str, Array], Rows], Array]
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FormulaLaw(Law):
-    """A law from one formula: log ε̂ from named parameters and rows, in numpy operations.
-
-    Exponents of axes that do not vary are left out of the fit and enter the formula as zero. The law is differentiated
-    automatically and inverted numerically.
-    """
-
-    equation: str
-    formula: LawFormula
-    uses_examples: bool = False
-    """whether the formula reads the number of examples other than through an exponent of it"""
-
-    def form(self, points: Points, metric: str) -> PruningForm:
-        """All parameters but the exponents of axes that do not vary."""
-        varying = {axis for axis in ("depth", "width", "num_examples") if np.ptp(getattr(points, axis)) > 0}
-        kept = tuple(own for own in self.parameters if not own.axis or own.axis in varying)
-        return self.build(kept, tuple(own.axis for own in kept if own.axis))
-
-    def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
-        """The formula with these parameters."""
-        return FormulaForm(
-            law=self, parameters=parameters, axes=axes, formula=self.formula, uses_examples=self.uses_examples
-        )
-
-    def equation_of(self, form: PruningForm) -> str:
-        """The equation as it was written down."""
-        return self.equation
-
-
-@dataclass(frozen=True, kw_only=True)
-class FormulaForm(PruningForm):
-    """A `FormulaLaw` with the parameters that some points can determine."""
-
-    formula: LawFormula
-    uses_examples: bool
-
-    @property
-    def needs_examples(self) -> bool:
-        """Whether the formula reads the number of examples."""
-        return self.uses_examples or "num_examples" in self.axes
-
-    def log_error(self, theta: Floats, points: Points) -> Floats:
-        """log ε̂ of the formula."""
-        return self._formula(points, np.exp(points.log_unpruned)).log_error(theta, points)
-
-    def stack(self, theta: Floats, points: Points, log_unpruned: Floats | None = None) -> Floats:
-        """The derivatives of the formula, and log ε̂."""
-        return self._formula(points, _unpruned(points, log_unpruned)).stack(theta, points)
-
-    def unpruned_slope(
-        self, theta: Floats, points: Points, stack: Floats, log_unpruned: Floats | None = None
-    ) -> Floats:
-        """∂log ε̂/∂log ε_np by a dual number for ε_np."""
-        unpruned = points.spread(_unpruned(points, log_unpruned))
-        values = natural(self, theta)
-        columns = {own.name: values[:, i : i + 1] for i, own in enumerate(self.parameters)}
-        with np.errstate(all="ignore"):
-            found = self.formula(
-                {**self._left_out(), **columns}, Rows.of(points, Dual(unpruned, {0: unpruned}))
-            )
-        slope = found.slopes.get(0, 0.0) if isinstance(found, Dual) else 0.0
-        return np.broadcast_to(np.nan_to_num(slope, posinf=0.0, neginf=0.0), (len(theta), len(points)))
-
-    def _formula(self, points: Points, unpruned: Floats) -> Formula:
-        rows, left_out = Rows.of(points, points.spread(unpruned)), self._left_out()
-        return Formula(
-            parameters=self.parameters, formula=lambda values, _: self.formula({**left_out, **values}, rows)
-        )
-
-    def _left_out(self) -> dict[str, Array]:
-        return {own.name: 0.0 for own in self.law.parameters if not self.has(own.name)}
-
-
-def _unpruned(points: Points, log_unpruned: Floats | None) -> Floats:
-    return np.exp(points.log_unpruned if log_unpruned is None else log_unpruned)
-
-
 _LAWS: dict[str, Law] = {}
 _SOURCES: dict[str, str] = {}
+"""where a law was imported from, as "module:attribute" """
 
 
 def register(law: Law) -> Law:
     """Make a law known by its name to every command, the page and the figures; a law of the same name is replaced."""
-    if law.name in (AUTO, "") or ":" in law.name:
-        raise PrunecastError(f"A law cannot be called {law.name!r}; choose another name.")
     _LAWS[law.name] = law
     return law
 
 
+def unregister(name: str) -> None:
+    """Forget a law."""
+    _LAWS.pop(name, None)
+    _SOURCES.pop(name, None)
+
+
 def get_law(name: str) -> Law:
     """The registered law of this name, or the one that "module:attribute" names, which is then registered."""
+    if ":" in name:
+        return _imported(name)
     if name not in _LAWS:
         load_plugins()
     if name in _LAWS:
         return _LAWS[name]
-    if ":" in name:
-        return _imported(name)
     near = nearest(name, _LAWS)
     guess = "" if near is None else f" Did you mean {near}?"
-    raise PrunecastError(f"No law is called {name!r}; there are {', '.join(selectable_laws())}.{guess}")
+    raise PrunecastError(
+        f"No law is called {name!r}; there are {', '.join(selectable_laws())}.{guess} To use a law of your own, name "
+        "it as module:attribute, or import the module that registers it."
+    )
 
 
-def _imported(place: str) -> Law:
-    law = load_attribute(place, "law")
+def _imported(source: str) -> Law:
+    law = load_attribute(source, "law")
     if not isinstance(law, Law):
-        raise PrunecastError(f"law {place!r} is {type(law).__name__}; it must be a prunecast.laws.Law.")
-    _SOURCES[law.name] = place
+        raise PrunecastError(f"law {source!r} is {type(law).__name__}; it must be a prunecast.laws.Law.")
+    _SOURCES[law.name] = source
     return register(law)
 
 
@@ -420,14 +340,9 @@ def source_of(law: str) -> str:
 def selectable_laws() -> tuple[str, ...]:
     """The names of the laws that can be fitted to a family, the default first."""
     load_plugins()
-    return tuple(name for name, law in _LAWS.items() if not law.fits_one)
+    return tuple(name for name, law in _LAWS.items() if not law.special_case_of)
 
 
 def build_form(law: str, points: Points, metric: str) -> PruningForm:
     """A law with the parameters and bounds for some points."""
     return get_law(law).form(points, metric)
-
-
-def with_range(parameter: Parameter, lower: float, upper: float, start: float) -> Parameter:
-    """A parameter with the range and the first guess for the points at hand."""
-    return replace(parameter, lower=lower, upper=upper, start=start)

@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
+AXES = ("depth", "width", "num_examples")
 OF_A_ROW = ("level", "density", "error", "replicates", "nonzero")
 OF_A_CONFIGURATION = ("weights", "depth", "width", "num_examples", "unpruned", "unpruned_replicates")
 
@@ -94,9 +95,9 @@ class Points:
         """Log depth, width and number of examples over their references, one per configuration and one per row."""
         examples = np.log(self.num_examples / self.reference_examples)
         values = {"depth": self.log_depth, "width": self.log_width, "num_examples": examples}
-        return {axis: (own, self.spread(own)) for axis, own in values.items()}
+        return {axis: (own, self.per_row(own)) for axis, own in values.items()}
 
-    def spread(self, values: Floats) -> Floats:
+    def per_row(self, values: Floats) -> Floats:
         """Values of the configurations, last axis, as values of the rows."""
         return values.take(self.configuration, axis=-1) if self.configuration.ndim == 1 else values
 
@@ -137,7 +138,7 @@ class Measured:
     points: Points
     at_chance: int
     """rows no better than guessing, kept in the table and left out of the fit"""
-    ended: int
+    reached_chance: int
     """configurations that learn and were pruned until a network did no better than guessing"""
     noise: float | None
     """relative standard deviation of a replicate around its group's mean (ddof 1), where replicates exist"""
@@ -169,14 +170,14 @@ def measured(table: Table, replicates: Replicates = "mean") -> Measured:
     return Measured(
         points=points,
         at_chance=int((~survives).sum()),
-        ended=len(ended.drop_duplicates(list(CONFIGURATION))),
+        reached_chance=len(ended.drop_duplicates(list(CONFIGURATION))),
         noise=pooled_noise(kept["error"], kept.groupby(["configuration", "level"]).ngroup()),
         kept_per_level=kept_per_level(points),
         counted=counts is not None,
     )
 
 
-PAPER_KEPT = 0.8
+DEFAULT_KEPT_PER_LEVEL = 0.8
 """The share of the weights that a level keeps in the paper, for tables that do not show it."""
 
 
@@ -187,7 +188,7 @@ def kept_per_level(points: Points) -> float:
     steps = np.diff(level)
     following = (np.diff(own) == 0) & (steps > 0) & (np.diff(density) < 0)
     if not following.any():
-        return PAPER_KEPT
+        return DEFAULT_KEPT_PER_LEVEL
     kept = np.exp(np.median((np.diff(np.log(density)) / np.maximum(steps, 1))[following]))
     return float(f"{kept:.3g}")
 

@@ -14,8 +14,8 @@ from prunecast.laws.dense import DenseLaw
 from prunecast.laws.deviations import REGIONS, region
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.law import PruningForm
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.support import AXES, Configuration, below, measured_at, outside, size_of
+from prunecast.laws.points import AXES, Floats, Points
+from prunecast.laws.support import Configuration, below, measured_at, outside, size_of
 from prunecast.metric import Metric
 from prunecast.text import plural
 
@@ -43,28 +43,39 @@ class Predictor(Protocol):
     """What a prediction needs of a fitted law."""
 
     @property
-    def metric(self) -> Metric: ...
+    def metric(self) -> Metric:
+        """What is predicted."""
+
     @property
-    def axes(self) -> tuple[str, ...]: ...
+    def reference_examples(self) -> float:
+        """The number of examples that counts as one in the invariant."""
+
     @property
-    def reference_examples(self) -> float: ...
+    def configurations(self) -> Sequence[Configuration]:
+        """What the law was fitted to."""
+
     @property
-    def configurations(self) -> Sequence[Configuration]: ...
+    def spread(self) -> Spread:
+        """What the data leave open."""
+
     @property
-    def spread(self) -> Spread: ...
+    def dense(self) -> DenseLaw | None:
+        """The law of the unpruned errors."""
+
     @property
-    def dense(self) -> DenseLaw | None: ...
-    @property
-    def needs_examples(self) -> bool: ...
-    @property
-    def high_error(self) -> float: ...
-    def form(self) -> PruningForm: ...
-    def theta(self) -> Floats: ...
+    def high_error(self) -> float:
+        """The error of networks pruned to nothing."""
+
+    def form(self) -> PruningForm:
+        """The law's functional form."""
+
+    def theta(self) -> Floats:
+        """The parameters on the inner scale of the form."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Prediction:
-    """Arrays of one shape: what was asked, the estimate, and its 95% interval."""
+    """Arrays of one shape: what was given, the estimate, and its 95% interval."""
 
     density: Floats
     depth: Floats
@@ -115,34 +126,33 @@ def predict(
     unpruned_error: npt.ArrayLike | None,
 ) -> Prediction:
     """Evaluate a law where the arguments, broadcast against each other, say."""
-    asked = {
+    needed = fit.form().inputs if unpruned_error is not None else fit.form().inputs | {"num_examples"}
+    inputs = {
         "density": density,
-        "depth": _default(fit, "depth", depth, needed="depth" in fit.axes),
-        "width": _default(fit, "width", width, needed="width" in fit.axes),
-        "num_examples": _default(
-            fit, "num_examples", num_examples, needed=unpruned_error is None or fit.needs_examples
-        ),
+        "depth": _default(fit, "depth", depth, needed=needed),
+        "width": _default(fit, "width", width, needed=needed),
+        "num_examples": _default(fit, "num_examples", num_examples, needed=needed),
         "unpruned_error": np.nan if unpruned_error is None else unpruned_error,
     }
-    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in asked.values()))
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in inputs.values()))
     shape = arrays[0].shape
-    flat = dict(zip(asked, (np.ravel(array) for array in arrays), strict=True))
+    flat = dict(zip(inputs, (np.ravel(array) for array in arrays), strict=True))
     _check(fit, flat, given=unpruned_error is not None)
-    unpruned, source, doubt = _unpruned(fit, flat)
-    placed = AXES if num_examples is not None or fit.needs_examples or unpruned_error is None else AXES[:2]
+    unpruned, source, unpruned_std = _unpruned(fit, flat)
+    axes = AXES if num_examples is not None or "num_examples" in needed else AXES[:2]
     points = query(fit, flat, unpruned)
-    log_error, spread = estimate(fit, points, doubt)
-    reach = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
+    log_error, spread = estimate(fit, points, unpruned_std)
+    half = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
     names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
     columns = {
         **flat,
         "unpruned_error": unpruned,
         "unpruned_source": source,
         "error": np.exp(log_error),
-        "lower": np.exp(log_error - reach),
-        "upper": np.minimum(np.exp(log_error + reach), fit.metric.highest),
+        "lower": np.exp(log_error - half),
+        "upper": np.minimum(np.exp(log_error + half), fit.metric.highest),
         "region": names,
-        "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in placed}),
+        "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in axes}),
     }
     return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
 
@@ -154,21 +164,23 @@ def evaluate(fit: Predictor, theta: Floats, points: Points) -> tuple[Floats, Flo
     return stack[:, -1], form.unpruned_slope(theta, points, stack)
 
 
-def estimate(fit: Predictor, points: Points, doubt: Floats) -> tuple[Floats, Floats]:
-    """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training."""
+def estimate(fit: Predictor, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+    """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training run."""
     log_error, slope = evaluate(fit, fit.theta()[None], points)
     form = fit.form()
     centre = form.log_error(fit.spread.centre[None], points)
     draws = np.concatenate([form.log_error(block, points) for block in np.array_split(fit.spread.draws, 8)])
-    variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * doubt) ** 2 + fit.spread.run**2
+    variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * unpruned_std) ** 2 + fit.spread.run**2
     return log_error[0], np.sqrt(variance)
 
 
-def _default(fit: Predictor, name: str, value: npt.ArrayLike | None, *, needed: bool) -> npt.ArrayLike:
+def _default(
+    fit: Predictor, name: str, value: npt.ArrayLike | None, *, needed: frozenset[str]
+) -> npt.ArrayLike:
     if value is not None:
         return value
     known = sorted({getattr(configuration, name) for configuration in fit.configurations})
-    if needed and len(known) > 1:
+    if name in needed and len(known) > 1:
         option = "--" + name.replace("_", "-")
         listed = ", ".join(f"{x:g}" for x in known[:8])
         raise PrunecastError(
@@ -177,63 +189,63 @@ def _default(fit: Predictor, name: str, value: npt.ArrayLike | None, *, needed: 
     return float(known[0])
 
 
-def _check(fit: Predictor, asked: dict[str, Floats], *, given: bool) -> None:
+def _check(fit: Predictor, inputs: dict[str, Floats], *, given: bool) -> None:
     limits = {"density": 1.0, "depth": np.inf, "width": np.inf, "num_examples": np.inf}
     if given:
         limits["unpruned_error"] = fit.metric.highest
     for name, top in limits.items():
-        bad = ~((asked[name] > 0) & (asked[name] <= top) & np.isfinite(asked[name]))
+        bad = ~((inputs[name] > 0) & (inputs[name] <= top) & np.isfinite(inputs[name]))
         if name == "num_examples":
-            bad &= asked[name] != 0
+            bad &= inputs[name] != 0
         if bad.any():
-            must = "between 0 and 1" if top == 1 else "a positive number"
-            raise PrunecastError(f"{name} is {asked[name][bad][0]:g}, but it must be {must}")
+            must_be = "between 0 and 1" if top == 1 else "a positive number"
+            raise PrunecastError(f"{name} is {inputs[name][bad][0]:g}, but it must be {must_be}")
 
 
-def _unpruned(fit: Predictor, asked: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
+def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:
     """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
-    unpruned = asked["unpruned_error"].copy()
+    unpruned = inputs["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
-    doubt = np.full(unpruned.shape, fit.spread.unpruned)
+    unpruned_std = np.full(unpruned.shape, fit.spread.unpruned)
     unknown = np.flatnonzero(np.isnan(unpruned))
-    places = np.stack([asked[name][unknown] for name in AXES], axis=1)
+    places = np.stack([inputs[name][unknown] for name in AXES], axis=1)
     at = measured_at(fit, places)
     own, rest = unknown[at >= 0], unknown[at < 0]
     errors = np.array([c.unpruned_error for c in fit.configurations])
     unpruned[own], source[own] = errors[at[at >= 0]], "measured"
     if len(rest):
         unpruned[rest], source[rest] = _from_dense_law(fit, places[at < 0]), "predicted"
-        doubt[rest] = np.hypot(doubt[rest], fit.dense.deviation if fit.dense else 0.0)
-    return unpruned, source, doubt
+        unpruned_std[rest] = np.hypot(unpruned_std[rest], fit.dense.deviation if fit.dense else 0.0)
+    return unpruned, source, unpruned_std
 
 
 def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
     depth, width, examples = places.T
     if fit.dense is None:
-        words = ", ".join(f"{name} {value:g}" for name, value in zip(AXES, places[0], strict=True))
+        place = ", ".join(f"{name} {value:g}" for name, value in zip(AXES, places[0], strict=True))
         raise PrunecastError(
-            f"the unpruned {fit.metric.word} at {words} was not measured, and there are too few configurations to "
+            f"the unpruned {fit.metric.word} at {place} was not measured, and there are too few configurations to "
             "predict it; give it with --unpruned-error, or unpruned_error= in Python"
         )
     return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0))
 
 
 def query(
-    fit: Predictor, asked: dict[str, Floats], unpruned: Floats, weights: Floats | None = None
+    fit: Predictor, inputs: dict[str, Floats], unpruned: Floats, weights: Floats | None = None
 ) -> Points:
     """Each row as a configuration of its own, in the paper's units; its weights may be given where they are known."""
     count = len(unpruned)
     return Points(
         configuration=np.arange(count),
         level=np.zeros(count, dtype=np.int64),
-        density=asked["density"],
+        density=inputs["density"],
         error=np.ones(count),
         replicates=np.ones(count),
         nonzero=np.ones(count),
-        weights=size_of(fit, asked["depth"], asked["width"]) if weights is None else weights,
-        depth=asked["depth"],
-        width=asked["width"],
-        num_examples=np.maximum(asked["num_examples"], 1.0),
+        weights=size_of(fit, inputs["depth"], inputs["width"]) if weights is None else weights,
+        depth=inputs["depth"],
+        width=inputs["width"],
+        num_examples=np.maximum(inputs["num_examples"], 1.0),
         unpruned=unpruned,
         unpruned_replicates=np.ones(count),
         reference_depth=1.0,

@@ -19,6 +19,9 @@ from prunecast.laws.support import Configuration
 from prunecast.metric import Metric
 from prunecast.text import plural
 
+ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
+"""A law's parameters with these roles are in every fit of it, whatever the points."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
@@ -46,9 +49,9 @@ class Fit:
     parameters: dict[str, float]
     """by name, as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ, and those of other laws"""
     intervals: dict[str, tuple[float, float]]
-    """95% intervals; a parameter that was held has an interval of no width"""
+    """95% intervals; a parameter that was fixed has an interval of no width"""
     fixed: tuple[str, ...]
-    """the parameters that were held"""
+    """the parameters that were not fitted"""
     deviation: Deviation
     regions: dict[str, Deviation]
     noise_floor: NoiseFloor | None
@@ -138,7 +141,7 @@ class Fit:
     @property
     def needs_examples(self) -> bool:
         """Whether a prediction depends on the number of examples beyond its unpruned error."""
-        return self.form().needs_examples
+        return "num_examples" in self.form().inputs
 
     def symbol(self, name: str) -> str:
         """The symbol of a parameter."""
@@ -290,10 +293,6 @@ def _check(fit: Fit) -> None:
         for own in form.parameters
         if not np.isfinite(fit.parameters[own.name]) or (own.positive and fit.parameters[own.name] <= 0)
     ]
-    lacking = [own.name for own in fit._law.parameters if own.role in NEEDED and not form.has(own.name)]
+    lacking = [own.name for own in fit._law.parameters if own.role in ALWAYS_THERE and not form.has(own.name)]
     if missing or outside or lacking or not fit.configurations:
         raise ValueError(f"unusable: {', '.join([*missing, *outside, *lacking]) or 'configurations'}")
-
-
-NEEDED = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
-"""Parameters that a law always has, whatever the points."""

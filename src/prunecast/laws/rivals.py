@@ -12,8 +12,10 @@ import numpy as np
 
 from prunecast.laws import eq2, formulas
 from prunecast.laws.dual import Array
-from prunecast.laws.law import Form, Formula, Parameter, Role, build_form, get_law, selectable_laws
+from prunecast.laws.formula_law import Formula
+from prunecast.laws.law import Form, Parameter, Role, build_form, get_law, selectable_laws
 from prunecast.laws.points import Points
+from prunecast.metric import Metric
 
 Values = Mapping[str, Array]
 AxisFormula = Callable[[Values, Points, Array], Array]
@@ -83,10 +85,10 @@ def _sparse(values: Values, points: Points, smallest: float, most: float) -> Arr
 
 def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     """Every selectable law and its rivals for these points."""
-    ours, axes = eq2.ranged(points, metric)
+    ours, axes = eq2.parameter_ranges(points, metric)
     exponents = tuple(own for own in ours if own.role is Role.EXPONENT and own.axis in axes)
     top, highest_unpruned = float(points.error.max()), float(points.unpruned.max())
-    ceiling = 100 * top if metric == "loss" else 1.0
+    ceiling = 100 * top if metric == Metric.LOSS else 1.0
     high = (max(top / 2, 1.001 * highest_unpruned), max(ceiling, 1.01 * highest_unpruned))
     slopes = {"c0": (1e-4, 2.0), "break_at": (1e-6, 10.0), "c1": (0.01, 5.0), "sharpness": (0.1, 5.0)}
     lower = _positive(gamma=(0.05, 20.0), p=(1e-8, 10.0))

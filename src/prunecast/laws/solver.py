@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from prunecast.laws.law import Form, bounds
+from prunecast.laws.law import Form, Parameter, PruningForm, bounds
 from prunecast.laws.points import Floats, Mask, Points
 
 ROWS_AT_ONCE = 1 << 16
@@ -47,7 +47,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalEquations:
     """Cost, gradient and Gauss-Newton matrix of each set, from one Gram matrix of derivatives and residual."""
 
     gram: Floats
@@ -69,17 +69,17 @@ class Normal:
         """JᵀWJ."""
         return self.gram[:, :-1, :-1]
 
-    def where(self, better: Mask, other: "Normal") -> "Normal":
+    def where(self, better: Mask, other: "NormalEquations") -> "NormalEquations":
         """Take the other's entries where they are better."""
         if better.all():
             return other
-        return Normal(
+        return NormalEquations(
             np.where(better[:, None, None], other.gram, self.gram),
             np.where(better, other.excess, self.excess),
         )
 
-    def __getitem__(self, at: NDArray[Any]) -> "Normal":
-        return Normal(self.gram[at], self.excess[at])
+    def __getitem__(self, at: NDArray[Any]) -> "NormalEquations":
+        return NormalEquations(self.gram[at], self.excess[at])
 
 
 def residual_stack(form: Form, theta: Floats, points: Points, objective: Objective) -> Floats:
@@ -93,7 +93,7 @@ def residual_stack(form: Form, theta: Floats, points: Points, objective: Objecti
     return stack
 
 
-def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> Normal:
+def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> NormalEquations:
     excess = np.zeros(len(stack) if weights is None else len(weights))
     if objective.huber is not None:
         size = np.abs(stack[:, -1])
@@ -103,10 +103,10 @@ def _normal(stack: Floats, weights: Floats | None, objective: Objective) -> Norm
         weights = inside if weights is None else weights * inside
     if weights is None:
         # A copy, because for a matrix times its own transpose BLAS takes a path that is slow for so few rows.
-        return Normal(np.matmul(stack, stack.copy().transpose(0, 2, 1)), excess)
+        return NormalEquations(np.matmul(stack, stack.copy().transpose(0, 2, 1)), excess)
     if len(stack) == 1 < len(weights):
-        return Normal(_shared_gram(stack[0], weights), excess)
-    return Normal(np.matmul(stack * weights[:, None, :], stack.transpose(0, 2, 1)), excess)
+        return NormalEquations(_shared_gram(stack[0], weights), excess)
+    return NormalEquations(np.matmul(stack * weights[:, None, :], stack.transpose(0, 2, 1)), excess)
 
 
 def _shared_gram(stack: Floats, weights: Floats) -> Floats:
@@ -120,7 +120,7 @@ def _shared_gram(stack: Floats, weights: Floats) -> Floats:
 
 def _evaluate(
     form: Form, theta: Floats, points: Points, weights: Floats | None, objective: Objective
-) -> Normal:
+) -> NormalEquations:
     size = max(1, ROWS_AT_ONCE // max(1, len(points)))
     parts = [
         _normal(
@@ -130,14 +130,14 @@ def _evaluate(
         )
         for i in range(0, len(theta), size)
     ]
-    return Normal(
+    return NormalEquations(
         np.concatenate([part.gram for part in parts]), np.concatenate([part.excess for part in parts])
     )
 
 
 def _evaluate_start(
     form: Form, theta: Floats, points: Points, weights: Floats | None, objective: Objective
-) -> Normal:
+) -> NormalEquations:
     """The first evaluation; sets that share one start and differ only in weights share the formula's cost."""
     shared = points.configuration.ndim == 1 and (theta == theta[0]).all()
     if weights is not None and objective.huber is None and len(theta) > 1 and shared:
@@ -145,8 +145,8 @@ def _evaluate_start(
     return _evaluate(form, theta, points, weights, objective)
 
 
-def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
-    """The damped Gauss-Newton step in the free parameters; the others do not move."""
+def _step(normal: NormalEquations, damping: Floats, free: Mask) -> Floats:
+    """The damped Gauss-Newton step in the free parameters; the others stay."""
     damped, gradient = normal.matrix.copy(), normal.gradient
     index = np.arange(free.shape[1])
     diagonal = damped[:, index, index]
@@ -159,8 +159,8 @@ def _step(normal: Normal, damping: Floats, free: Mask) -> Floats:
     return -np.asarray(np.linalg.solve(damped, gradient[:, :, None])[:, :, 0], dtype=float)
 
 
-def _promise(normal: Normal, move: Floats) -> Floats:
-    """How much the quadratic model says the cost falls."""
+def _predicted_fall(normal: NormalEquations, move: Floats) -> Floats:
+    """How much the cost falls by the quadratic model."""
     slope = 2 * normal.gradient + np.matmul(normal.matrix, move[:, :, None])[:, :, 0]
     return -np.asarray((move * slope).sum(axis=1))
 
@@ -171,7 +171,7 @@ def solve(
     starts: Floats,
     *,
     weights: Floats | None = None,
-    held: Mask | None = None,
+    fixed: Mask | None = None,
     objective: Objective | None = None,
     limits: tuple[Floats, Floats] | None = None,
     damping: float = 1e-1,
@@ -180,16 +180,16 @@ def solve(
 ) -> Solution:
     """Minimise the weighted squared residuals from every start, inside the form's bounds or the `limits` of each start.
 
-    `weights` has one row per start, `held` marks parameters that keep their starting value. A set has converged
+    `weights` has one row per start, `fixed` marks parameters that keep their starting value. A set has converged
     when the next step would move no parameter by more than the tolerance; that step is still taken. `damping` says
     how little to trust the first step: small for a start near the optimum.
     """
     objective = objective or Objective()
     lower, upper = limits or bounds(form)
     theta = np.clip(np.atleast_2d(starts).astype(float), lower, upper)
-    movable = np.broadcast_to(True if held is None else ~held, theta.shape)
+    free = np.broadcast_to(True if fixed is None else ~fixed, theta.shape)
 
-    def evaluate(active: NDArray[np.int64], candidate: Floats) -> Normal:
+    def evaluate(active: NDArray[np.int64], candidate: Floats) -> NormalEquations:
         own = None if weights is None else weights[active]
         return _evaluate(form, candidate, points.of_sets(active), own, objective)
 
@@ -198,7 +198,7 @@ def solve(
         evaluate,
         theta,
         first,
-        movable,
+        free,
         (lower, upper),
         np.full(len(theta), float(damping)),
         tolerance,
@@ -206,38 +206,11 @@ def solve(
     )
 
 
-def refit(
-    form: Form,
-    points: Points,
-    start: Floats,
-    weights: Floats,
-    *,
-    held: Mask | None = None,
-    objective: Objective | None = None,
-) -> Solution:
-    """The optimum under each row of weights, as in a bootstrap.
-
-    The unweighted problem is solved once, and all sets start from its optimum: resamples end near it.
-    """
-    centre = solve(form, points, start[None], held=held, objective=objective).theta
-    starts = np.tile(centre, (len(weights), 1))
-    return solve(
-        form,
-        points,
-        starts,
-        weights=weights,
-        held=held,
-        objective=objective,
-        damping=1e-6,
-        tolerance=3e-6,
-    )
-
-
 def iterate(
-    evaluate: Callable[[NDArray[np.int64], Floats], Normal],
+    evaluate: Callable[[NDArray[np.int64], Floats], NormalEquations],
     theta: Floats,
-    normal: Normal,
-    movable: Mask,
+    normal: NormalEquations,
+    free: Mask,
     limits: tuple[Floats, Floats],
     damping: Floats,
     tolerance: float,
@@ -252,20 +225,20 @@ def iterate(
     while iterations < max_iterations:
         iterations += 1
         outward = np.where(normal.gradient > 0, here <= least, here >= most)
-        step = _step(normal, damping, movable & ~outward)
+        step = _step(normal, damping, free & ~outward)
         candidate = np.minimum(np.maximum(here + step, least), most)
         small: Mask = np.asarray((np.abs(candidate - here) <= tolerance).all(axis=1))
         if small.any():
             done, go_on = active[small], ~small
             theta[done], cost[done], converged[done] = candidate[small], normal.cost[small], True
             active, here, candidate, normal = active[go_on], here[go_on], candidate[go_on], normal[go_on]
-            damping, growth, movable = damping[go_on], growth[go_on], movable[go_on]
+            damping, growth, free = damping[go_on], growth[go_on], free[go_on]
             least, most = least[go_on], most[go_on]
         if not len(active):
             break
         trial = evaluate(active, candidate)
-        fall, promised = normal.cost - trial.cost, _promise(normal, candidate - here)
-        gain = np.minimum(fall / np.maximum(promised, np.abs(fall) / 2 + 1e-300), 1.0)
+        fall, predicted = normal.cost - trial.cost, _predicted_fall(normal, candidate - here)
+        gain = np.minimum(fall / np.maximum(predicted, np.abs(fall) / 2 + 1e-300), 1.0)
         better = fall > 0
         here, normal = np.where(better[:, None], candidate, here), normal.where(better, trial)
         damping = damping * np.where(better, np.maximum(0.1, 1 - (2 * gain - 1) ** 3), growth)
@@ -278,4 +251,51 @@ def iterate(
         at_lower=theta <= lower,
         at_upper=theta >= upper,
         iterations=iterations,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimum:
+    """The best parameters of a law on some points, and the problem that they solve."""
+
+    form: PruningForm
+    points: Points
+    objective: Objective
+    fixed: Mask
+    """parameters that were not fitted"""
+    theta: Floats
+    cost: float
+
+    @property
+    def free(self) -> list[Parameter]:
+        """The parameters that were fitted."""
+        return [own for own, fixed in zip(self.form.parameters, self.fixed, strict=True) if not fixed]
+
+    @property
+    def variance(self) -> float:
+        """The cost per degree of freedom."""
+        return self.cost / max(1, len(self.points) - len(self.free))
+
+    def profile(self, column: int, values: Floats) -> Solution:
+        """The optimum with one parameter fixed at each of some values, the others fitted again."""
+        starts = np.tile(self.theta, (len(values), 1))
+        starts[:, column] = values
+        fixed = self.fixed.copy()
+        fixed[column] = True
+        return solve(self.form, self.points, starts, fixed=fixed, objective=self.objective)
+
+
+def find_optimum(
+    form: PruningForm, points: Points, starts: Floats, fixed: Mask, objective: Objective
+) -> Optimum:
+    """The best of the optima that are reached from several starts."""
+    found = solve(form, points, starts, fixed=fixed, objective=objective)
+    best = int(found.cost.argmin())
+    return Optimum(
+        form=form,
+        points=points,
+        objective=objective,
+        fixed=fixed,
+        theta=found.theta[best],
+        cost=float(found.cost[best]),
     )

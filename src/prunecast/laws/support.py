@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from prunecast.laws.deviations import Deviation
 from prunecast.laws.findings import AxisNeverVaried
-from prunecast.laws.points import Floats
+from prunecast.laws.points import AXES, Floats
 
-AXES = ("depth", "width", "num_examples")
 SLACK = 1e-9
 """Relative; values closer than this are the same."""
 PARTS = 16
@@ -64,27 +63,27 @@ class Gap:
     missed: NDArray[np.bool_]
 
 
-def gaps(fit: Fitted, asked: Mapping[str, Floats]) -> Iterator[Gap]:
-    """Every two of the axes that are asked for, on either side of both."""
+def gaps(fit: Fitted, places: Mapping[str, Floats]) -> Iterator[Gap]:
+    """Every two of the axes that places are given by, on either side of both."""
     measured = {axis: np.log([getattr(c, axis) for c in fit.configurations]) for axis in AXES}
     with np.errstate(divide="ignore"):
-        wanted = {axis: np.log(asked[axis]) for axis in AXES if axis in asked}
+        wanted = {axis: np.log(places[axis]) for axis in AXES if axis in places}
     for (first, second), (side, other) in product(combinations(wanted, 2), product((-1, 1), repeat=2)):
         furthest = _furthest(side * measured[first], other * measured[second], side * wanted[first])
         missed = other * wanted[second] > furthest + SLACK
         yield Gap(axes=(first, second), sides=(side, other), reach=np.exp(other * furthest), missed=missed)
 
 
-def _furthest(first: Floats, second: Floats, asked: Floats) -> Floats:
-    """The largest `second` among those whose `first` is at least what is asked; −∞ where there are none."""
+def _furthest(first: Floats, second: Floats, wanted: Floats) -> Floats:
+    """The largest `second` among those whose `first` is at least the wanted one; −∞ where there are none."""
     order = np.argsort(first)
     largest = np.append(np.maximum.accumulate(second[order][::-1])[::-1], -np.inf)
-    return np.asarray(largest[np.searchsorted(first[order], asked - SLACK)])
+    return np.asarray(largest[np.searchsorted(first[order], wanted - SLACK)])
 
 
-def outside(fit: Fitted, asked: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """Whether places lie outside what was measured, by the axes that are asked for."""
-    return np.asarray(np.logical_or.reduce([gap.missed for gap in gaps(fit, asked)]))
+def outside(fit: Fitted, places: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Whether places lie outside what was measured, by the axes that they are given by."""
+    return np.asarray(np.logical_or.reduce([gap.missed for gap in gaps(fit, places)]))
 
 
 def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
@@ -109,9 +108,9 @@ def size_of(fit: Fitted, depth: Floats, width: Floats) -> Floats:
     return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
 
 
-def never_varied(fit: Fitted, asked: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
-    """The axes that are asked for away from the only value they were measured at, where no law can know."""
+def never_varied(fit: Fitted, places: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
+    """The axes on which places differ from the only value that was measured, so that no law can know."""
     for axis in AXES:
         values = {float(getattr(configuration, axis)) for configuration in fit.configurations}
-        if len(values) == 1 and not np.allclose(asked[axis], list(values)):
+        if len(values) == 1 and not np.allclose(places[axis], list(values)):
             yield AxisNeverVaried(axis=axis, value=values.pop())

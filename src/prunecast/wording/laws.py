@@ -22,13 +22,13 @@ def configuration(depth: float, width: float, num_examples: float) -> str:
 
 def _advice(own: CurvesTooShort) -> str:
     """More levels for the curves that can have them, smaller steps for those that reached chance."""
-    further = []
+    steps = []
     if own.more_levels is not None:
         which = "the others " if own.reached_chance else ""
-        further.append(f"prune {which}{plural(own.more_levels, 'more level')}")
+        steps.append(f"prune {which}{plural(own.more_levels, 'more level')}")
     if own.reached_chance:
-        further.append(SMALLER_STEPS)
-    return " or ".join(further)
+        steps.append(SMALLER_STEPS)
+    return " or ".join(steps)
 
 
 def _too_steep(own: CurvesTooShort, rows: int, place: str) -> str:
@@ -46,7 +46,10 @@ def _no_rise(own: found.NoRise, metric: Metric) -> str:
     seen = f"No curve rises more than {own.margin:.0%} above its unpruned {metric.word}"
     if own.reached_chance:
         everywhere = own.reached_chance == own.configurations
-        seen += " before it reaches chance" if everywhere else f", although {own.reached_chance} reach chance"
+        verb = "reaches" if own.reached_chance == 1 else "reach"
+        seen += (
+            " before it reaches chance" if everywhere else f", although {own.reached_chance} {verb} chance"
+        )
     return f"{seen}, so the data do not determine {listed(own.symbols)}; {_advice(own)}."
 
 
@@ -55,8 +58,8 @@ def _plateau(own: found.PlateauNotReached, metric: Metric) -> str:
     seen = f"no curve comes near its high plateau (the largest {metric.word} is {own.highest_error:.2g})"
     if own.reached_chance and own.chance_known:
         seen = _too_steep(own, own.rows_near, "near the high plateau")
-    hold = ", or hold it with --high-error chance" if own.chance_known else ""
-    return f"{own.symbol} is not determined: {seen}; {_advice(own)}{hold}."
+    fix = ", or fix it with --high-error chance" if own.chance_known else ""
+    return f"{own.symbol} is not determined: {seen}; {_advice(own)}{fix}."
 
 
 @words(found.RiseTooShort)
@@ -80,8 +83,10 @@ def _wide(own: found.WideInterval, metric: Metric) -> str:
 
 @words(found.ScaleFollowsPlateau)
 def _scale(own: found.ScaleFollowsPlateau, metric: Metric) -> str:
-    product = f"{own.symbol}·{own.plateau_symbol}^(1/γ)"
-    return f"{own.symbol} is not determined because {own.plateau_symbol} is not; only {product} is known."
+    because = f"{own.symbol} is not determined because {own.plateau_symbol} is not"
+    if not own.slope_symbol:
+        return f"{because}."
+    return f"{because}; only {own.symbol}·{own.plateau_symbol}^(1/{own.slope_symbol}) is known."
 
 
 @words(found.TwoSizesOnly)
@@ -123,10 +128,10 @@ def _dips(own: found.DipsIgnored, metric: Metric) -> str:
 @words(found.TooLarge)
 def _too_large(own: found.TooLarge, metric: Metric) -> str:
     place = configuration(own.depth, own.width, own.num_examples)
-    verb = "is" if own.too_large == 1 else "are"
+    verb, whose = ("is", "its") if own.too_large == 1 else ("are", "their")
     return (
-        f"{own.too_large} of {own.configurations} configurations {verb} too large for their data: unpruned, a smaller "
-        f"network does better than {place}. The paper leaves such networks out; --without-too-large does, too "
+        f"{own.too_large} of {own.configurations} configurations {verb} too large for {whose} data: unpruned, a "
+        f"smaller network does better than {place}. The paper leaves such networks out; --without-too-large does, too "
         "(`Table.without_too_large` in Python)."
     )
 
@@ -178,14 +183,14 @@ def _preference(own: found.LawPreference, metric: Metric) -> str:
         return f"{_capital(own.best_title)} and {own.other_title} predict about equally well: {numbers}."
     if own.best == own.law:
         return f"The data prefer this law to {own.other_title}: {numbers}."
-    return f"The data prefer {own.best_title} (--law {own.best}): {numbers}."
+    return f"The data prefer {own.best_title} (--law {own.best_source}): {numbers}."
 
 
 @words(found.AxisNeverVaried)
 def _never_varied(own: found.AxisNeverVaried, metric: Metric) -> str:
-    name = axis_name(own.axis)
+    name, value = axis_name(own.axis), f"{own.value:,.0f}" if own.axis == "num_examples" else f"{own.value:g}"
     return (
-        f"The {name} was {own.value:g} in every measurement, so the data do not show what another {name} does: take "
+        f"The {name} was {value} in every measurement, so the data do not show what another {name} does: take "
         "this as a guess, with an interval that is too narrow."
     )
 

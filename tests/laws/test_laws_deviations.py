@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 from planted import planted
 
-from prunecast.laws import fit
-from prunecast.laws.judge import REGIONS, Deviation, deviation, region
-from prunecast.laws.measured import measured
+from prunecast.laws import REGIONS, Deviation, deviation, fit, measured, region
 from prunecast.table import read
 
 
@@ -66,6 +64,6 @@ def test_parts_add_up_to_the_whole():
 
 
 def test_a_deviation_prints_in_percent():
-    assert str(Deviation(mean=0.0088, std=0.0347, rows=1417)) == "+0.9% ± 3.5% (1,417 rows)"
-    assert str(deviation(np.array([-0.02]))) == "-2.0% ± 0.0% (1 row)"
+    assert str(Deviation(mean=0.0088, std=0.0347, rows=1417)) == "+0.9% ± 3.5%"
+    assert str(deviation(np.array([-0.02]))) == "-2.0% ± 0.0%"
     assert str(deviation(np.array([]))) == "no rows"

@@ -5,6 +5,7 @@ Both files go where the shipped tables are, so that adding a table to the packag
 
 import argparse
 import csv
+import dataclasses
 import datetime
 import io
 import json
@@ -18,7 +19,7 @@ from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
 from prunecast.pruning.files import write_whole
-from prunecast.spec import ChainSpec
+from prunecast.spec import ChainSpec, Recipe
 from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan, read_plan, shipped_plans
 from prunecast.sweep.table import COLUMNS, row
@@ -159,9 +160,21 @@ def provenance(
         "dataset": f"{spec.dataset}: {remarks.dataset or data_words(spec)}",
         "method": f"{spec.method.name}: {method_words(spec)}",
         "recipe": f"{spec.recipe.name}: {recipe_words(spec.recipe)}",
+        "recipe_settings": recipe_settings(spec.recipe),
         "caution": remarks.caution,
     }
     return {key: value for key, value in page.items() if value != ""}
+
+
+def recipe_settings(recipe: Recipe) -> dict[str, object]:
+    """The settings of a recipe as a plan would give them, those with their default value left out."""
+    usual = {field.name: field.default for field in dataclasses.fields(Recipe)}
+    given = dataclasses.asdict(recipe)
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if value != usual[name]
+    }
 
 
 def _pair(spec: ChainSpec) -> str:

@@ -1,6 +1,7 @@
 """What is to be made: a law and a plan of the same networks, the chosen network, and the chain that makes it."""
 
 import dataclasses
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
@@ -19,9 +20,8 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
 from prunecast.pruning.scores import parts
-from prunecast.spec import RECIPES, ChainSpec, Precision
+from prunecast.spec import RECIPES, ChainSpec, Precision, Recipe
 from prunecast.sweep import Plan, PlannedChain
-from prunecast.sweep.words import recipe_words
 from prunecast.sweep.work import loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
@@ -205,17 +205,19 @@ def _other(plan: Plan, name: str, wanted: str, found: list[str], table: str) -> 
 
 
 def _shipped_recipe(table: str, name: str) -> str:
-    """What a plan of one's own has to say to train as a shipped table was; nothing of other tables."""
-    if not tables.known(table):
+    """What a plan of your own has to say to train as a shipped table was; empty for other tables."""
+    settings = tables.provenance(table).get("recipe_settings") if tables.known(table) else None
+    if not isinstance(settings, dict) or normalized(str(settings["name"])) != normalized(name):
         return ""
-    own, _, words = str(tables.provenance(table)["recipe"]).partition(": ")
-    if normalized(own) != normalized(name):
-        return ""
-    for preset, precision in product(RECIPES.values(), PRECISIONS):
-        if recipe_words(dataclasses.replace(preset, precision=precision)) == words:
-            settings = f'preset = "{preset.name}", precision = "{precision}", name = "{name}"'
-            return f", a file of your own that says recipe = {{{settings}}}"
-    return f', a file of your own whose recipe has name = "{name}" and is this: {words}'
+    own = Recipe(**{**settings, "drops": tuple(settings.get("drops", ()))})
+    presets = (
+        {"preset": preset.name, "precision": precision, "name": own.name}
+        for preset, precision in product(RECIPES.values(), PRECISIONS)
+        if dataclasses.replace(preset, precision=precision, name=own.name) == own
+    )
+    given = next(presets, settings)
+    written = ", ".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
+    return f", a file of your own that says recipe = {{{written}}}"
 
 
 def _examples(plan: Plan, planned: set[int], known: set[int], asked: float | None) -> str:

@@ -11,7 +11,7 @@ from prunecast.choice.naming import OF_LARGEST, UNITS, Naming
 from prunecast.choice.notes import NAMES
 from prunecast.cli.show import bullets, grid, percent, render
 from prunecast.metric import Metric
-from prunecast.wording import conclusion, reading_suggestions, sentences
+from prunecast.wording import next_conclusion, sentences, suggestions_legend
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Network
@@ -167,7 +167,7 @@ def next_training(study: "NextTraining", metric: Metric = Metric.ERROR) -> str:
         ["predictions are uncertain by, from the law's parameters", percent(study.uncertainty)],
         ["a single training scatters by", percent(study.run)],
         ["choosing by today's estimate costs, in parameters", percent(study.regret)],
-        ["the same if the other law is right", percent(study.other_law_regret)],
+        [f"the same if {study.other_law or 'another law'} is right", percent(study.other_law_regret)],
     ]
     return render(
         [
@@ -177,9 +177,9 @@ def next_training(study: "NextTraining", metric: Metric = Metric.ERROR) -> str:
             "",
             facts(known),
             "",
-            Text(conclusion(study, metric)),
+            Text(next_conclusion(study, metric)),
             "",
-            *bullets([reading_suggestions(study), *sentences(study.findings, metric)]),
+            *bullets([suggestions_legend(study), *sentences(study.findings, metric)]),
         ],
         metric,
     )

@@ -1,10 +1,10 @@
 """The paper's studies of the law, each a function of a table that returns its numbers, and what to train next."""
 
 from prunecast.studies import findings
-from prunecast.studies.dips import Dip, Dips, dips
+from prunecast.studies.dips import Dips, dips
 from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation
-from prunecast.studies.forms import Forms, FormScore, forms
-from prunecast.studies.invariance import Constancy, Contours, Invariance, invariance
+from prunecast.studies.forms import Forms, forms
+from prunecast.studies.invariance import Invariance, invariance
 from prunecast.studies.next_training import (
     NextTraining,
     Suggestion,
@@ -12,20 +12,16 @@ from prunecast.studies.next_training import (
     expected_regret,
     next_training,
 )
-from prunecast.studies.noise import Noise, Spread, noise
-from prunecast.studies.optimality import Optimality, SmallestNetwork, optimality
+from prunecast.studies.noise import Noise, noise
+from prunecast.studies.optimality import Optimality, optimality
 from prunecast.studies.registry import STUDIES, Study
 from prunecast.studies.sensitivity import Sample, Sensitivity, sensitivity
 
 __all__ = [
     "PAPER_SPLIT",
     "STUDIES",
-    "Constancy",
-    "Contours",
-    "Dip",
     "Dips",
     "Extrapolation",
-    "FormScore",
     "Forms",
     "Invariance",
     "NextTraining",
@@ -33,8 +29,6 @@ __all__ = [
     "Optimality",
     "Sample",
     "Sensitivity",
-    "SmallestNetwork",
-    "Spread",
     "Step",
     "Study",
     "Suggestion",

@@ -7,7 +7,7 @@ Where ε_np of a chain is itself measured with noise, as in the fit behind the i
 information of the chain's rows is Σ jjᵀ − (Σ s·j)(Σ s·j)ᵀ/(R₀ + Σ s²), with s = ∂log ε̂/∂log ε_np.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -77,85 +77,47 @@ def _add_points(full: FullFit, theta: Floats, chosen: Mask, count: int) -> Mask:
     return chosen
 
 
-@dataclass(frozen=True, kw_only=True)
-class ChainSums:
-    """Σ jjᵀ, Σ s·j and R₀ + Σ s² of some chains, one entry each."""
-
-    square: Floats
-    cross: Floats
-    curvature: Floats
-
-    def __add__(self, other: "ChainSums") -> "ChainSums":
-        return ChainSums(
-            square=self.square + other.square,
-            cross=self.cross + other.cross,
-            curvature=self.curvature + other.curvature,
-        )
-
-    def __mul__(self, factor: Floats) -> "ChainSums":
-        """Every chain's sums by a factor of its own; a factor of 0 makes them nothing."""
-        return ChainSums(
-            square=self.square * factor[:, None, None],
-            cross=self.cross * factor[:, None],
-            curvature=self.curvature * factor,
-        )
-
-    def __getitem__(self, at: object) -> "ChainSums":
-        return ChainSums(**{name: value[at] for name, value in vars(self).items()})
-
-    @property
-    def information(self) -> Floats:
-        """The information with ε_np projected out."""
-        outer = self.cross[..., :, None] * self.cross[..., None, :]
-        return self.square - outer / self.curvature[..., None, None]
-
-
-def measured_sums(full: FullFit) -> ChainSums:
-    """The sums over the rows of each measured configuration."""
+def measured_information(full: FullFit) -> Floats:
+    """The information of each measured configuration about the parameters and its log ε_np, in the last place."""
     points = full.points
-    rows, slopes, shared = _terms(full.form, full.theta, points)
-    index, count = points.configuration, points.configurations
-    weight = points.replicates * (points.density < 1)
-    square = np.zeros((count, *rows.shape[1:]))
-    np.add.at(square, index, weight[:, None, None] * rows)
-    cross = np.zeros((count, slopes.shape[1]))
-    np.add.at(cross, index, (weight * shared)[:, None] * slopes)
-    curvature = points.unpruned_replicates + np.bincount(index, weight * shared**2, minlength=count)
-    return ChainSums(square=square, cross=cross, curvature=curvature)
+    rows = _row_information(full.form, full.theta, points)
+    rows *= (points.replicates * (points.density < 1))[:, None, None]
+    total = np.add.reduceat(rows, points.starts)
+    total[:, -1, -1] += points.unpruned_replicates
+    return np.asarray(total)
 
 
-def level_sums(full: FullFit, chains: Points, levels: int, kept: float) -> tuple[ChainSums, Floats]:
-    """Sums of chains up to each of their levels 1 ... `levels`, shape (chains, levels, ...), and ε̂ at each.
+def level_information(full: FullFit, chains: Points, levels: int, kept: float) -> tuple[Floats, Floats]:
+    """The same of chains up to each of their levels 1 ... `levels`, shape (chains, levels, ...), and ε̂ at each.
 
-    A level keeps a share `kept` of the weights.
+    A level keeps a share `kept` of the weights; what level 0 says about ε_np is left out.
     """
     count = chains.configurations
-    each = np.repeat(np.arange(count), levels)
     level = np.tile(np.arange(1, levels + 1), count)
-    ones = np.ones(len(each))
+    ones = np.ones(len(level))
     rows = replace(
         chains,
-        configuration=each,
+        configuration=np.repeat(np.arange(count), levels),
         level=level,
         density=kept ** level.astype(float),
         error=ones,
         replicates=ones,
         nonzero=ones,
     )
-    products, slopes, shared = _terms(full.form, full.theta, rows)
+    each = _row_information(full.form, full.theta, rows)
     errors = np.exp(full.form.log_error(full.theta[None], rows)[0]).reshape(count, levels)
-
-    def total(values: Floats) -> Floats:
-        return np.cumsum(values.reshape(count, levels, *values.shape[1:]), axis=1)
-
-    sums = ChainSums(
-        square=total(products), cross=total(shared[:, None] * slopes), curvature=total(shared**2)
-    )
-    return sums, errors
+    return np.cumsum(each.reshape(count, levels, *each.shape[1:]), axis=1), errors
 
 
-def _terms(form: PruningForm, theta: Floats, points: Points) -> tuple[Floats, Floats, Floats]:
-    """jjᵀ, j and s of every row."""
+def project_unpruned(information: Floats) -> Floats:
+    """The information about the parameters alone, with ε_np, the last place, projected out."""
+    cross = information[..., :-1, -1]
+    outer = cross[..., :, None] * cross[..., None, :]
+    return np.asarray(information[..., :-1, :-1] - outer / information[..., -1:, -1:])
+
+
+def _row_information(form: PruningForm, theta: Floats, points: Points) -> Floats:
+    """The outer products of (j, s) of every row."""
     stack = form.stack(theta[None], points)
-    slopes = stack[0, :-1].T
-    return slopes[:, :, None] * slopes[:, None, :], slopes, form.unpruned_slope(theta[None], points, stack)[0]
+    slopes = np.vstack([stack[0, :-1], form.unpruned_slope(theta[None], points, stack)]).T
+    return np.asarray(slopes[:, :, None] * slopes[:, None, :])

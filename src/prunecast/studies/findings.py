@@ -11,7 +11,6 @@ class AxisNotVaried(Finding):
     """A study shows nothing about an axis, because it has one value in the table."""
 
     kind: ClassVar[str] = "axis_not_varied"
-
     axis: str
 
 
@@ -20,7 +19,6 @@ class TooFewSizes(Finding):
     """An axis has too few sizes to extrapolate along it."""
 
     kind: ClassVar[str] = "too_few_sizes"
-
     axis: str
     sizes: int
     needed: int
@@ -31,7 +29,6 @@ class PaperSplitMissing(Finding):
     """The table lacks the sizes that the paper fits to predict all others."""
 
     kind: ClassVar[str] = "paper_split_missing"
-
     depths: tuple[float, ...]
     widths: tuple[float, ...]
 
@@ -41,7 +38,6 @@ class CurvesAtBounds(Finding):
     """Curves whose own fit ends at a search bound; the spreads leave them out."""
 
     kind: ClassVar[str] = "curves_at_bounds"
-
     at_bounds: int
     curves: int
 
@@ -58,7 +54,6 @@ class FewErrorsCrossed(Finding):
     """The curves with a number of examples cross too few of the errors at which networks are compared."""
 
     kind: ClassVar[str] = "few_errors_crossed"
-
     num_examples: float
     crossed: int
     errors: int
@@ -78,7 +73,6 @@ class TargetNotReached(Finding):
     """No network of these sizes reaches the target, so there is nothing to choose among."""
 
     kind: ClassVar[str] = "target_not_reached"
-
     target_error: float
 
 
@@ -87,7 +81,6 @@ class AxisToTrain(Finding):
     """The law says nothing about an axis that never varied; another value of it would."""
 
     kind: ClassVar[str] = "axis_to_train"
-
     axis: str
     example: float
     """a value to train"""
@@ -112,7 +105,6 @@ class RegretUndetermined(Finding):
     """The expected regret depends on parameters that the data do not determine."""
 
     kind: ClassVar[str] = "regret_undetermined"
-
     symbols: tuple[str, ...]
 
 
@@ -128,5 +120,4 @@ class OtherLawsUnknown(Finding):
     """There are too few rows to fit some of the other laws, so what they would choose is unknown."""
 
     kind: ClassVar[str] = "other_laws_unknown"
-
     laws: tuple[str, ...]

@@ -34,7 +34,7 @@ from prunecast.laws import (
     selectable_laws,
 )
 from prunecast.laws.findings import NoRise, Undetermined
-from prunecast.studies.design import ChainSums, level_sums, measured_sums, regular
+from prunecast.studies.design import level_information, measured_information, project_unpruned, regular
 from prunecast.studies.findings import (
     AxisToTrain,
     GainsAssumeLaw,
@@ -157,7 +157,7 @@ def next_training(table: Table, *, law: str = AUTO, target_error: float | None =
         law=law,
         table=table.source,
         suggestions=tuple(_best_value(list(weighing.suggestions()))),
-        kept_per_level=weighing.kept,
+        kept_per_level=fitted.kept_per_level,
         uncertainty=_uncertainty(fitted, full.points),
         run=fitted.spread.run,
         regret=regret,
@@ -249,25 +249,24 @@ class Weighing:
     fit: Fit
     full: FullFit
     counter: Counter
-    kept: float
-    """share of the weights that a level keeps"""
-    sums: ChainSums
+    measured: Floats
+    """the information of each configuration, ε_np included"""
     information: Floats
+    """that of the whole table about the parameters"""
     average: Floats
     """mean of jjᵀ over the measured networks: tr(average · covariance) is the variance of predictions"""
 
     @classmethod
     def of(cls, fitted: Fit, full: FullFit) -> "Weighing":
         """Sum up what the table says."""
-        sums = measured_sums(full)
+        measured = measured_information(full)
         slopes = full.form.stack(full.theta[None], full.points)[0, :-1]
         return cls(
             fit=fitted,
             full=full,
             counter=counter(fitted),
-            kept=fitted.kept_per_level,
-            sums=sums,
-            information=regular(sums.information.sum(axis=0)),
+            measured=measured,
+            information=regular(project_unpruned(measured).sum(axis=0)),
             average=slopes @ slopes.T / slopes.shape[1],
         )
 
@@ -278,6 +277,7 @@ class Weighing:
         yield from self._new_chains()
 
     def _new_chains(self) -> Iterator[Suggestion]:
+        kept, ends = self.fit.kept_per_level, self._levels(NEW_DENSITIES)
         for num_examples in sorted({c.num_examples for c in self.fit.configurations}):
             dense = self.fit.dense or _rough_dense(self.fit, num_examples)
             reach = "around" if self.fit.dense is None else "within"
@@ -286,66 +286,46 @@ class Weighing:
             new = new[np.arange(0, len(new), 1 + len(new) // MOST_NEW)]
             if not len(new):
                 continue
-            unit = training_unit(self.counter, new)
-            ends_at = self._levels(NEW_DENSITIES)
-            sums, errors = level_sums(self.full, self._points(new), max(ends_at), self.kept)
-            ends = self._last_useful(errors)
-            for levels in ends_at:
-                own = sums[:, levels - 1]
-                added = replace(own, curvature=own.curvature + 1).information
-                every = np.full(len(new), levels)
-                yield from self._judged(
-                    SuggestionKind.NEW_CHAIN,
-                    new,
-                    np.flatnonzero(levels <= ends),
-                    added,
-                    every,
-                    self.kept**every,
-                    every + 1,
-                    unit,
-                )
+            by_level, errors = level_information(self.full, self._points(new), max(ends), kept)
+            by_level[..., -1, -1] += 1
+            for levels in ends:
+                last = np.full(len(new), levels)
+                useful = np.flatnonzero(last <= self._last_useful(errors))
+                added = project_unpruned(by_level[:, levels - 1])
+                kind = SuggestionKind.NEW_CHAIN
+                yield from self._judged(kind, new, useful, added, last, kept**last, last + 1)
 
     def _more_levels(self) -> Iterator[Suggestion]:
-        measured = self._measured_sizes()
-        unit = training_unit(self.counter, measured)
-        last = np.round(np.log(_lowest(self.full.points)) / np.log(self.kept)).astype(np.int64)
-        further = self._levels(FURTHER)
-        most = int(last.max()) + max(further)
-        sums, errors = level_sums(self.full, self._points(measured), most, self.kept)
-        ends, each = self._last_useful(errors), np.arange(len(last))
-        less_before = sums[each, np.maximum(last - 1, 0)] * np.where(last > 0, -1.0, 0.0)
-        for more in further:
-            after = sums[each, last + more - 1]
-            added = (self.sums + after + less_before).information - self.sums.information
-            yield from self._judged(
-                SuggestionKind.MORE_LEVELS,
-                measured,
-                np.flatnonzero(last + more <= ends),
-                added,
-                last + more,
-                self.kept ** (last + more).astype(float),
-                np.full(len(last), more),
-                unit,
-            )
+        chains, kept, steps = self._measured_sizes(), self.fit.kept_per_level, self._levels(FURTHER)
+        now = np.round(np.log(_lowest(self.full.points)) / np.log(kept)).astype(np.int64)
+        most = int(now.max()) + max(steps)
+        by_level, errors = level_information(self.full, self._points(chains), most, kept)
+        each = np.arange(len(now))
+        before = np.where((now > 0)[:, None, None], by_level[each, np.maximum(now - 1, 0)], 0.0)
+        for more in steps:
+            last = now + more
+            useful = np.flatnonzero(last <= self._last_useful(errors))
+            added = self._gained(self.measured + by_level[each, last - 1] - before)
+            runs, kind = np.full(len(last), more), SuggestionKind.MORE_LEVELS
+            yield from self._judged(kind, chains, useful, added, last, kept ** last.astype(float), runs)
 
     def _replicates(self) -> Iterator[Suggestion]:
-        measured, points = self._measured_sizes(), self.full.points
-        again = self.sums * (1 + 1 / np.maximum(points.unpruned_replicates, 1.0))
-        levels = np.maximum.reduceat(points.level, points.starts)
-        yield from self._judged(
-            SuggestionKind.REPLICATE,
-            measured,
-            np.arange(len(measured)),
-            again.information - self.sums.information,
-            levels,
-            _lowest(points),
-            levels + 1,
-            training_unit(self.counter, measured),
-        )
+        chains, points = self._measured_sizes(), self.full.points
+        share = 1 / np.maximum(points.unpruned_replicates, 1.0)
+        added = self._gained(self.measured * (1 + share)[:, None, None])
+        last, every = np.maximum.reduceat(points.level, points.starts), np.arange(len(chains))
+        kind = SuggestionKind.REPLICATE
+        yield from self._judged(kind, chains, every, added, last, _lowest(points), last + 1)
+
+    def _gained(self, then: Floats) -> Floats:
+        """What the measured configurations gain if their information becomes this."""
+        return project_unpruned(then) - project_unpruned(self.measured)
 
     def _levels(self, shares: Sequence[float]) -> list[int]:
         """The numbers of levels that come nearest to keeping these shares of the weights."""
-        return sorted({max(1, round(math.log(share) / math.log(self.kept))) for share in shares})
+        return sorted(
+            {max(1, round(math.log(share) / math.log(self.fit.kept_per_level))) for share in shares}
+        )
 
     def _measured_sizes(self) -> Sizes:
         points = self.full.points
@@ -382,9 +362,9 @@ class Weighing:
         last: Integers,
         density: Floats,
         trainings: Integers,
-        unit: Floats,
     ) -> Iterator[Suggestion]:
         """Those of some chains that are useful, with what their information adds to that of the table."""
+        unit = training_unit(self.counter, chains)
         now = np.linalg.inv(self.information)
         then = np.linalg.inv(self.information + added)
         variance = np.einsum("ij,nji->n", self.average, then) / np.einsum("ij,ji->", self.average, now)

@@ -64,19 +64,14 @@ def sensitivity(
     """Run both experiments and both designs on a table."""
     full = full_fit(table, law, seed=seed)
     rows, configurations = len(full.points), full.points.configurations
-    if configurations < PILOT + 1 or rows < 2 * _least(full):
+    least = len(full.form.parameters) + 1
+    if configurations < PILOT + 1 or rows < 2 * least:
         raise PrunecastError(
             f"{table.source}: {plural(rows, 'row')} of {plural(configurations, 'configuration')} are too few to leave "
             "some out; the sensitivity study needs three configurations"
         )
-    rng = np.random.default_rng(seed)
-    experiments = {
-        "random_points": _random_points(full, repeats, rng),
-        "random_configurations": _random_configurations(full, repeats, rng),
-        "designed_points": _designed_points(full, repeats, rng),
-        "designed_configurations": _designed_configurations(full, repeats, rng),
-    }
-    samples = {name: tuple(_sample(full, *pair) for pair in fits) for name, fits in experiments.items()}
+    fits = _experiments(full, least, repeats, np.random.default_rng(seed))
+    samples = {name: tuple(_sample(full, *pair) for pair in own) for name, own in fits}
     everything = deviation(full.delta)
     close = everything.std + CLOSE
     return Sensitivity(
@@ -94,49 +89,35 @@ def sensitivity(
     )
 
 
-def _least(full: FullFit) -> int:
-    """The fewest points that a fit is tried with."""
-    return len(full.form.parameters) + 1
+def _experiments(
+    full: FullFit, least: int, repeats: int, rng: np.random.Generator
+) -> Iterator[tuple[str, list[tuple[int, Floats]]]]:
+    """The number of networks or configurations and the fits to them, of each experiment and design by name."""
+    rows, configurations = len(full.points), full.points.configurations
+    numbers = _counts(least, rows)
+
+    def some(available: int, count: int) -> Mask:
+        """Sets of `count` of the available, without repetition, one for each repeat."""
+        return np.asarray(rng.random((repeats, available)).argsort(axis=1) < count)
+
+    yield "random_points", [(count, full.refit(some(rows, count))) for count in numbers]
+    yield (
+        "random_configurations",
+        [
+            (count, full.refit(some(configurations, count)[:, full.points.configuration]))
+            for count in _counts(PILOT, configurations)
+        ],
+    )
+    few = [count for count in numbers if count <= max(10 * least, 60)]
+    yield "designed_points", grow_points(full, some(rows, least), few)
+    most = min(DESIGNED, configurations)
+    yield "designed_configurations", grow_configurations(full, some(configurations, PILOT), most)
 
 
 def _counts(least: int, most: int) -> list[int]:
     """Whole numbers in even ratios."""
     spread = np.geomspace(least, most, VALUES).round().astype(int)
     return [int(count) for count in np.unique(spread)]
-
-
-def _random_sets(available: int, count: int, repeats: int, rng: np.random.Generator) -> Mask:
-    """Each row marks `count` of the available, without repetition."""
-    order = rng.random((repeats, available)).argsort(axis=1)
-    return np.asarray(order < count)
-
-
-def _random_points(full: FullFit, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
-    for count in _counts(_least(full), len(full.points)):
-        yield count, full.refit(_random_sets(len(full.points), count, repeats, rng))
-
-
-def _random_configurations(
-    full: FullFit, repeats: int, rng: np.random.Generator
-) -> Iterator[tuple[int, Floats]]:
-    for count in _counts(PILOT, full.points.configurations):
-        chosen = _random_sets(full.points.configurations, count, repeats, rng)
-        yield count, full.refit(chosen[:, full.points.configuration])
-
-
-def _designed_points(full: FullFit, repeats: int, rng: np.random.Generator) -> Iterator[tuple[int, Floats]]:
-    least = _least(full)
-    pilot = _random_sets(len(full.points), least, repeats, rng)
-    wanted = [count for count in _counts(least, len(full.points)) if count <= max(10 * least, 60)]
-    yield from grow_points(full, pilot, wanted)
-
-
-def _designed_configurations(
-    full: FullFit, repeats: int, rng: np.random.Generator
-) -> Iterator[tuple[int, Floats]]:
-    most = min(DESIGNED, full.points.configurations)
-    pilot = _random_sets(full.points.configurations, PILOT, repeats, rng)
-    yield from grow_configurations(full, pilot, most)
 
 
 def _sample(full: FullFit, count: int, theta: Floats) -> Sample:

@@ -3,16 +3,16 @@
 from prunecast.wording import laws as laws
 from prunecast.wording import table as table
 from prunecast.wording.core import finding_as_json, sentence, sentences
-from prunecast.wording.studies import conclusion, fitted_to, reading_suggestions, study_as_json
+from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
 
 __all__ = [
-    "conclusion",
     "finding_as_json",
     "fitted_to",
     "laws",
-    "reading_suggestions",
+    "next_conclusion",
     "sentence",
     "sentences",
     "study_as_json",
+    "suggestions_legend",
     "table",
 ]

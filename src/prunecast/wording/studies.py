@@ -114,7 +114,7 @@ def fitted_to(step: Step) -> str:
     )
 
 
-def conclusion(study: NextTraining, metric: Metric) -> str:
+def next_conclusion(study: NextTraining, metric: Metric) -> str:
     """Whether more data would still change which network to choose."""
     if study.settled:
         return "More data would no longer change which network to choose."
@@ -130,7 +130,7 @@ def conclusion(study: NextTraining, metric: Metric) -> str:
     return "More data may still change which network to choose."
 
 
-def reading_suggestions(study: NextTraining) -> str:
+def suggestions_legend(study: NextTraining) -> str:
     """How to read the columns of suggestions."""
     return (
         f"New chains and more levels prune {numbers.percent(1 - study.kept_per_level, digits=0)} per level. Cost is in "

@@ -29,10 +29,15 @@ def test_the_plan_that_a_refusal_asks_for_is_the_one_on_the_page_and_agrees(tmp_
     assert pattern(read_plan(path), law, None).spec.num_examples == 50_000
 
 
-def test_a_recipe_that_no_preset_has_is_told_in_words() -> None:
+def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:
     law = fit(prunecast.read("cifar10-resnet20-steps"))
-    with pytest.raises(PrunecastError, match=r'name = "cifar10-9360steps-bf16" and is this: .*9360 steps'):
+    with pytest.raises(PrunecastError, match=r'name = "cifar10-9360steps-bf16", .*steps = 9360') as caught:
         pattern(read_plan("cifar10-resnet"), law, None)
+    (recipe,) = re.findall(r"recipe = \{.*?\}", str(caught.value))
+    path = tmp_path / "own.toml"
+    sizes = 'family = "cifar_resnet"\ndataset = "cifar10"\ndepth = 20\nwidth = 1\nnum_examples = 50000\n'
+    path.write_text(f"{sizes}{recipe}\n", encoding="utf-8")
+    assert pattern(read_plan(path), law, None).spec.recipe.steps == 9360
 
 
 def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:

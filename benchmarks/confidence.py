@@ -1,10 +1,9 @@
 """How often the target is met where it should be: `python benchmarks/confidence.py [--simulations 120] [--workers 2]`.
 
 Each simulation plants Eq. 2 in a table with 3.4% noise, fits it as a user would, chooses the smallest network for a
-target between 0.12 and 0.4 at several confidences, and reckons from the planted law how many new trainings of that
-network meet the target. Picking the best favours the lucky, unless luck is taken out beforehand. The last columns are
-the share of new trainings in the 95% interval, and by how much the size chosen with 95% depends on the law's draws,
-half of what it changes between one half of them and the other.
+target between 0.12 and 0.4 at several confidences, and computes from the planted law how many new training runs of that
+network meet the target. The last columns are the share of new training runs in the 95% interval, and by how much the
+size chosen with 95% depends on the law's draws: half of the change from one half of the draws to the other.
 """
 
 import argparse
@@ -30,7 +29,7 @@ NOISE, EXAMPLES = 0.034, 50_000
 
 
 def simulate(configurations: int, replicates: int, seed: int) -> list[float]:
-    """The share of new trainings that meet the target at each confidence, the interval's share, the draws' effect."""
+    """The share of new training runs that meet the target at each confidence, the interval's share, the draws' effect."""
     frame = planted(
         configurations=configurations, replicates=replicates, num_examples=(EXAMPLES,), noise=NOISE, seed=seed
     )
@@ -72,10 +71,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=120)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     header = ["configurations", "replicates", *(f"{100 * c:g}" for c in CONFIDENCES), "interval", "draws"]
-    print(f"per cent of new trainings that meet the target, {asked.simulations} simulations a row")
-    for row in chain([header], rows(asked.simulations, asked.workers)):
+    print(f"per cent of new training runs that meet the target, {arguments.simulations} simulations per row")
+    for row in chain([header], rows(arguments.simulations, arguments.workers)):
         print(
             "".join(cell.rjust(max(8, len(name) + 2)) for cell, name in zip(row, header, strict=True)),
             flush=True,

@@ -1,8 +1,8 @@
-"""How often the 95% intervals hold the truth: `python benchmarks/coverage.py [--simulations 400] [--workers 2]`.
+"""How often the 95% intervals contain the truth: `python benchmarks/coverage.py [--simulations 400] [--workers 2]`.
 
-Each simulation plants Eq. 2 in a table with 3.4% noise, fits some of its configurations as a user would, and asks
-whether each parameter's interval holds the planted value, and how many single trainings of configurations the fit
-has not seen (their unpruned error measured with as many replicates) fall inside their prediction interval.
+Each simulation plants Eq. 2 in a table with 3.4% noise, fits some of its configurations as a user would, and
+counts how often each parameter's interval contains the planted value, and how many single training runs of other
+configurations (their unpruned error measured with as many replicates) fall inside their prediction interval.
 """
 
 import argparse
@@ -41,12 +41,12 @@ def simulate(configurations: int, replicates: int, seed: int) -> Shares:
 
 
 def predicted(result: Fit, frame: pd.DataFrame) -> float:
-    """The share of single trainings of new configurations inside their 95% interval."""
+    """The share of single training runs of new configurations inside their 95% interval."""
     level_0 = frame["error"].where(frame["level"] == 0)
     unpruned = level_0.groupby([frame[name] for name in CONFIGURATION]).transform("mean")
     rows = frame.assign(unpruned=unpruned)[(frame["level"] > 0) & (frame["replicate"] == 1)]
-    asked = {name: rows[name].to_numpy() for name in CONFIGURATION}
-    found = result.predict(rows["density"].to_numpy(), unpruned_error=rows["unpruned"].to_numpy(), **asked)
+    places = {name: rows[name].to_numpy() for name in CONFIGURATION}
+    found = result.predict(rows["density"].to_numpy(), unpruned_error=rows["unpruned"].to_numpy(), **places)
     error = rows["error"].to_numpy()
     return float(((found.lower <= error) & (error <= found.upper)).mean())
 
@@ -76,10 +76,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--simulations", type=int, default=400)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     header = ["configurations", "replicates", "ε↑", "γ", "p′", "φ", "ψ", "new runs"]
-    print(f"per cent inside the 95% interval, {asked.simulations} simulations a row")
-    for row in chain([header], rows(asked.simulations, asked.workers)):
+    print(f"per cent inside the 95% interval, {arguments.simulations} simulations per row")
+    for row in chain([header], rows(arguments.simulations, arguments.workers)):
         print(
             "".join(cell.rjust(max(8, len(name) + 2)) for cell, name in zip(row, header, strict=True)),
             flush=True,

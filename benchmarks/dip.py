@@ -1,35 +1,42 @@
-"""Which law to trust where the error dips: Eq. 2, the law `dip`, and the forms that were tried beside it.
+"""Which law to trust where the error dips: Eq. 2, the dip law, and the forms that were tried in its place.
 
 python benchmarks/dip.py [TABLE ...] tabulates the rms deviation in sample and on every held-out split, and with each
 depth, width and dataset size left out; with --sizes N,N,... that of predicting all other sizes from these. The forms
-differ in how deep the low plateau sinks (a), in the shape of its sinking, in whether the invariant feels the dataset
-size (ν), and in the sharpness of the two transitions; all have Eq. 2 as the case without a dip.
+differ in how far the low plateau falls (a), in the shape of its fall, in whether the invariant contains the dataset
+size (ν), and in the sharpness of the two transitions; all have Eq. 2 as the case without a dip. --tried N stops after N
+of them.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from prunecast.laws.catalogue import build
-from prunecast.laws.forms import DualForm, Parameter
-from prunecast.laws.measured import measured
 
 import prunecast
-from prunecast.laws import held_out
-from prunecast.laws.dual import Array
-from prunecast.laws.eq2 import eq2
-from prunecast.laws.points import Floats, Points
+from prunecast.laws import (
+    DEFAULT_LAW,
+    Floats,
+    Formula,
+    Mask,
+    Parameter,
+    Points,
+    Split,
+    build_form,
+    measured,
+    validate,
+)
 
-SPLITS: dict[str, Callable[[Points], list[held_out.Split]]] = {
-    "in sample": held_out.in_sample,
-    "configurations out": held_out.configurations_out,
-    "large out": held_out.large_out,
-    "sizes out": held_out.sizes_out,
-    "largest size out": held_out.largest_size_out,
+LAWS = (DEFAULT_LAW, "dip")
+SPLITS: dict[str, Callable[[Points], list[Split]]] = {
+    "in sample": validate.in_sample,
+    "configurations out": validate.configurations_out,
+    "large out": validate.large_out,
+    "sizes out": validate.sizes_out,
+    "largest size out": validate.largest_size_out,
 }
 LARGEST = 1e5
 """Units of the tried forms: examples and weights are divided by this."""
@@ -78,51 +85,47 @@ class Variant:
         return f"a = {self.depth}, {self.shape}, {'ν' if self.nu else 'no ν'}, sharpness {self.sharpness}"
 
 
-def depth_of(variant: Variant, values: list[Array], points: Points) -> Array:
+def depth_of(depth: str, values: Mapping[str, Any], points: Points) -> Any:
     at = points.configuration
     n, unpruned = points.num_examples[at] / LARGEST, points.unpruned[at]
-    if variant.depth == "A":
-        return values[0]
-    first, second = values
     ratio = points.weights[at] / LARGEST / n
-    return {
-        "A/(1 + n/n0)": lambda: first / (1 + n / second),
-        "A·√ε_np/(1 + n/n0)": lambda: first * np.sqrt(unpruned) / (1 + n / second),
-        "A·n^-k": lambda: first * n**-second,
-        "A·ε_np^k": lambda: first * unpruned**second,
-        "A/(1 + r0·n/weights)": lambda: first / (1 + second / ratio),
-    }[variant.depth]()
+    formulas: dict[str, Callable[[], Any]] = {
+        "A": lambda: values["A"],
+        "A/(1 + n/n0)": lambda: values["A"] / (1 + n / values["n0"]),
+        "A·√ε_np/(1 + n/n0)": lambda: values["A"] * np.sqrt(unpruned) / (1 + n / values["n0"]),
+        "A·n^-k": lambda: values["A"] * n ** -values["k"],
+        "A·ε_np^k": lambda: values["A"] * unpruned ** values["k"],
+        "A/(1 + r0·n/weights)": lambda: values["A"] / (1 + values["r0"] / ratio),
+    }
+    return formulas[depth]()
 
 
-def log_error(columns: list[Array], points: Points, variant: Variant, axes: tuple[str, ...]) -> Array:
+def log_error(
+    values: Mapping[str, Any], points: Points, variant: Variant, exponents: Mapping[str, str]
+) -> Any:
     """Log ε̂ = log ε_low + (γ/s₁)·log(1 + (p_low/m*)^s₁) − (γ/s₂)·log(1 + (p′/m*)^s₂); Eq. 2 has s₁ = s₂ = 2."""
-    high, gamma, p, *rest = columns
-    exponents, rest = rest[: len(axes)], rest[len(axes) :]
-    deep, rest = rest[: len(DEPTHS[variant.depth])], rest[len(DEPTHS[variant.depth]) :]
-    shape, sharp = rest[: len(SHAPES[variant.shape])], rest[len(SHAPES[variant.shape]) :]
-    d = points.density
-    power = {"1 - d²": 2.0, "1 - d": 1.0}.get(variant.shape) or shape[0]
+    high, gamma, p, d = values["high_error"], values["gamma"], values["p"], points.density
+    power = {"1 - d²": 2.0, "1 - d": 1.0}.get(variant.shape) or values["shape"]
     low = points.log_unpruned[points.configuration] + np.log(
-        1 - depth_of(variant, deep, points) * (1 - d**power)
+        1 - depth_of(variant.depth, values, points) * (1 - d**power)
     )
     log_m = np.log(d)
-    for value, axis in zip(exponents, axes, strict=True):
-        log_m = log_m + value * points.log_axes[axis][1]
-    s_low, s_high = {0: (2.0, 2.0), 1: (sharp * 2)[:2], 2: tuple(sharp)}[len(sharp)]
+    for axis, name in exponents.items():
+        log_m = log_m + values[name] * points.log_axes[axis][1]
+    s_low = values.get("s_low", values.get("s", 2.0))
+    s_high = values.get("s_high", values.get("s", 2.0))
     above = s_low * (np.log(p) + (np.log(high) - low) / gamma - log_m)
     below = s_high * (np.log(p) - log_m)
     return low + gamma / s_low * np.log(1 + np.exp(above)) - gamma / s_high * np.log(1 + np.exp(below))
 
 
-def tried(variant: Variant, points: Points) -> DualForm:
-    plain = eq2(points)
-    axes = (*plain.axes, *(["num_examples"] if variant.nu else []))
+def tried(variant: Variant, points: Points) -> Formula:
+    plain = build_form(DEFAULT_LAW, points, "error")
+    exponents = {**plain.exponents, **({"num_examples": "nu"} if variant.nu else {})}
     nu = (exponent("nu", -1.0, 2.0),) if variant.nu else ()
     own = (*nu, *DEPTHS[variant.depth], *SHAPES[variant.shape], *SHARPNESS[variant.sharpness])
-    return DualForm(
-        name=variant.name,
-        parameters=(*plain.parameters, *own),
-        formula=partial(log_error, variant=variant, axes=axes),
+    return Formula(
+        parameters=(*plain.parameters, *own), formula=partial(log_error, variant=variant, exponents=exponents)
     )
 
 
@@ -150,8 +153,8 @@ def row(title: str, parameters: int, deltas: dict[str, Floats]) -> str:
     )
 
 
-def tabulate(points: Points) -> None:
-    head = [
+def tabulate(points: Points, count: int | None) -> None:
+    head = (
         "in sample",
         "mean μ",
         "std σ",
@@ -161,18 +164,20 @@ def tabulate(points: Points) -> None:
         "sizes out",
         "largest",
         "pooled",
-    ]
+    )
     print(f"{'':71s} {' '.join(f'{word:>9s}' for word in head)}")
-    for law in ("eq2", "dip"):
+    for law in LAWS:
         deltas = {
-            name: held_out.evaluate_law(law, points, "error", split(points)) for name, split in SPLITS.items()
+            name: validate.law_deviations(law, points, "error", split(points))
+            for name, split in SPLITS.items()
         }
-        print(row(law, len(build(law, points, "error").parameters), deltas), flush=True)
-    for variant in variants(points):
+        print(row(law, len(build_form(law, points, "error").parameters), deltas), flush=True)
+    for variant in variants(points)[:count]:
         form = tried(variant, points)
-        start = held_out.search(form, points)
+        start = validate.search(form, points)
         deltas = {
-            name: held_out.evaluate(form, points, split(points), start) for name, split in SPLITS.items()
+            name: validate.form_deviations(form, points, split(points), start)
+            for name, split in SPLITS.items()
         }
         print(row(variant.name, len(form.parameters), deltas), flush=True)
 
@@ -182,22 +187,24 @@ def tabulate_left_out(points: Points) -> None:
     for axis in ("depth", "width", "num_examples"):
         values = getattr(points, axis)
         for value in np.unique(values) if np.ptp(values) else ():
-            tell(points, f"{axis} {value:g} left out", values != value, values == value)
+            print_deviations(points, f"{axis} {value:g} left out", values != value, values == value)
 
 
 def tabulate_sizes(points: Points, known: set[float]) -> None:
     """Fit some dataset sizes and predict each of the others."""
     fitted = np.isin(points.num_examples, list(known))
     for size in sorted(set(points.num_examples[~fitted])):
-        tell(points, f"{size:g} examples, from {len(known)} sizes", fitted, points.num_examples == size)
-    tell(points, "all of these", fitted, ~fitted)
+        print_deviations(
+            points, f"{size:g} examples, from {len(known)} sizes", fitted, points.num_examples == size
+        )
+    print_deviations(points, "all of these", fitted, ~fitted)
 
 
-def tell(points: Points, title: str, fitted: NDArray[np.bool_], predicted: NDArray[np.bool_]) -> None:
-    split = held_out.Split(fitted=np.flatnonzero(fitted), predicted=np.flatnonzero(predicted))
+def print_deviations(points: Points, title: str, fitted: Mask, predicted: Mask) -> None:
+    split = Split(fitted=np.flatnonzero(fitted), predicted=np.flatnonzero(predicted))
     rows = int(predicted[points.configuration].sum())
-    for law in ("eq2", "dip"):
-        delta = held_out.evaluate_law(law, points, "error", [split])
+    for law in LAWS:
+        delta = validate.law_deviations(law, points, "error", [split])
         rms = float(np.sqrt(np.mean(delta**2)))
         print(
             f"{title} ({rows} rows), {law}: {rms:.1%} ({delta.mean():+.1%} ± {delta.std():.1%})", flush=True
@@ -211,6 +218,7 @@ def main() -> None:
     parser.add_argument(
         "--sizes", default="", help="fit these dataset sizes, by commas, and predict the others"
     )
+    parser.add_argument("--tried", type=int, help="how many of the tried forms to fit")
     arguments = parser.parse_args()
     where = dict(condition.split("=", 1) for condition in arguments.where)
     for source in arguments.tables:
@@ -222,7 +230,7 @@ def main() -> None:
         if arguments.sizes:
             tabulate_sizes(points, {float(size) for size in arguments.sizes.split(",")})
         else:
-            tabulate(points)
+            tabulate(points, arguments.tried)
             tabulate_left_out(points)
 
 

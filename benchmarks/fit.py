@@ -1,4 +1,4 @@
-"""How fast the law is fitted, beside scipy and lmfit in the same run: `make bench` or `python benchmarks/fit.py`.
+"""How fast the law is fitted, compared with scipy and lmfit: `make bench` or `python benchmarks/fit.py`.
 
 One core, 4,301 planted points of 152 configurations. scipy and lmfit get the residual a careful user would
 write for them, the same bounds, the same starts, and their own default finite differences.
@@ -14,16 +14,22 @@ from time import process_time
 import lmfit
 import numpy as np
 from planted_tables import planted
-from prunecast.laws.catalogue import starts as read_off
-from prunecast.laws.forms import Joint, bounds
-from prunecast.laws.measured import measured
 from rich.console import Console
 from rich.table import Table as Grid
 from scipy.optimize import least_squares
 
-from prunecast.laws.eq2 import eq2
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import Objective, refit, residual_stack, solve
+from prunecast.laws import (
+    DEFAULT_LAW,
+    Floats,
+    Points,
+    PruningForm,
+    bounds,
+    build_form,
+    measured,
+    solve,
+    solver,
+)
+from prunecast.laws import starts as first_guesses
 from prunecast.table import read
 
 SEED_OF_4301_ROWS = 88
@@ -47,11 +53,11 @@ def natural_residual(points: Points) -> Residual:
     return residual
 
 
-def by_scipy(residual: Residual, form: Joint, start: Floats) -> Floats:
+def by_scipy(residual: Residual, form: PruningForm, start: Floats) -> Floats:
     return np.asarray(least_squares(residual, start, bounds=bounds(form)).x)
 
 
-def by_lmfit(residual: Residual, form: Joint, start: Floats) -> Floats:
+def by_lmfit(residual: Residual, form: PruningForm, start: Floats) -> Floats:
     lower, upper = bounds(form)
     names = [parameter.name for parameter in form.parameters]
     parameters = lmfit.Parameters()
@@ -75,14 +81,14 @@ def seconds(task: Callable[[], object], repeats: int) -> float:
     return median(times)
 
 
-def reference(form: Joint, points: Points, start: Floats) -> Floats:
+def reference(form: PruningForm, points: Points, start: Floats) -> Floats:
     """Scipy converged as far as it goes, with analytic derivatives."""
 
     def residual(theta: Floats) -> Floats:
-        return np.asarray(residual_stack(form, theta[None], points, Objective())[0, -1])
+        return np.asarray(solver.residual_stack(form, theta[None], points, solver.Objective())[0, -1])
 
     def slopes(theta: Floats) -> Floats:
-        return np.asarray(residual_stack(form, theta[None], points, Objective())[0, :-1].T)
+        return np.asarray(solver.residual_stack(form, theta[None], points, solver.Objective())[0, :-1].T)
 
     found = least_squares(
         residual,
@@ -96,8 +102,8 @@ def reference(form: Joint, points: Points, start: Floats) -> Floats:
     return np.asarray(found.x)
 
 
-def one_fit(form: Joint, points: Points, starts: Floats, best: Floats) -> Grid:
-    """One joint fit: the start read off the data, and the median over random starts that all can use."""
+def one_fit(form: PruningForm, points: Points, starts: Floats, best: Floats) -> Grid:
+    """One joint fit: the law's own first guess, and the median over random starts that all can use."""
     residual = natural_residual(points)
     solvers: dict[str, Callable[[Floats], Floats]] = {
         "prunecast": lambda start: solve(form, points, start[None]).theta[0],
@@ -105,11 +111,11 @@ def one_fit(form: Joint, points: Points, starts: Floats, best: Floats) -> Grid:
         "lmfit": lambda start: by_lmfit(residual, form, start),
     }
     grid = Grid("one joint fit", "start", "ms", "of ours", "optimum found", "differs from tight scipy")
-    for label, group in (("data", starts[:1]), ("random", starts[1:])):
+    for label, group in (("first guess", starts[:1]), ("random", starts[1:])):
         times = {}
-        for name, solver in solvers.items():
-            times[name] = median(seconds(partial(solver, start), 5) for start in group)
-            found = np.array([solver(start) for start in group])
+        for name, by in solvers.items():
+            times[name] = median(seconds(partial(by, start), 5) for start in group)
+            found = np.array([by(start) for start in group])
             apart = np.abs(found / best - 1).max(axis=1)
             reached = apart < 1e-3
             grid.add_row(
@@ -131,7 +137,14 @@ def resamples(points: Points, count: int) -> Floats:
     return drawn[:, points.configuration]
 
 
-def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid:
+def refit(form: PruningForm, points: Points, start: Floats, weights: Floats) -> Floats:
+    """The optimum under each row of weights, all from the optimum without weights, near which they end."""
+    centre = solve(form, points, start[None]).theta
+    starts = np.tile(centre, (len(weights), 1))
+    return solve(form, points, starts, weights=weights, damping=1e-6, tolerance=3e-6).theta
+
+
+def many_refits(form: PruningForm, points: Points, cold: Floats, best: Floats) -> Grid:
     """Refits of configuration resamples: ours as one batch, scipy in a loop over weighted residuals."""
     weights = resamples(points, REFITS)
     residual = natural_residual(points)
@@ -147,7 +160,7 @@ def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid
     for label, start in (("cold", cold), ("warm", best)):
         ours = seconds(partial(refit, form, points, start, weights), 3)
         theirs = seconds(partial(loop, start), 1) * REFITS / LOOPED
-        found = refit(form, points, start, weights).theta[:LOOPED]
+        found = refit(form, points, start, weights)[:LOOPED]
         apart = np.abs(found / loop(start) - 1).max()
         grid.add_row("prunecast", label, f"{ours:.2f}", "1.0x", "")
         grid.add_row("scipy in a loop", label, f"{theirs:.2f}", f"{theirs / ours:.1f}x", f"{apart:.0e}")
@@ -156,10 +169,10 @@ def many_refits(form: Joint, points: Points, cold: Floats, best: Floats) -> Grid
 
 def main() -> None:
     points = measured(read(planted(seed=SEED_OF_4301_ROWS))).points
-    form = eq2(points)
+    form = build_form(DEFAULT_LAW, points, "error")
     lower, upper = bounds(form)
     spread = np.random.default_rng(0).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
-    starts = np.vstack([read_off(form, points)[:1], spread])
+    starts = np.vstack([first_guesses(form, points)[:1], spread])
     best = reference(form, points, solve(form, points, starts[:1]).theta[0])
     console = Console(width=120)
     console.print(f"{len(points):,} points of {points.configurations} configurations, one core")

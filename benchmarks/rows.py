@@ -1,8 +1,8 @@
-"""How measured rows that answer fare with other replicates, by whether they were measured above the target or not.
+"""How often a measured row that answers meets the target in other replicates, too.
 
 `python benchmarks/rows.py` prints the numbers of docs/choose.md. The law is fitted to one replicate at a time of the
-depth that `cifar10-resnet` has several of; where a measured row is the answer, the same row of the others is held
-against the target.
+depth that `cifar10-resnet` has several replicates of. Where a measured row is the answer, the same row of the other
+replicates is compared with the target, separately for rows that were measured above it and below it.
 """
 
 import numpy as np

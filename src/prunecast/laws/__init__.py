@@ -5,7 +5,7 @@ laws that come with the package.
 """
 
 from prunecast.laws import dip as dip  # registers the law
-from prunecast.laws import findings, formulas
+from prunecast.laws import findings, formulas, solver, validate
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import (
     HIGH_EDGE,
@@ -20,7 +20,7 @@ from prunecast.laws.deviations import (
 )
 from prunecast.laws.diagnose import power_law_seen
 from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
-from prunecast.laws.formula_law import FormulaLaw, Rows
+from prunecast.laws.formula_law import Formula, FormulaLaw, Rows
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.law import (
     AUTO,
@@ -76,6 +76,7 @@ __all__ = [
     "Deviation",
     "Fit",
     "Floats",
+    "Formula",
     "FormulaLaw",
     "Gap",
     "Integers",
@@ -129,8 +130,10 @@ __all__ = [
     "selectable_laws",
     "size_of",
     "solve",
+    "solver",
     "starts",
     "unregister",
+    "validate",
 ]
 
 from prunecast.laws._old_names import install

@@ -22,8 +22,8 @@ from prunecast.choice import choose
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.export import make
-from prunecast.export.orders import _possible
 from prunecast.export.making import multiply_adds
+from prunecast.export.orders import _possible
 from prunecast.sweep import read_plan
 from prunecast.training import evaluate
 

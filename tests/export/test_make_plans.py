@@ -9,9 +9,8 @@ from own_tables import own_table
 import prunecast
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
+from prunecast.export.orders import _possible, pattern
 from prunecast.laws import fit
-from prunecast.export.orders import pattern
-from prunecast.export.orders import _possible
 from prunecast.sweep import read_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "make.md"
@@ -35,7 +34,7 @@ def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:
         pattern(read_plan("cifar10-resnet"), law, None)
     (recipe,) = re.findall(r"recipe = \{.*?\}", str(caught.value))
     path = tmp_path / "own.toml"
-    sizes = 'family = "cifar_resnet"\ndataset = "cifar10"\ndepth = 20\nwidth = 1\nnum_examples = 50000\n'
+    sizes = 'family = "cifar_resnet"\ndataset = "cifar10"\ndepth = 20\nwidth = 1\nnum_examples = 12500\n'
     path.write_text(f"{sizes}{recipe}\n", encoding="utf-8")
     assert pattern(read_plan(path), law, None).spec.recipe.steps == 9360
 

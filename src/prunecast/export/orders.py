@@ -4,7 +4,6 @@ import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
 from prunecast.pruning.scores import parts
-from prunecast.spec import RECIPES, ChainSpec, Precision, Recipe
+from prunecast.spec import RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.work import loader, torch_device
 from prunecast.table import Table
@@ -28,7 +27,6 @@ from prunecast.text import normalized
 
 STORE = "store"
 """The folder of training runs inside a made network's folder."""
-PRECISIONS: tuple[Precision, ...] = ("fp32", "tf32", "bf16")
 NAMES: dict[str, Callable[[PlannedChain], str]] = {
     "family": lambda chain: chain.spec.family,
     "dataset": lambda chain: chain.spec.dataset,
@@ -210,14 +208,16 @@ def _shipped_recipe(table: str, name: str) -> str:
     if not isinstance(settings, dict) or normalized(str(settings["name"])) != normalized(name):
         return ""
     own = Recipe(**{**settings, "drops": tuple(settings.get("drops", ()))})
-    presets = (
-        {"preset": preset.name, "precision": precision, "name": own.name}
-        for preset, precision in product(RECIPES.values(), PRECISIONS)
-        if dataclasses.replace(preset, precision=precision, name=own.name) == own
-    )
-    given = next(presets, settings)
+    starts = [_changes(preset, own) for preset in RECIPES.values()]
+    given = min(starts, key=len)
     written = ", ".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
     return f", a file of your own that says recipe = {{{written}}}"
+
+
+def _changes(preset: Recipe, wanted: Recipe) -> dict[str, object]:
+    """A recipe as a plan gives it: the preset to start from, and what to change."""
+    usual, own = dataclasses.asdict(preset), dataclasses.asdict(wanted)
+    return {"preset": preset.name, **{name: value for name, value in own.items() if value != usual[name]}}
 
 
 def _examples(plan: Plan, planned: set[int], known: set[int], asked: float | None) -> str:

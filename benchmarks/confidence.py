@@ -29,7 +29,7 @@ NOISE, EXAMPLES = 0.034, 50_000
 
 
 def simulate(configurations: int, replicates: int, seed: int) -> list[float]:
-    """The share of new training runs that meet the target at each confidence, the interval's share, the draws' effect."""
+    """The share of new runs that meet the target at each confidence, that in the interval, the draws' effect."""
     frame = planted(
         configurations=configurations, replicates=replicates, num_examples=(EXAMPLES,), noise=NOISE, seed=seed
     )

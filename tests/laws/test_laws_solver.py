@@ -6,7 +6,6 @@ from scipy.optimize import least_squares
 
 from prunecast.laws import bounds, build_form, measured, natural, solve, starts
 from prunecast.laws.solver import Objective, residual_stack
-from prunecast.studies.refits import own_points
 
 PER_ROW = ("configuration", "level", "density", "error", "replicates", "nonzero")
 TIGHT = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
@@ -132,7 +131,9 @@ def test_packed_points_are_solved_as_each_alone(small, law):
     form = build_form(law, small, "error")
     member = np.random.default_rng(6).random((8, len(small))) < 0.4
     start = starts(form, small)[0]
-    own, weights = own_points(small, member)
+    longest = int(member.sum(axis=1).max())
+    rows = np.argsort(~member, axis=1, kind="stable")[:, :longest]
+    own, weights = small.packed(rows), np.take_along_axis(member, rows, axis=1).astype(float)
     assert own.error.ndim == 2
     together = solve(form, own, np.tile(start, (8, 1)), weights=weights, tolerance=1e-10)
     alone = [solve(form, small.rows(row), start[None], tolerance=1e-10) for row in member]

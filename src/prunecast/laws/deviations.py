@@ -71,7 +71,7 @@ def noise_floor(noise: float | None, unpruned_slope: Floats, points: Points) -> 
     """
     if noise is None:
         return None
-    own = 1 / points.replicates
+    row_noise = 1 / points.replicates
     shared = unpruned_slope**2 / points.unpruned_replicates[points.configuration]
-    variance: NDArray[np.float64] = np.where(points.density < 1, own + shared, 0.0)
+    variance: NDArray[np.float64] = np.where(points.density < 1, row_noise + shared, 0.0)
     return NoiseFloor(replicate=noise, fit=noise * float(np.sqrt(variance.mean())))

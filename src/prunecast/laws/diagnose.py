@@ -117,7 +117,7 @@ def parameter_findings(
     if not rises(data.points, optimum.form.law):
         return [_no_rise(optimum, data)]
     found = list(_undetermined(optimum, values, intervals, data, chance))
-    known_at_bound = {own.name for own in optimum.form.parameters if own.bound_is_known}
+    known_at_bound = {parameter.name for parameter in optimum.form.parameters if parameter.bound_is_known}
     return [*found, *_at_bounds(optimum, undetermined(found, known_at_bound) | known_at_bound)]
 
 
@@ -128,20 +128,20 @@ def _undetermined(
     data: Measured,
     chance: float | None,
 ) -> Iterator[Finding]:
-    points, free = data.points, {own.role: own for own in reversed(optimum.free)}
+    points, free = data.points, {parameter.role: parameter for parameter in reversed(optimum.free)}
     slope, plateau, scale = (free.get(role) for role in (Role.SLOPE, Role.PLATEAU, Role.SCALE))
     steepness = values[slope.name] if slope else USUAL_SLOPE
     gamma = steepness if 0.2 < steepness < 2 else USUAL_SLOPE
     plateau_known = plateau is None or plateau_reached(points, chance)
 
-    def wide(own: Parameter, ratio: float) -> bool:
-        low, high = intervals[own.name]
+    def wide(parameter: Parameter, ratio: float) -> bool:
+        low, high = intervals[parameter.name]
         return not high < ratio * low
 
-    def interval(own: Parameter, remedy: Remedy | None = None, axis: str = "") -> WideInterval:
-        low, high = extended(intervals[own.name], values[own.name])
+    def interval(parameter: Parameter, remedy: Remedy | None = None, axis: str = "") -> WideInterval:
+        low, high = extended(intervals[parameter.name], values[parameter.name])
         return WideInterval(
-            parameter=own.name, symbol=own.symbol, lower=low, upper=high, remedy=remedy, axis=axis
+            parameter=parameter.name, symbol=parameter.symbol, lower=low, upper=high, remedy=remedy, axis=axis
         )
 
     if plateau is not None and not plateau_known:
@@ -161,15 +161,20 @@ def _undetermined(
         )
     elif scale is not None and wide(scale, WIDE_RATIO**2):
         yield interval(scale)
-    for own in optimum.free:
-        if own.role is Role.EXPONENT and own.axis in JUDGED_AXES:
-            low, high = intervals[own.name]
+    for parameter in optimum.free:
+        if parameter.role is Role.EXPONENT and parameter.axis in JUDGED_AXES:
+            low, high = intervals[parameter.name]
             if high - low > WIDE_EXPONENT:
-                yield interval(own, axis=own.axis)
-            elif len(np.unique(getattr(points, own.axis))) == 2:
-                yield TwoSizesOnly(parameter=own.name, symbol=own.symbol, axis=own.axis)
-        elif own.role is Role.OTHER and own.positive and not own.bound_is_known and wide(own, WIDE_RATIO**2):
-            yield interval(own)
+                yield interval(parameter, axis=parameter.axis)
+            elif len(np.unique(getattr(points, parameter.axis))) == 2:
+                yield TwoSizesOnly(parameter=parameter.name, symbol=parameter.symbol, axis=parameter.axis)
+        elif (
+            parameter.role is Role.OTHER
+            and parameter.positive
+            and not parameter.bound_is_known
+            and wide(parameter, WIDE_RATIO**2)
+        ):
+            yield interval(parameter)
 
 
 def extended(interval: tuple[float, float], value: float) -> tuple[float, float]:
@@ -179,7 +184,7 @@ def extended(interval: tuple[float, float], value: float) -> tuple[float, float]
 
 def _no_rise(optimum: Optimum, data: Measured) -> NoRise:
     more = levels_to(SEEN_RISE, 1.0, USUAL_SLOPE, data.kept_per_level)
-    symbols = tuple(own.symbol for own in optimum.free if not own.bound_is_known)
+    symbols = tuple(parameter.symbol for parameter in optimum.free if not parameter.bound_is_known)
     return NoRise(symbols=symbols, margin=LOW_EDGE - 1, **_short(data, more))
 
 
@@ -202,10 +207,10 @@ def _rise_missed(optimum: Optimum, data: Measured, gamma: float) -> RiseTooShort
     points = data.points
     highest = float((points.error / points.unpruned[points.configuration]).max())
     slope = optimum.form.find(Role.SLOPE)
-    own = optimum.form.parameters[0 if slope is None else slope]
+    parameter = optimum.form.parameters[0 if slope is None else slope]
     return RiseTooShort(
-        parameter=own.name,
-        symbol=own.symbol,
+        parameter=parameter.name,
+        symbol=parameter.symbol,
         highest_error=float(points.error.max()),
         rows_risen=_risen(points),
         **_short(data, levels_to(SEEN_RISE, highest, gamma, data.kept_per_level)),
@@ -233,15 +238,18 @@ def _short(data: Measured, more_levels: int) -> _Short:
 def _at_bounds(optimum: Optimum, known: set[str]) -> Iterator[AtBound]:
     """Parameters whose search ends at a bound: the data do not determine them beyond it."""
     lower, upper = bounds(optimum.form)
-    for index, own in enumerate(optimum.form.parameters):
+    for index, parameter in enumerate(optimum.form.parameters):
         sides = (
-            (optimum.theta[index] <= lower[index], own.lower),
-            (optimum.theta[index] >= upper[index], own.upper),
+            (optimum.theta[index] <= lower[index], parameter.lower),
+            (optimum.theta[index] >= upper[index], parameter.upper),
         )
         for at_bound, bound in sides:
             if at_bound and not optimum.fixed[index]:
                 yield AtBound(
-                    parameter=own.name, symbol=own.symbol, bound=bound, determined=own.name in known
+                    parameter=parameter.name,
+                    symbol=parameter.symbol,
+                    bound=bound,
+                    determined=parameter.name in known,
                 )
 
 
@@ -267,17 +275,17 @@ def _flat(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProfile]:
     Those known to be undetermined are not named again.
     """
     theta, (lower, upper) = optimum.theta, bounds(optimum.form)
-    for index, own in enumerate(optimum.form.parameters):
-        step = np.log(2) if own.positive else 0.5
+    for index, parameter in enumerate(optimum.form.parameters):
+        step = np.log(2) if parameter.positive else 0.5
         tried = np.clip(theta[index] + np.array([-step, step]), lower[index], upper[index])
         tried = tried[np.abs(tried - theta[index]) > step / 2]
-        if optimum.fixed[index] or own.name in undetermined or not len(tried):
+        if optimum.fixed[index] or parameter.name in undetermined or not len(tried):
             continue
         costs = optimum.profile(index, tried).cost
         flat = tried[costs - optimum.cost < FLAT_COST * optimum.variance]
         if len(flat):
-            values = tuple(float(np.exp(x) if own.positive else x) for x in flat)
-            yield FlatProfile(parameter=own.name, symbol=own.symbol, values=values)
+            values = tuple(float(np.exp(x) if parameter.positive else x) for x in flat)
+            yield FlatProfile(parameter=parameter.name, symbol=parameter.symbol, values=values)
 
 
 def _outside(fit: Fit) -> Iterator[OutsideInterval]:
@@ -313,8 +321,8 @@ def _dips(fit: Fit) -> Iterator[DipsIgnored]:
 def _too_large(fit: Fit, places: Sequence[tuple[float, float, float]]) -> Iterator[TooLarge]:
     """Networks that the paper would have left out, as a smaller one does better unpruned."""
     if places:
-        known = {(own.depth, own.width, own.num_examples): own for own in fit.configurations}
-        worst = max((known[place] for place in places), key=lambda own: own.unpruned_error)
+        known = {(c.depth, c.width, c.num_examples): c for c in fit.configurations}
+        worst = max((known[place] for place in places), key=lambda c: c.unpruned_error)
         yield TooLarge(too_large=len(places), configurations=len(known), **_place(worst))
 
 
@@ -322,8 +330,8 @@ def _misses(fit: Fit) -> Iterator[Finding]:
     typical = float(np.median([c.deviation.rms for c in fit.configurations]))
     edge = max(NOTICED_MISS, 1.8 * typical)
     missed = sorted((c for c in fit.configurations if c.deviation.rms > edge), key=lambda c: -c.deviation.rms)
-    for own in missed[:LISTED_MISSES]:
-        yield Missed(**_place(own), mean=own.deviation.mean, std=own.deviation.std)
+    for c in missed[:LISTED_MISSES]:
+        yield Missed(**_place(c), mean=c.deviation.mean, std=c.deviation.std)
     if len(missed) > LISTED_MISSES:
         yield MoreMissed(count=len(missed) - LISTED_MISSES)
 
@@ -338,8 +346,8 @@ def _few(fit: Fit) -> Iterator[Finding]:
         yield NoReplicates()
 
 
-def _place(own: Configuration) -> dict[str, float]:
-    return {"depth": own.depth, "width": own.width, "num_examples": own.num_examples}
+def _place(c: Configuration) -> dict[str, float]:
+    return {"depth": c.depth, "width": c.width, "num_examples": c.num_examples}
 
 
 def preference(law: str, rms: dict[str, float]) -> Iterable[LawPreference]:

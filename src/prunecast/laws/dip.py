@@ -103,14 +103,14 @@ class DipLaw(Law):
         nu, dip, dip_ratio = PARAMETERS[-3:]
         ratio = points.num_examples / points.weights
         span = float(points.num_examples.max() / points.num_examples.min())
-        own = [dip]
+        added = [dip]
         if span >= LEAST_SPAN:
-            own.insert(0, nu)
+            added.insert(0, nu)
             axes = (*axes, nu.axis)
         if float(np.ptp(np.log(ratio))) > 0:
             lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
-            own.append(replace(dip_ratio, lower=lower, upper=upper, start=float(np.median(ratio))))
-        return self.build((*shared, *own), axes)
+            added.append(replace(dip_ratio, lower=lower, upper=upper, start=float(np.median(ratio))))
+        return self.build((*shared, *added), axes)
 
     def build(self, parameters: tuple[Parameter, ...], axes: tuple[str, ...]) -> PruningForm:
         """The dip law with these parameters."""

@@ -54,13 +54,13 @@ class Dual(NDArrayOperatorsMixin):
         """The chain rule: numpy calls this for every operation that a dual number takes part in."""
         if operation not in SLOPES or method != "__call__":
             raise _not_differentiable(operation.__name__)
-        values = [own.value if isinstance(own, Dual) else own for own in inputs]
+        values = [argument.value if isinstance(argument, Dual) else argument for argument in inputs]
         result = operation(*values)
         slopes: dict[int, Array] = {}
-        for own, by_own in zip(inputs, SLOPES[operation], strict=True):
-            if isinstance(own, Dual):
-                outer = by_own(result, *values)
-                for column, inner in own.slopes.items():
+        for argument, by_argument in zip(inputs, SLOPES[operation], strict=True):
+            if isinstance(argument, Dual):
+                outer = by_argument(result, *values)
+                for column, inner in argument.slopes.items():
                     slope = outer * inner
                     slopes[column] = slopes[column] + slope if column in slopes else slope
         return Dual(result, slopes)
@@ -71,5 +71,5 @@ class Dual(NDArrayOperatorsMixin):
 
 
 def _not_differentiable(name: str) -> PrunecastError:
-    known = listed(sorted(own.__name__ for own in SLOPES))
+    known = listed(sorted(operation.__name__ for operation in SLOPES))
     return PrunecastError(f"numpy.{name} cannot be differentiated here; use {known}")

@@ -146,7 +146,7 @@ class Eq2Law(Law):
 def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
     """The parameters of Eq. 2 for some points, with their ranges, and the axes of the invariant."""
     high, gamma, scale, *exponents = PARAMETERS
-    varying = tuple(own.axis for own in exponents if np.ptp(getattr(points, own.axis)) > 0)
+    varying = tuple(exponent.axis for exponent in exponents if np.ptp(getattr(points, exponent.axis)) > 0)
     top = float(points.error.max())
     lowest = max(top / 2, float(np.quantile(points.unpruned, HIGH_ERROR_QUANTILE, method="higher")))
     shared = (
@@ -154,7 +154,7 @@ def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...]
         gamma,
         replace(scale, start=float(np.sqrt(points.density.min())) / 10),
     )
-    return (*shared, *(own for own in exponents if own.axis in varying)), varying
+    return (*shared, *(exponent for exponent in exponents if exponent.axis in varying)), varying
 
 
 def equation(low: str, axes: tuple[str, ...]) -> str:

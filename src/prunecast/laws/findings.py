@@ -239,8 +239,8 @@ class AxisNeverVaried(Finding):
 
 
 TYPES: dict[str, type[Finding]] = {
-    own.__name__: own
-    for own in (
+    kind.__name__: kind
+    for kind in (
         NoRise,
         PlateauNotReached,
         RiseTooShort,
@@ -284,7 +284,9 @@ def to_json(finding: Finding) -> dict[str, Any]:
 def from_json(body: dict[str, Any]) -> Finding:
     """The finding that `to_json` described."""
     fields: dict[str, Any] = {
-        name: tuple(own) if isinstance(own, list) else own for name, own in body.items() if name != "type"
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in body.items()
+        if name != "type"
     }
     if fields.get("remedy") is not None:
         fields["remedy"] = Remedy(fields["remedy"])

@@ -59,7 +59,7 @@ def fit(
         return _fit(shared, law, **options)
     default = _fit(shared, DEFAULT_LAW, **options)
     preferred = preferred_law(default.held_out)
-    if preferred != DEFAULT_LAW and any(isinstance(own, LawPreference) for own in default.findings):
+    if preferred != DEFAULT_LAW and any(isinstance(finding, LawPreference) for finding in default.findings):
         with contextlib.suppress(PrunecastError):  # too few rows for its parameters
             return _fit(shared, preferred, **options)
     return default
@@ -110,8 +110,8 @@ def _fit(
     found = parameter_findings(optimum, bare.parameters, bare.intervals, data, table.chance)
     result = replace(bare, findings=tuple(found))
     intervals = {
-        name: extended(own, result.parameters[name]) if name in result.undetermined else own
-        for name, own in result.intervals.items()
+        name: extended(interval, result.parameters[name]) if name in result.undetermined else interval
+        for name, interval in result.intervals.items()
     }
     result = replace(result, intervals=intervals)
     return replace(result, findings=(*found, *fit_findings(result, optimum, table)))
@@ -230,7 +230,7 @@ def log_plateau(form: PruningForm, theta: Floats, points: Points) -> float:
 
 
 def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:
-    for index, own in enumerate(deviations):
+    for index, of_configuration in enumerate(deviations):
         rows = points.configuration == index
         yield Configuration(
             depth=float(points.depth[index]),
@@ -242,7 +242,7 @@ def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Con
             lowest_density=float(points.density[rows].min()),
             highest_error=float(points.error[rows].max()),
             lowest_error=float(points.error[rows].min()),
-            deviation=own,
+            deviation=of_configuration,
             curve=_curve(points.rows(rows)),
         )
 
@@ -304,7 +304,7 @@ def _fit_all(points: Points, metric: str, seed: int) -> list[SingleFit]:
     )
     best = found.cost.reshape(-1, tries).argmin(axis=1) + tries * np.arange(len(curves))
     at_bound = found.at_lower | found.at_upper
-    return [_single(*own) for own in zip(forms, curves, found.theta[best], at_bound[best], strict=True)]
+    return [_single(*curve) for curve in zip(forms, curves, found.theta[best], at_bound[best], strict=True)]
 
 
 def _single(form: PruningForm, points: Points, theta: Floats, at_bound: Mask) -> SingleFit:

@@ -92,7 +92,7 @@ class _Recorder:
         self.rows, self.columns = rows, set[str]()
 
     def __getattr__(self, name: str) -> Array:
-        known = [own.name for own in fields(Rows)]
+        known = [column.name for column in fields(Rows)]
         if name not in known:
             raise PrunecastError(f"rows have no {name!r}; they have {listed(known)}")
         self.columns.add(name)
@@ -139,8 +139,8 @@ class FormulaLaw(Law):
         The search for a plateau begins at the largest error; of losses it may end at a hundred times the largest.
         """
         varying = {axis for axis in AXES if np.ptp(getattr(points, axis)) > 0}
-        kept = [self._ranged(own, points, metric) for own in self.parameters]
-        kept = [own for own in kept if not own.axis or own.axis in varying]
+        kept = [self._ranged(parameter, points, metric) for parameter in self.parameters]
+        kept = [parameter for parameter in kept if not parameter.axis or parameter.axis in varying]
         form = FormulaForm(law=self, parameters=tuple(kept), axes=_axes(kept))
         values = values_by_name(form, first_guesses(form))
         self._require_numbers(self.evaluate(Rows.of(points, points.per_row(points.unpruned)), values))
@@ -152,29 +152,31 @@ class FormulaLaw(Law):
 
     def equation_of(self, form: PruningForm) -> str:
         """The equation as it was written down, with the exponents that were left out."""
-        zero = [f"{own.symbol} = 0" for own in self.parameters if not form.has(own.name)]
+        zero = [f"{parameter.symbol} = 0" for parameter in self.parameters if not form.has(parameter.name)]
         return ",  ".join([self.equation, *zero])
 
     def evaluate(self, rows: "Rows | _Recorder", values: Mapping[str, Array]) -> Array:
         """ε̂ of every row; parameters without a value are exponents that were left out, which count as zero."""
         with np.errstate(all="ignore"):
-            return self.formula(rows, **{own.name: values.get(own.name, 0.0) for own in self.parameters})
+            return self.formula(
+                rows, **{parameter.name: values.get(parameter.name, 0.0) for parameter in self.parameters}
+            )
 
     @staticmethod
-    def _ranged(own: Parameter, points: Points, metric: str) -> Parameter:
-        if own.role is not Role.PLATEAU:
-            return own
+    def _ranged(parameter: Parameter, points: Points, metric: str) -> Parameter:
+        if parameter.role is not Role.PLATEAU:
+            return parameter
         top = float(points.error.max())
-        upper = max(own.upper, 100 * top) if metric == Metric.LOSS else own.upper
-        return replace(own, upper=upper, start=min(max(top, own.lower), upper))
+        upper = max(parameter.upper, 100 * top) if metric == Metric.LOSS else parameter.upper
+        return replace(parameter, upper=upper, start=min(max(top, parameter.lower), upper))
 
     def _check_arguments(self) -> None:
         """Refuse a formula whose arguments are not the parameters."""
-        known = [own.name for own in self.parameters]
+        known = [parameter.name for parameter in self.parameters]
         arguments = list(inspect.signature(self.formula).parameters.values())[1:]
-        if any(own.kind is own.VAR_KEYWORD for own in arguments):
+        if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
             return
-        taken = [own.name for own in arguments]
+        taken = [argument.name for argument in arguments]
         unknown = next((name for name in taken if name not in known), None)
         if unknown is not None:
             near = nearest(unknown, known)
@@ -194,7 +196,9 @@ class FormulaLaw(Law):
         """The columns that the formula reads, found by evaluating it, with its derivatives, on a few rows."""
         form = FormulaForm(law=self, parameters=self.parameters, axes=_axes(self.parameters))
         values = values_by_name(form, first_guesses(form))
-        duals = {name: Dual(own, {i: np.ones_like(own)}) for i, (name, own) in enumerate(values.items())}
+        duals = {
+            name: Dual(value, {i: np.ones_like(value)}) for i, (name, value) in enumerate(values.items())
+        }
         rows = _Recorder(_SAMPLE)
         try:
             found = self.evaluate(rows, duals)
@@ -221,7 +225,7 @@ class FormulaLaw(Law):
 
 
 def _axes(parameters: Iterable[Parameter]) -> tuple[str, ...]:
-    return tuple(own.axis for own in parameters if own.axis)
+    return tuple(parameter.axis for parameter in parameters if parameter.axis)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +266,7 @@ class FormulaForm(PruningForm):
 def values_by_name(form: Form, theta: Floats) -> dict[str, Floats]:
     """Natural parameters by name, each of shape (sets, 1)."""
     values = natural(form, theta)
-    return {own.name: values[:, i : i + 1] for i, own in enumerate(form.parameters)}
+    return {parameter.name: values[:, i : i + 1] for i, parameter in enumerate(form.parameters)}
 
 
 def _unpruned(points: Points, log_unpruned: Floats | None) -> Floats:

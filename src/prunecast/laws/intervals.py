@@ -268,7 +268,7 @@ def _at_bound(optimum: Optimum, plateau: int) -> list[int]:
     """
     lower, upper = bounds(optimum.form)
     at_bound = ~optimum.fixed & ((optimum.theta <= lower) | (optimum.theta >= upper))
-    known = [own.bound_is_known for own in optimum.form.parameters]
+    known = [parameter.bound_is_known for parameter in optimum.form.parameters]
     return [int(i) for i in np.flatnonzero(at_bound) if i != plateau and not known[i]]
 
 

@@ -158,7 +158,9 @@ class PruningForm(ABC):
     @cached_property
     def exponents(self) -> dict[str, str]:
         """The name of the exponent of each axis that has one."""
-        return {own.axis: own.name for own in self.parameters if own.role is Role.EXPONENT}
+        return {
+            parameter.axis: parameter.name for parameter in self.parameters if parameter.role is Role.EXPONENT
+        }
 
     @property
     def inputs(self) -> frozenset[str]:
@@ -175,7 +177,9 @@ class PruningForm(ABC):
 
     def find(self, role: Role) -> int | None:
         """The column of the first parameter with a role; None where there is none."""
-        return next((index for index, own in enumerate(self.parameters) if own.role is role), None)
+        return next(
+            (index for index, parameter in enumerate(self.parameters) if parameter.role is role), None
+        )
 
     def column(self, theta: Floats, name: str) -> Floats:
         """One parameter of all sets, shape (sets, 1)."""
@@ -234,13 +238,13 @@ class Law(ABC):
             raise PrunecastError(
                 f"The law {self.name!r} has no parameters, so there is nothing to fit; add one."
             )
-        name, count = Counter(own.name for own in self.parameters).most_common(1)[0]
+        name, count = Counter(parameter.name for parameter in self.parameters).most_common(1)[0]
         if count > 1:
             raise PrunecastError(f"The law {self.name!r} has {count} parameters called {name!r}; rename one.")
-        for own in self.parameters:
-            problem = _problem(own)
+        for parameter in self.parameters:
+            problem = _problem(parameter)
             if problem:
-                raise PrunecastError(f"The law {self.name!r}, parameter {own.name!r}: {problem}.")
+                raise PrunecastError(f"The law {self.name!r}, parameter {parameter.name!r}: {problem}.")
 
     @property
     def family_law(self) -> str:
@@ -268,19 +272,18 @@ class Law(ABC):
         return self.build(tuple(known[name] for name in names), axes)
 
 
-def _problem(own: Parameter) -> str:
+def _problem(parameter: Parameter) -> str:
     """What is wrong with a parameter's range, first guess or axis; empty where nothing is."""
-    if not own.lower < own.upper:
-        return f"lower is {own.lower:g}, but it must be less than upper, which is {own.upper:g}"
-    if own.positive and not own.lower > 0:
-        return f"lower is {own.lower:g}, but it must be above 0 unless the parameter has positive=False"
-    if not own.lower <= own.start <= own.upper:
-        return (
-            f"start is {own.start:g}, but it must be between lower and upper, {own.lower:g} and {own.upper:g}"
-        )
-    if own.role is Role.EXPONENT and own.axis not in AXES:
-        return f"axis is {own.axis!r}, but the axis of an exponent must be {listed(AXES, 'or')}"
-    if own.axis and own.role is not Role.EXPONENT:
+    if not parameter.lower < parameter.upper:
+        return f"lower is {parameter.lower:g}, but it must be less than upper, which is {parameter.upper:g}"
+    if parameter.positive and not parameter.lower > 0:
+        return f"lower is {parameter.lower:g}, but it must be above 0 unless the parameter has positive=False"
+    if not parameter.lower <= parameter.start <= parameter.upper:
+        ends = f"{parameter.lower:g} and {parameter.upper:g}"
+        return f"start is {parameter.start:g}, but it must be between lower and upper, {ends}"
+    if parameter.role is Role.EXPONENT and parameter.axis not in AXES:
+        return f"axis is {parameter.axis!r}, but the axis of an exponent must be {listed(AXES, 'or')}"
+    if parameter.axis and parameter.role is not Role.EXPONENT:
         return "it has an axis, but only exponents do; make it a Parameter.exponent"
     return ""
 

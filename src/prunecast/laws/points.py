@@ -95,7 +95,10 @@ class Points:
         """Log depth, width and number of examples over their references, one per configuration and one per row."""
         examples = np.log(self.num_examples / self.reference_examples)
         values = {"depth": self.log_depth, "width": self.log_width, "num_examples": examples}
-        return {axis: (own, self.per_row(own)) for axis, own in values.items()}
+        return {
+            axis: (per_configuration, self.per_row(per_configuration))
+            for axis, per_configuration in values.items()
+        }
 
     def per_row(self, values: Floats) -> Floats:
         """Values of the configurations, last axis, as values of the rows."""
@@ -106,10 +109,10 @@ class Points:
 
         Every row is a configuration of its own then.
         """
-        own = self.configuration[at]
+        configuration = self.configuration[at]
         columns = {name: getattr(self, name)[at] for name in OF_A_ROW}
-        columns |= {name: getattr(self, name)[own] for name in OF_A_CONFIGURATION}
-        return replace(self, configuration=own, **columns)
+        columns |= {name: getattr(self, name)[configuration] for name in OF_A_CONFIGURATION}
+        return replace(self, configuration=configuration, **columns)
 
     def of_sets(self, at: NDArray[Any] | slice) -> "Points":
         """The points of some of the sets; points that are not packed belong to all."""
@@ -184,9 +187,11 @@ DEFAULT_KEPT_PER_LEVEL = 0.8
 def kept_per_level(points: Points) -> float:
     """The share of the weights that one level keeps: the median over all curves, to three digits."""
     order = np.lexsort((points.level, points.configuration))
-    density, level, own = (values[order] for values in (points.density, points.level, points.configuration))
+    density, level, configuration = (
+        values[order] for values in (points.density, points.level, points.configuration)
+    )
     steps = np.diff(level)
-    following = (np.diff(own) == 0) & (steps > 0) & (np.diff(density) < 0)
+    following = (np.diff(configuration) == 0) & (steps > 0) & (np.diff(density) < 0)
     if not following.any():
         return DEFAULT_KEPT_PER_LEVEL
     kept = np.exp(np.median((np.diff(np.log(density)) / np.maximum(steps, 1))[following]))

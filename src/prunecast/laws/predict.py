@@ -210,9 +210,9 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     unknown = np.flatnonzero(np.isnan(unpruned))
     places = np.stack([inputs[name][unknown] for name in AXES], axis=1)
     at = measured_at(fit, places)
-    own, rest = unknown[at >= 0], unknown[at < 0]
+    known, rest = unknown[at >= 0], unknown[at < 0]
     errors = np.array([c.unpruned_error for c in fit.configurations])
-    unpruned[own], source[own] = errors[at[at >= 0]], "measured"
+    unpruned[known], source[known] = errors[at[at >= 0]], "measured"
     if len(rest):
         unpruned[rest], source[rest] = _from_dense_law(fit, places[at < 0]), "predicted"
         unpruned_std[rest] = np.hypot(unpruned_std[rest], fit.dense.deviation if fit.dense else 0.0)

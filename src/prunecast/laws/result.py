@@ -113,7 +113,7 @@ class Fit:
     @property
     def undetermined(self) -> tuple[str, ...]:
         """The parameters that the data do not determine."""
-        known = {own.name for own in self.form().parameters if own.bound_is_known}
+        known = {parameter.name for parameter in self.form().parameters if parameter.bound_is_known}
         found = findings.undetermined(self.findings, known)
         found |= set() if self.rises else set(self.parameters) - known
         return tuple(name for name in self.parameters if name in found and name not in self.fixed)
@@ -152,8 +152,8 @@ class Fit:
         return self._described(name)[1]
 
     def _described(self, name: str) -> tuple[str, str]:
-        own = self.form().parameters[self.form().index(name)]
-        return own.symbol, own.meaning
+        parameter = self.form().parameters[self.form().index(name)]
+        return parameter.symbol, parameter.meaning
 
     def interval(self, parameter: str) -> tuple[float, float]:
         """The 95% interval of a parameter."""
@@ -203,13 +203,13 @@ class Fit:
             **body,
             "law_source": source_of(self.law),
             "deviation": asdict(self.deviation),
-            "regions": {name: asdict(own) for name, own in self.regions.items()},
+            "regions": {name: asdict(deviation) for name, deviation in self.regions.items()},
             "noise_floor": None if self.noise_floor is None else asdict(self.noise_floor),
             "columns": sorted(self.columns),
-            "configurations": [asdict(own) for own in self.configurations],
+            "configurations": [asdict(configuration) for configuration in self.configurations],
             "dense": None if self.dense is None else asdict(self.dense),
             "origin": asdict(self.origin),
-            "findings": [findings.to_json(own) for own in self.findings],
+            "findings": [findings.to_json(finding) for finding in self.findings],
             "undetermined": list(self.undetermined),
             "spread": {
                 **vars(self.spread),
@@ -289,10 +289,15 @@ def _check(fit: Fit) -> None:
     form = fit.form()
     missing = set(fit.axes) ^ set(form.exponents)
     outside = [
-        own.name
-        for own in form.parameters
-        if not np.isfinite(fit.parameters[own.name]) or (own.positive and fit.parameters[own.name] <= 0)
+        parameter.name
+        for parameter in form.parameters
+        if not np.isfinite(fit.parameters[parameter.name])
+        or (parameter.positive and fit.parameters[parameter.name] <= 0)
     ]
-    lacking = [own.name for own in fit._law.parameters if own.role in ALWAYS_THERE and not form.has(own.name)]
+    lacking = [
+        parameter.name
+        for parameter in fit._law.parameters
+        if parameter.role in ALWAYS_THERE and not form.has(parameter.name)
+    ]
     if missing or outside or lacking or not fit.configurations:
         raise ValueError(f"unusable: {', '.join([*missing, *outside, *lacking]) or 'configurations'}")

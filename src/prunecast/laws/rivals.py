@@ -86,7 +86,9 @@ def _sparse(values: Values, points: Points, smallest: float, most: float) -> Arr
 def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
     """Every selectable law and its rivals for these points."""
     ours, axes = eq2.parameter_ranges(points, metric)
-    exponents = tuple(own for own in ours if own.role is Role.EXPONENT and own.axis in axes)
+    exponents = tuple(
+        parameter for parameter in ours if parameter.role is Role.EXPONENT and parameter.axis in axes
+    )
     top, highest_unpruned = float(points.error.max()), float(points.unpruned.max())
     ceiling = 100 * top if metric == Metric.LOSS else 1.0
     high = (max(top / 2, 1.001 * highest_unpruned), max(ceiling, 1.01 * highest_unpruned))

@@ -190,8 +190,8 @@ def solve(
     free = np.broadcast_to(True if fixed is None else ~fixed, theta.shape)
 
     def evaluate(active: NDArray[np.int64], candidate: Floats) -> NormalEquations:
-        own = None if weights is None else weights[active]
-        return _evaluate(form, candidate, points.of_sets(active), own, objective)
+        active_weights = None if weights is None else weights[active]
+        return _evaluate(form, candidate, points.of_sets(active), active_weights, objective)
 
     first = _evaluate_start(form, theta, points, weights, objective)
     return iterate(
@@ -269,7 +269,9 @@ class Optimum:
     @property
     def free(self) -> list[Parameter]:
         """The parameters that were fitted."""
-        return [own for own, fixed in zip(self.form.parameters, self.fixed, strict=True) if not fixed]
+        return [
+            parameter for parameter, fixed in zip(self.form.parameters, self.fixed, strict=True) if not fixed
+        ]
 
     @property
     def variance(self) -> float:

@@ -20,21 +20,25 @@ def configuration(depth: float, width: float, num_examples: float) -> str:
     return f"depth {depth:g}, width {width:g}, {num_examples:,.0f} examples"
 
 
-def _advice(own: CurvesTooShort) -> str:
+def _advice(finding: CurvesTooShort) -> str:
     """More levels for the curves that can have them, smaller steps for those that reached chance."""
     steps = []
-    if own.more_levels is not None:
-        which = "the others " if own.reached_chance else ""
-        steps.append(f"prune {which}{plural(own.more_levels, 'more level')}")
-    if own.reached_chance:
+    if finding.more_levels is not None:
+        which = "the others " if finding.reached_chance else ""
+        steps.append(f"prune {which}{plural(finding.more_levels, 'more level')}")
+    if finding.reached_chance:
         steps.append(SMALLER_STEPS)
     return " or ".join(steps)
 
 
-def _too_steep(own: CurvesTooShort, rows: int, place: str) -> str:
+def _too_steep(finding: CurvesTooShort, rows: int, place: str) -> str:
     """Curves that reach chance have few rows on the way: they rise too steeply for their levels."""
-    curves = f"{own.reached_chance} of {own.configurations} curves" if own.configurations > 1 else "the curve"
-    verb, they = ("reaches", "it rises") if own.reached_chance == 1 else ("reach", "they rise")
+    curves = (
+        f"{finding.reached_chance} of {finding.configurations} curves"
+        if finding.configurations > 1
+        else "the curve"
+    )
+    verb, they = ("reaches", "it rises") if finding.reached_chance == 1 else ("reach", "they rise")
     seen = plural(rows, "row", "is", "are")
     return (
         f"only {seen} {place}, although {curves} {verb} chance, because {they} too steeply for these levels"
@@ -42,153 +46,164 @@ def _too_steep(own: CurvesTooShort, rows: int, place: str) -> str:
 
 
 @words(found.NoRise)
-def _no_rise(own: found.NoRise, metric: Metric) -> str:
-    seen = f"No curve rises more than {own.margin:.0%} above its unpruned {metric.word}"
-    if own.reached_chance:
-        everywhere = own.reached_chance == own.configurations
-        verb = "reaches" if own.reached_chance == 1 else "reach"
+def _no_rise(finding: found.NoRise, metric: Metric) -> str:
+    seen = f"No curve rises more than {finding.margin:.0%} above its unpruned {metric.word}"
+    if finding.reached_chance:
+        everywhere = finding.reached_chance == finding.configurations
+        verb = "reaches" if finding.reached_chance == 1 else "reach"
         seen += (
-            " before it reaches chance" if everywhere else f", although {own.reached_chance} {verb} chance"
+            " before it reaches chance"
+            if everywhere
+            else f", although {finding.reached_chance} {verb} chance"
         )
-    return f"{seen}, so the data do not determine {listed(own.symbols)}; {_advice(own)}."
+    return f"{seen}, so the data do not determine {listed(finding.symbols)}; {_advice(finding)}."
 
 
 @words(found.PlateauNotReached)
-def _plateau(own: found.PlateauNotReached, metric: Metric) -> str:
-    seen = f"no curve comes near its high plateau (the largest {metric.word} is {own.highest_error:.2g})"
-    if own.reached_chance and own.chance_known:
-        seen = _too_steep(own, own.rows_near, "near the high plateau")
-    fix = ", or fix it with --high-error chance" if own.chance_known else ""
-    return f"{own.symbol} is not determined: {seen}; {_advice(own)}{fix}."
+def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
+    seen = f"no curve comes near its high plateau (the largest {metric.word} is {finding.highest_error:.2g})"
+    if finding.reached_chance and finding.chance_known:
+        seen = _too_steep(finding, finding.rows_near, "near the high plateau")
+    fix = ", or fix it with --high-error chance" if finding.chance_known else ""
+    return f"{finding.symbol} is not determined: {seen}; {_advice(finding)}{fix}."
 
 
 @words(found.RiseTooShort)
-def _rise(own: found.RiseTooShort, metric: Metric) -> str:
-    seen = f"the {metric.word} never exceeds {own.highest_error:.2g}"
-    if own.reached_chance:
-        seen = _too_steep(own, own.rows_risen, "on the rise")
-    return f"{own.symbol} is not determined: {seen}; {_advice(own)}."
+def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
+    seen = f"the {metric.word} never exceeds {finding.highest_error:.2g}"
+    if finding.reached_chance:
+        seen = _too_steep(finding, finding.rows_risen, "on the rise")
+    return f"{finding.symbol} is not determined: {seen}; {_advice(finding)}."
 
 
 @words(found.WideInterval)
-def _wide(own: found.WideInterval, metric: Metric) -> str:
-    text = f"{own.symbol} is not determined: anything from {own.lower:.2g} to {own.upper:.2g} fits"
-    if own.axis:
-        return f"{text}; train more {own.axis}s."
-    if own.remedy is None:
+def _wide(finding: found.WideInterval, metric: Metric) -> str:
+    text = (
+        f"{finding.symbol} is not determined: anything from {finding.lower:.2g} to {finding.upper:.2g} fits"
+    )
+    if finding.axis:
+        return f"{text}; train more {finding.axis}s."
+    if finding.remedy is None:
         return f"{text}."
-    how = SMALLER_STEPS if own.remedy is Remedy.SMALLER_STEPS else "prune further"
+    how = SMALLER_STEPS if finding.remedy is Remedy.SMALLER_STEPS else "prune further"
     return f"{text}; {how}, so that more rows lie between the two plateaus."
 
 
 @words(found.ScaleFollowsPlateau)
-def _scale(own: found.ScaleFollowsPlateau, metric: Metric) -> str:
-    because = f"{own.symbol} is not determined because {own.plateau_symbol} is not"
-    if not own.slope_symbol:
+def _scale(finding: found.ScaleFollowsPlateau, metric: Metric) -> str:
+    because = f"{finding.symbol} is not determined because {finding.plateau_symbol} is not"
+    if not finding.slope_symbol:
         return f"{because}."
-    return f"{because}; only {own.symbol}·{own.plateau_symbol}^(1/{own.slope_symbol}) is known."
+    return f"{because}; only {finding.symbol}·{finding.plateau_symbol}^(1/{finding.slope_symbol}) is known."
 
 
 @words(found.TwoSizesOnly)
-def _two_sizes(own: found.TwoSizesOnly, metric: Metric) -> str:
-    return f"{own.symbol} rests on two {own.axis}s only, so nothing tests it; train a third."
+def _two_sizes(finding: found.TwoSizesOnly, metric: Metric) -> str:
+    return f"{finding.symbol} rests on two {finding.axis}s only, so nothing tests it; train a third."
 
 
 @words(found.AtBound)
-def _at_bound(own: found.AtBound, metric: Metric) -> str:
-    limit = f"{own.symbol} hit its search limit ({own.bound:.3g})"
-    return f"{limit}." if own.determined else f"{limit}, so its estimate is unreliable."
+def _at_bound(finding: found.AtBound, metric: Metric) -> str:
+    limit = f"{finding.symbol} hit its search limit ({finding.bound:.3g})"
+    return f"{limit}." if finding.determined else f"{limit}, so its estimate is unreliable."
 
 
 @words(found.FlatProfile)
-def _flat(own: found.FlatProfile, metric: Metric) -> str:
-    values = listed([f"{value:.3g}" for value in own.values], "or")
-    return f"{own.symbol} is poorly determined: {values} would fit almost as well, with the others refitted."
+def _flat(finding: found.FlatProfile, metric: Metric) -> str:
+    values = listed([f"{value:.3g}" for value in finding.values], "or")
+    return (
+        f"{finding.symbol} is poorly determined: {values} would fit almost as well, with the others refitted."
+    )
 
 
 @words(found.OutsideInterval)
-def _outside(own: found.OutsideInterval, metric: Metric) -> str:
+def _outside(finding: found.OutsideInterval, metric: Metric) -> str:
     return (
-        f"The estimate of {own.symbol} lies outside its interval: the paper's fit takes measured unpruned "
+        f"The estimate of {finding.symbol} lies outside its interval: the paper's fit takes measured unpruned "
         f"{metric.plural} as exact, the interval does not, and here that makes a difference."
     )
 
 
 @words(found.DipsIgnored)
-def _dips(own: found.DipsIgnored, metric: Metric) -> str:
-    place = configuration(own.depth, own.width, own.num_examples)
-    follow = f" --law {own.following_law} follows the dip." if own.following_law else ""
+def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
+    place = configuration(finding.depth, finding.width, finding.num_examples)
+    follow = f" --law {finding.following_law} follows the dip." if finding.following_law else ""
     return (
-        f"In {own.dipping} of {own.configurations} configurations the {metric.word} clearly falls below its unpruned "
-        f"value, by up to {own.deepest:.0%} ({place}). The law is flat there and overestimates: its mean deviation is "
-        f"{own.mean_deviation:+.1%}.{follow}"
+        f"In {finding.dipping} of {finding.configurations} configurations the {metric.word} clearly falls below its "
+        f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there and overestimates: its mean "
+        f"deviation is {finding.mean_deviation:+.1%}.{follow}"
     )
 
 
 @words(found.TooLarge)
-def _too_large(own: found.TooLarge, metric: Metric) -> str:
-    place = configuration(own.depth, own.width, own.num_examples)
-    verb, whose = ("is", "its") if own.too_large == 1 else ("are", "their")
+def _too_large(finding: found.TooLarge, metric: Metric) -> str:
+    place = configuration(finding.depth, finding.width, finding.num_examples)
+    verb, whose = ("is", "its") if finding.too_large == 1 else ("are", "their")
     return (
-        f"{own.too_large} of {own.configurations} configurations {verb} too large for {whose} data: unpruned, a "
-        f"smaller network does better than {place}. The paper leaves such networks out; --without-too-large does, too "
-        "(`Table.without_too_large` in Python)."
+        f"{finding.too_large} of {finding.configurations} configurations {verb} too large for {whose} data: unpruned, "
+        f"a smaller network does better than {place}. The paper leaves such networks out; --without-too-large does, "
+        "too (`Table.without_too_large` in Python)."
     )
 
 
 @words(found.Missed)
-def _missed(own: found.Missed, metric: Metric) -> str:
-    place = configuration(own.depth, own.width, own.num_examples)
-    return f"The law fits {place} badly: deviation {own.mean:+.1%} ± {own.std:.1%}."
+def _missed(finding: found.Missed, metric: Metric) -> str:
+    place = configuration(finding.depth, finding.width, finding.num_examples)
+    return f"The law fits {place} badly: deviation {finding.mean:+.1%} ± {finding.std:.1%}."
 
 
 @words(found.MoreMissed)
-def _more_missed(own: found.MoreMissed, metric: Metric) -> str:
-    return f"It fits {plural(own.count, 'more configuration')} as badly."
+def _more_missed(finding: found.MoreMissed, metric: Metric) -> str:
+    return f"It fits {plural(finding.count, 'more configuration')} as badly."
 
 
 @words(found.FewConfigurations)
-def _few(own: found.FewConfigurations, metric: Metric) -> str:
+def _few(finding: found.FewConfigurations, metric: Metric) -> str:
     return (
-        f"With {plural(own.configurations, 'configuration')} the intervals rest on the scatter of rows alone and "
+        f"With {plural(finding.configurations, 'configuration')} the intervals rest on the scatter of rows alone and "
         "assume that the law is right; more configurations would test it."
     )
 
 
 @words(found.WidenedIntervals)
-def _widened(own: found.WidenedIntervals, metric: Metric) -> str:
+def _widened(finding: found.WidenedIntervals, metric: Metric) -> str:
     return (
-        f"With {own.configurations} configurations (fewer than {own.enough}) the intervals are widened on purpose: in "
-        "simulations they cover 96 to 100% instead of 95%."
+        f"With {finding.configurations} configurations (fewer than {finding.enough}) the intervals are widened on "
+        "purpose: in simulations they cover 96 to 100% instead of 95%."
     )
 
 
 @words(found.NoReplicates)
-def _no_replicates(own: found.NoReplicates, metric: Metric) -> str:
+def _no_replicates(finding: found.NoReplicates, metric: Metric) -> str:
     return (
         "Without replicates the noise of the measurements is unknown; train a second replicate to measure it."
     )
 
 
 @words(found.AtChance)
-def _at_chance(own: found.AtChance, metric: Metric) -> str:
-    verb = "is" if own.rows == 1 else "are"
-    return f"{plural(own.rows, 'row')} no better than chance ({own.chance:g}) {verb} left out of the fit."
+def _at_chance(finding: found.AtChance, metric: Metric) -> str:
+    verb = "is" if finding.rows == 1 else "are"
+    return f"{plural(finding.rows, 'row')} no better than chance ({finding.chance:g}) {verb} left out of the fit."
 
 
 @words(found.LawPreference)
-def _preference(own: found.LawPreference, metric: Metric) -> str:
-    numbers = f"{own.best_rms:.1%} against {own.other_rms:.1%} on configurations left out"
-    if not own.clear:
-        return f"{_capital(own.best_title)} and {own.other_title} predict about equally well: {numbers}."
-    if own.best == own.law:
-        return f"The data prefer this law to {own.other_title}: {numbers}."
-    return f"The data prefer {own.best_title} (--law {own.best_source}): {numbers}."
+def _preference(finding: found.LawPreference, metric: Metric) -> str:
+    numbers = f"{finding.best_rms:.1%} against {finding.other_rms:.1%} on configurations left out"
+    if not finding.clear:
+        return (
+            f"{_capital(finding.best_title)} and {finding.other_title} predict about equally well: {numbers}."
+        )
+    if finding.best == finding.law:
+        return f"The data prefer this law to {finding.other_title}: {numbers}."
+    return f"The data prefer {finding.best_title} (--law {finding.best_source}): {numbers}."
 
 
 @words(found.AxisNeverVaried)
-def _never_varied(own: found.AxisNeverVaried, metric: Metric) -> str:
-    name, value = axis_name(own.axis), f"{own.value:,.0f}" if own.axis == "num_examples" else f"{own.value:g}"
+def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
+    name, value = (
+        axis_name(finding.axis),
+        f"{finding.value:,.0f}" if finding.axis == "num_examples" else f"{finding.value:g}",
+    )
     return (
         f"The {name} was {value} in every measurement, so the data do not show what another {name} does: take "
         "this as a guess, with an interval that is too narrow."

@@ -1,0 +1,170 @@
+"""A law of one's own, added in one module of fewer than 60 lines, in everything that prunecast does with a law."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from findings_of import findings_of
+from planted import planted
+
+from prunecast.files import dumps
+from prunecast.laws import compare, fit, get_law, load, selectable_laws, unregister
+from prunecast.laws.findings import LawPreference
+from prunecast.studies import STUDIES
+from prunecast.table import read
+
+EXAMPLE = Path(__file__).with_name("hill_law.py")
+SHIPPED = "cifar10-resnet20-24ep"
+TRUTH = {"high_error": 0.88, "gamma": 1.7, "p": 0.3, "phi": 1.1, "psi": 1.3}
+
+
+@pytest.fixture(scope="module")
+def hill():
+    """The law, known while the tests of this module run."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(EXAMPLE.parent)
+        yield get_law("hill_law:HILL")
+    unregister("hill")
+
+
+@pytest.fixture(scope="module")
+def frame(hill) -> pd.DataFrame:
+    """A table that follows the law with 1% noise."""
+    frame = planted(configurations=40, noise=0.0)
+    frame["unpruned"] = frame["error"].where(frame["level"] == 0).ffill()
+    frame["error"] = np.where(frame["level"] > 0, hill.formula(frame, **TRUTH), frame["unpruned"])
+    noise = 0.01 * np.random.default_rng(0).standard_normal(len(frame))
+    return frame.drop(columns="unpruned").assign(error=frame["error"] * (1 + noise))
+
+
+@pytest.fixture(scope="module")
+def fitted(frame):
+    return fit(read(frame, chance=0.9), law="hill")
+
+
+@pytest.fixture(scope="module")
+def shipped(hill):
+    return read(SHIPPED, where={"num_examples": 50_000})
+
+
+def test_the_example_is_short():
+    assert len(EXAMPLE.read_text(encoding="utf-8").splitlines()) < 60
+
+
+def test_its_planted_parameters_are_recovered(fitted):
+    assert fitted.law == fitted.family_law == "hill"
+    assert fitted.parameters == pytest.approx(TRUTH, rel=0.03)
+    assert fitted.deviation.std < 0.02
+    assert fitted.exponents == {"depth": "phi", "width": "psi"}
+    assert not fitted.undetermined
+
+
+def test_a_fit_describes_the_law(fitted, hill):
+    assert (fitted.title, fitted.equation) == ("the Hill law", hill.equation)
+    assert [fitted.symbol(name) for name in fitted.parameters] == ["ε↑", "γ", "p", "φ", "ψ"]
+    assert fitted.meaning("p") == "m* half-way between the plateaus"
+    assert fitted.high_error == fitted.parameters["high_error"]
+
+
+def test_predictions_are_the_formula(fitted, hill):
+    asked = {"depth": 26.0, "width": 0.5}
+    density = np.array([1.0, 0.1, 0.01])
+    found = fitted.predict(density, num_examples=50_000, unpruned_error=0.1, **asked)
+    rows = pd.DataFrame({"density": density, "unpruned": 0.1, **asked})
+    assert found.error == pytest.approx(hill.formula(rows, **fitted.parameters).to_numpy())
+    assert ((found.lower < found.error) & (found.error < found.upper)).all()
+
+
+def test_the_data_prefer_it_and_auto_takes_it(frame, fitted):
+    table = read(frame, chance=0.9)
+    (preference,) = findings_of(fit(table), LawPreference)
+    assert (preference.best, preference.best_source, preference.clear) == ("hill", "hill_law:HILL", True)
+    found = fit(table, law="auto")
+    assert (found.law, found.parameters) == ("hill", fitted.parameters)
+    first, second = compare(table)[:2]
+    assert first.name == "hill"
+    assert first.configurations_out.rms < 0.8 * second.configurations_out.rms
+
+
+def test_where_it_is_no_better_auto_leaves_it(hill):
+    table = read(planted(configurations=20, seed=1), chance=0.9)
+    assert "hill" in fit(table).held_out
+    assert fit(table, law="auto").law == "eq2"
+
+
+def test_without_it_the_other_laws_answer_as_before(shipped):
+    """A law that is forgotten leaves no trace in fits of others."""
+    known = fit(shipped)
+    unregister("hill")
+    try:
+        alone = fit(shipped)
+        assert selectable_laws() == ("eq2", "dip")
+        assert fit(shipped, law="auto").law == "dip"
+    finally:
+        get_law("hill_law:HILL")
+    assert set(known.held_out) - set(alone.held_out) == {"hill"}
+    assert alone.parameters == known.parameters
+    assert alone.intervals == known.intervals
+
+
+def test_a_shipped_table_is_fitted_predicted_and_compared(shipped):
+    found = fit(shipped, law="hill")
+    assert list(found.parameters) == ["high_error", "gamma", "p", "psi"]
+    assert found.equation.endswith(",  φ = 0")
+    assert found.deviation.std < 0.1
+    assert (np.diff(found.predict([1.0, 0.1, 0.01], width=0.5).error) > 0).all()
+    assert "hill" in [score.name for score in compare(shipped)]
+
+
+@pytest.mark.parametrize("name", [name for name in STUDIES if name != "optimality"])
+def test_every_study_runs_with_it(shipped, name):
+    """Studies of one law answer otherwise than with Eq. 2; those of all laws have it among them."""
+    study = STUDIES[name]
+    if study.takes_law:
+        answer = dumps(asdict(study.function(shipped, law="hill")))
+        assert answer != dumps(asdict(study.function(shipped, law="eq2")))
+    else:
+        answer = dumps(asdict(study.function(shipped)))
+        assert ("hill" in answer) == (name in ("forms", "extrapolation"))
+
+
+OTHER_PROCESS = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from prunecast.laws import load
+found = load(sys.argv[2])
+print(json.dumps([found.law, found.title, found.predict(0.01, width=0.5).error.tolist()]))
+"""
+
+
+def test_a_saved_law_is_loaded_in_another_process(shipped, tmp_path):
+    found, path = fit(shipped, law="hill"), tmp_path / "law.json"
+    found.save(path)
+    assert load(path).parameters == found.parameters
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS, EXAMPLE.parent, path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    law, title, error = json.loads(done.stdout)
+    assert (law, title) == ("hill", "the Hill law")
+    assert error == pytest.approx(float(found.predict(0.01, width=0.5).error))
+
+
+def test_a_saved_law_whose_module_is_not_there_is_refused(shipped, tmp_path):
+    fit(shipped, law="hill").save(tmp_path / "law.json")
+    done = subprocess.run(
+        [sys.executable, "-c", OTHER_PROCESS, tmp_path, tmp_path / "law.json"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "law.json cannot be used: cannot import law 'hill_law:HILL'" in done.stderr

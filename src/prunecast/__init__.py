@@ -6,10 +6,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from prunecast import tables
-    from prunecast.choice.answer import Choice
-    from prunecast.choice.choosing import choose
-    from prunecast.choice.frontier import frontier
-    from prunecast.choice.optimum import optimum
+    from prunecast.choice import Choice, choose, frontier, optimum
     from prunecast.errors import PrunecastError
     from prunecast.export import load_masks, load_network
     from prunecast.laws import Fit, compare, fit, fit_each, load

@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from planted import planted
 
-from prunecast.choice import choose, frontier, optimum
-from prunecast.choice.confident import confident_density
-from prunecast.choice.counts import counter
-from prunecast.choice.density import LEAST, inverse, log_error, smallest_density
-from prunecast.choice.optimum import _Problem
-from prunecast.choice.options import by_law, quantile
-from prunecast.choice.sizes import sizes
+from prunecast.choice import (
+    Inversion,
+    candidates,
+    choose,
+    counter,
+    frontier,
+    optimum,
+    predicted_options,
+    quantile,
+    size_line,
+    smallest_density,
+)
+from prunecast.choice.optima import _Problem
+from prunecast.choice.search import LEAST, confident_density, log_error
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
 from prunecast.table import read
@@ -21,16 +28,16 @@ TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
 
 
 def _candidates(fit: Fit):
-    return sizes(fit, counter(fit), 50_000.0)
+    return candidates(fit, counter(fit), 50_000.0)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_smallest_density_is_the_first_on_a_fine_grid(shipped: Fit, target: float) -> None:
-    candidates = _candidates(shipped)
-    found = smallest_density(shipped, candidates, np.full(len(candidates), np.log(target)))
+    networks = _candidates(shipped)
+    found = smallest_density(shipped, networks, np.full(len(networks), np.log(target)))
     grid = np.geomspace(LEAST, 1.0, 4001)
-    for index in range(0, len(candidates), 7):
-        one = candidates[np.full(len(grid), index)]
+    for index in range(0, len(networks), 7):
+        one = networks[np.full(len(grid), index)]
         met = log_error(shipped, one, grid) <= np.log(target)
         if not met.any():
             assert found[index] == np.inf or found[index] > 0.999
@@ -42,19 +49,19 @@ def test_the_smallest_density_is_the_first_on_a_fine_grid(shipped: Fit, target: 
 
 @pytest.mark.parametrize("target", [0.2, 0.3, 0.5])
 def test_the_density_found_has_the_error_asked_for(deep: Fit, target: float) -> None:
-    candidates = _candidates(deep)
-    found = smallest_density(deep, candidates, np.full(len(candidates), np.log(target)))
+    networks = _candidates(deep)
+    found = smallest_density(deep, networks, np.full(len(networks), np.log(target)))
     reached = found <= 1
     assert reached.any()
-    errors = np.exp(log_error(deep, candidates[reached], found[reached]))
+    errors = np.exp(log_error(deep, networks[reached], found[reached]))
     np.testing.assert_allclose(errors, target, rtol=1e-9)
 
 
 def test_many_targets_at_once_agree_with_one_at_a_time(shipped: Fit) -> None:
-    candidates, targets = _candidates(shipped), np.log(TARGETS)
-    together = inverse(shipped, candidates, targets)
+    networks, targets = _candidates(shipped), np.log(TARGETS)
+    together = Inversion(fit=shipped, networks=networks).approximate(targets)
     for row, target in zip(together, targets, strict=True):
-        alone = smallest_density(shipped, candidates, np.full(len(candidates), target))
+        alone = smallest_density(shipped, networks, np.full(len(networks), target))
         both = np.isfinite(alone) & np.isfinite(row)
         np.testing.assert_allclose(row[both], alone[both], rtol=2e-3)
         assert (np.isfinite(alone) == np.isfinite(row)).mean() > 0.95
@@ -64,7 +71,7 @@ def test_many_targets_at_once_agree_with_one_at_a_time(shipped: Fit) -> None:
 def test_the_continuous_optimum_beats_a_fine_grid(deep: Fit, target: float) -> None:
     best = optimum(deep, target, num_examples=50_000)
     assert best is not None
-    problem = _Problem(deep, counter(deep), float(np.log(target)), 50_000.0)
+    problem = _Problem(deep, float(np.log(target)), 50_000.0)
     low, high = problem.box()
     axes = [np.linspace(low[i], high[i], 61) for i in (0, 1)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -101,17 +108,15 @@ def test_the_optimum_needs_a_dense_law() -> None:
 
 @pytest.mark.parametrize("minimise", ["stored", "nonzero", "multiply-adds", "paper"])
 def test_no_candidate_undercuts_the_frontier(deep: Fit, minimise: str) -> None:
-    from prunecast.choice.options import line
-
     edge = frontier(deep, minimise=minimise, num_examples=50_000)
     assert len(edge.error) > 150
     assert (np.diff(edge.size) <= 0).all()
-    candidates = _candidates(deep)
-    offset, slope = line(minimise, candidates)
+    networks = _candidates(deep)
+    offset, slope = size_line(minimise, networks)
     for error, size in list(zip(edge.error, edge.size, strict=True))[::20]:
-        density = smallest_density(deep, candidates, np.full(len(candidates), np.log(error)))
+        density = smallest_density(deep, networks, np.full(len(networks), np.log(error)))
         smallest = np.where(density <= 1, offset + slope * np.minimum(density, 1), np.inf).min()
-        step = (slope / candidates.counts.weights).max()
+        step = (slope / networks.counts.weights).max()
         assert smallest * (1 - 2e-3) <= size <= smallest * (1 + 2e-3) + step
 
 
@@ -121,12 +126,12 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
     """A spread that changes fast with density leads the plain iteration astray."""
     four = planted(configurations=4, depths=(8, 20), widths=(0.5, 1), num_examples=(50_000,), noise=0.05)
     fitted = fit(read(four), law=law)
-    candidates = sizes(fitted, counter(fitted), 50_000.0, "measured")
+    networks = candidates(fitted, counter(fitted), 50_000.0, "measured")
     score, log_target = quantile(fitted, confidence), float(np.log(0.1732))
-    found = confident_density(fitted, candidates, log_target, confidence)
+    found = confident_density(Inversion(fit=fitted, networks=networks), log_target, confidence)
     grid = np.geomspace(1e-3, 1.0, 300)
-    promised = [by_law(fitted, candidates, np.full(4, density)) for density in grid]
-    kept = np.array([own.log_error + score * own.spread <= log_target for own in promised])
+    promised = [predicted_options(fitted, networks, np.full(4, density)) for density in grid]
+    kept = np.array([own.log_expected + score * own.spread <= log_target for own in promised])
     assert (np.isfinite(found) >= kept.any(axis=0)).all()
     first = grid[kept.argmax(axis=0)]
     assert (found <= first * 1.001)[kept.any(axis=0)].all()

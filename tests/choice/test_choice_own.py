@@ -1,4 +1,4 @@
-"""A table of one's own, with widths, densities and errors alone: nothing is said that it does not tell."""
+"""A table of one's own, with widths, densities and errors alone: no output names what it does not have."""
 
 import json
 from dataclasses import replace
@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from finding import find
 from own_tables import own_table
 
-from prunecast.choice import Choice, choose
+from prunecast.choice import choose
+from prunecast.choice.findings import ParametersUndetermined
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
-from prunecast.laws.identify import Note
+from prunecast.laws.findings import WideInterval
 from prunecast.table import read
+from prunecast.wording import advice
 
 
 @pytest.fixture
@@ -64,14 +67,14 @@ def test_frontiers_and_studies_say_shares_too(own: str, asked: list[str]) -> Non
 
 def test_a_network_without_sizes_is_the_measured_one() -> None:
     frame = own_table().query("width == 1").drop(columns="width")
-    assert choose(read(frame), target_error=0.2).advice.startswith("Train the measured network, and prune")
+    assert advice(choose(read(frame), target_error=0.2)).startswith("Train the measured network, and prune")
 
 
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"depth": 2}, "no network of depth 2 was trained, and"),
-        ({"num_examples": 500}, "does not tell numbers of examples"),
+        ({"num_examples": 500}, "has no column num_examples"),
     ],
 )
 def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, float], said: str) -> None:
@@ -79,24 +82,20 @@ def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, f
         choose(read(own_table()), target_error=0.2, **asked)
 
 
-def _guess(choice: Choice) -> bool:
-    return any("take this as a guess" in note for note in choice.notes)
-
-
 def test_open_parameters_make_a_guess_only_where_the_answer_rests_on_them() -> None:
     law = fit(read(own_table()))
     assert {"high_error", "p"} <= set(law.undetermined)
-    assert not _guess(choose(law, target_error=0.2))
+    assert not find(choose(law, target_error=0.2), ParametersUndetermined)
     beyond = choose(law, target_error=0.77)
     assert beyond.answer.density < own_table()["density"].min()
-    assert _guess(beyond)
+    assert find(beyond, ParametersUndetermined)
 
 
 def test_a_size_nobody_trained_rests_on_the_exponent_of_width(eq2: Fit) -> None:
-    told = Note(kind="undetermined", parameter="psi", text="ψ is not determined.")
-    law = replace(eq2, notes=(*eq2.notes, told))
+    wide = WideInterval(parameter="psi", symbol="ψ", lower=0, upper=3, axis="width")
+    law = replace(eq2, findings=(*eq2.findings, wide))
     assert law.undetermined == ("psi",)
     own, between = (choose(law, target_error=0.2, width=width) for width in (0.5, 0.4))
     assert (own.answer.unpruned_source, between.answer.unpruned_source) == ("measured", "predicted")
-    assert not _guess(own)
-    assert _guess(between)
+    assert not find(own, ParametersUndetermined)
+    assert [one.parameters for one in find(between, ParametersUndetermined)] == [("psi",)]

@@ -8,14 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from finding import find
 from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
 from prunecast.catalog import FAMILIES, architecture
-from prunecast.choice.counts import _layers, counter
-from prunecast.choice.sizes import sizes
+from prunecast.choice import candidates, counter, findings
+from prunecast.choice.counts import member_counts
 from prunecast.errors import PrunecastError
+from prunecast.files import dumps
 from prunecast.laws import Fit
+from prunecast.laws.findings import AxisNeverVaried
+from prunecast.metric import Metric
+from prunecast.wording import choice_as_json
 
 SHIPPED = "cifar10-resnet20-24ep"
 
@@ -24,8 +29,8 @@ def _brute(law: Fit, width: float, target: float) -> int:
     """The fewest weights of a measured width whose predicted error meets the target, trying every number."""
     weights = architecture("cifar_resnet", depth=20, width=width, num_classes=10).weights
     kept = np.arange(1, weights + 1)
-    known = sizes(law, counter(law), 50_000.0, "measured")
-    unpruned = known.unpruned[known.width == width][0]
+    known = candidates(law, counter(law), 50_000.0, "measured")
+    unpruned = known.expected_unpruned_error[known.width == width][0]
     asked = {"width": width, "num_examples": 50_000, "unpruned_error": unpruned}
     error = law.predict(kept / weights, **asked).error
     return int(kept[error <= target].min())
@@ -74,13 +79,15 @@ def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
     assert chosen.met
     assert (best.depth, best.width, best.level, best.source) == (20, 1, 18, "measured")
     assert (best.error, best.nonzero_parameters) == (0.2932, 4880)
-    assert any("impossible" in note and "measured" in note for note in chosen.notes)
+    (why,) = find(chosen, findings.ImpossibleByLawButMeasured)
+    assert (why.measured, why.dips, why.dipping_law) == (True, False, "dip")
+    assert why.least_error > 0.30
 
 
 def test_the_dip_law_promises_what_was_measured(dip: Fit) -> None:
     chosen = choose(dip, target_error=0.30, num_examples=6250)
     assert chosen.met
-    assert not any("impossible" in note for note in chosen.notes)
+    assert not find(chosen, findings.ImpossibleByLawButMeasured)
 
 
 def test_an_impossible_target_gets_the_least_error_and_the_reason(shipped: Fit) -> None:
@@ -89,8 +96,10 @@ def test_an_impossible_target_gets_the_least_error_and_the_reason(shipped: Fit) 
     assert chosen.answer.error == min(n.error for n in (chosen.answer, *chosen.runners_up))
     assert chosen.answer.probability is not None
     assert chosen.answer.probability < 0.01
-    assert "No network of these sizes gets to 0.01" in chosen.notes[0]
-    assert ("unpruned error" in chosen.notes[0]) == (shipped.law == "eq2")
+    why = chosen.findings[0]
+    assert isinstance(why, findings.TargetOutOfReach)
+    assert why.target_error == 0.01
+    assert (why.least_unpruned is None) == shipped.dips
 
 
 @pytest.mark.parametrize("confidence", [0.2, 0.5, 0.8, 0.95])
@@ -143,21 +152,25 @@ def test_predicted_sizes_widen_the_interval(shipped: Fit) -> None:
     assert predicted
     wide, narrow = (np.log(c.answer.interval[1] / c.answer.interval[0]) for c in (chosen, narrowed))
     assert wide > narrow
-    assert any("Nobody trained this size" in note for note in chosen.notes)
+    (told,) = find(chosen, findings.UnprunedErrorPredicted)
+    assert told.unpruned_error == chosen.answer.unpruned_error
 
 
 def test_an_answer_outside_the_measured_range_says_so(shipped: Fit) -> None:
     chosen = choose(shipped, target_error=0.01, sizes="around")
     assert chosen.answer.extrapolated
-    assert any("outside what was measured: width 2 (measured: 0.0625 to 1)" in note for note in chosen.notes)
+    (where,) = find(chosen, findings.OutsideMeasured)
+    assert where.ranges == (findings.MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)
     assert not choose(shipped, target_error=0.01).answer.width > 1
 
 
 def test_a_depth_that_never_varied_is_called_a_guess(shipped: Fit) -> None:
     chosen = choose(shipped, target_error=0.2, depth=8)
-    assert any("depth 8 (measured: 20 alone)" in note for note in chosen.notes)
-    assert any(note.startswith("The depth was 20 in every measurement") for note in chosen.notes)
-    assert not any("in every measurement" in note for note in choose(shipped, target_error=0.2).notes)
+    (where,) = find(chosen, findings.OutsideMeasured)
+    assert [(one.axis, one.value, one.lowest, one.highest) for one in where.ranges] == [("depth", 8, 20, 20)]
+    (guess,) = find(chosen, AxisNeverVaried)
+    assert (guess.axis, guess.value) == ("depth", 20)
+    assert not find(choose(shipped, target_error=0.2), AxisNeverVaried)
 
 
 def test_it_is_smaller_than_pruning_the_network_that_matches(deep: Fit) -> None:
@@ -183,18 +196,19 @@ def test_the_planted_optimum_is_found() -> None:
 def test_a_family_that_is_not_built_in_is_counted_as_the_table_counts() -> None:
     frame = planted(configurations=40, num_examples=(50_000,)).assign(family="mine")
     chosen = choose(read(frame), target_error=0.2)
-    assert "the family 'mine' is not built in" in " ".join(chosen.notes)
+    (how,) = find(chosen, findings.CountsFromTable)
+    assert (how.reason, how.family) == (findings.CountsUnknown.FAMILY_NOT_BUILT_IN, "mine")
     assert chosen.answer.multiply_adds is None
     assert chosen.answer.depth in set(frame["depth"])
     plain = choose(read(frame.drop(columns=["weights", "nonzero"])), target_error=0.2)
-    assert "in proportion to l·w²·d" in " ".join(plain.notes)
+    assert find(plain, findings.SizesProportional)
     assert plain.answer.nonzero_parameters == pytest.approx(plain.answer.paper_size)
 
 
 def test_few_configurations_leave_only_measured_sizes() -> None:
     chosen = choose(read(SHIPPED, where={"num_examples": 50_000, "width": 1}), target_error=0.2)
     assert chosen.answer.width == 1
-    assert any("only measured sizes" in note for note in chosen.notes)
+    assert find(chosen, findings.NoDenseLaw)
 
 
 def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
@@ -210,16 +224,19 @@ def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:
         assert saved == own
         assert saved.answer.width == choose(shipped, **asked).answer.width
         assert {"depth", "width", "density", "error", "interval", "probability", "nonzero_parameters"} <= set(
-            json.loads(json.dumps(saved.as_json()))
+            json.loads(dumps(choice_as_json(saved)))
         )
 
 
 MISTAKES = [
-    ({}, "needs a target error, or a budget"),
+    ({}, "needs a target error, a budget of parameters or training, or a density"),
     ({"target_error": -1.0}, "the target error must be a positive number, not -1"),
     ({"target_error": 1.5}, "below 1, not 1.5"),
     ({"target_error": float("nan")}, "the target error must be a positive number, not nan"),
-    ({"target_error": 0.9}, "guessing errs by 0.9, so any network reaches 0.9; ask for a lower error"),
+    (
+        {"target_error": 0.9},
+        "guessing has an error of 0.9, so any network reaches 0.9; ask for a lower error",
+    ),
     ({"target_error": 0.89}, "high plateau is at 0.8.*, so any network stays below 0.89 however far"),
     ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),
     ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
@@ -258,7 +275,7 @@ def test_counts_by_depth_are_those_of_the_layers(family: str, width: float) -> N
     for depth in list(FAMILIES[family].depths)[:33:4]:
         member = architecture(family, depth=depth, width=width, num_classes=10)
         fixed = member.parameters - member.weights
-        assert _layers(family, depth, width, 10) == (member.weights, fixed, member.multiply_adds)
+        assert member_counts(family, depth, width, 10) == (member.weights, fixed, member.multiply_adds)
 
 
 @pytest.mark.slow
@@ -280,14 +297,12 @@ def test_what_an_answer_does_not_rest_on_is_said() -> None:
     """Short curves of the largest dataset, and parameters that nothing shows."""
     frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
     begun = frame[(frame["num_examples"] < 50_000) | (frame["level"] < 5)]
-    notes = choose(read(begun), target_error=0.3).notes
-    assert any(
-        note.startswith("With 50,000 examples nothing was pruned below density 0.41") for note in notes
-    )
-    assert not any("nothing was pruned" in note for note in choose(read(frame), target_error=0.3).notes)
+    (told,) = find(choose(read(begun), target_error=0.3), findings.DensityOnlyAtOtherSizes)
+    assert (told.num_examples, told.lowest_density) == (50_000, pytest.approx(0.41, abs=0.005))
+    assert not find(choose(read(frame), target_error=0.3), findings.DensityOnlyAtOtherSizes)
     short = choose(read(frame[frame["level"] < 8]), target_error=0.3)
-    assert any(note.startswith("The data do not determine ε↑") for note in short.notes)
-    with pytest.raises(PrunecastError, match="do not tell how far the error rises"):
+    assert find(short, findings.ParametersUndetermined)[0].symbols[0] == "ε↑"
+    with pytest.raises(PrunecastError, match="do not show how far the error rises"):
         choose(read(frame[frame["level"] < 8], chance=0.99), target_error=0.98)
 
 
@@ -298,7 +313,8 @@ def test_choices_use_validation_errors_where_every_row_has_one() -> None:
     chosen = choose(read(held_out), target_error=0.2)
     assert chosen.answer == choose(read(frame), target_error=0.2).answer
     assert chosen.answer != choose(read(tested), target_error=0.2).answer
-    assert any("by validation errors" in note for note in chosen.notes)
+    assert chosen.metric is Metric.VALIDATION_ERROR
+    assert find(chosen, findings.ValidationErrorsUsed)
     partly = held_out.assign(validation_error=held_out["validation_error"].where(held_out["level"] > 0))
     assert choose(read(partly), target_error=0.2).answer == choose(read(tested), target_error=0.2).answer
 

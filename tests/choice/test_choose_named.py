@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from prunecast import choose, fit, read
-from prunecast.choice.options import KEPT_A_LEVEL
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 
@@ -58,7 +57,7 @@ def test_levels_are_counted_in_whole_weights() -> None:
         one = choose(law, width=1.0, density=surviving / 1384).answer
         assert one.level == level
         surviving -= -(-surviving // 5)
-    assert np.log(361 / 1384) / np.log(KEPT_A_LEVEL) > 6.01
+    assert np.log(361 / 1384) / np.log(0.8) > 6.01
 
 
 @pytest.mark.parametrize(

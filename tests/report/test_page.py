@@ -21,6 +21,7 @@ from prunecast.report.sections import MEANING
 from prunecast.report.spoken import speaker
 from prunecast.report.vega import ticks
 from prunecast.table import read
+from prunecast.wording import sentences
 
 MOST_BYTES = 6_000_000
 
@@ -80,7 +81,7 @@ def test_the_page_looks_up_what_choose_says(written):
         chosen = choose(law, target_error=entry["target"])
         assert entry["met"] == chosen.met
         assert entry["headline"].startswith("Train " if chosen.met else "Nothing here meets it. Closest is ")
-        assert entry["notes"] == list(chosen.notes)
+        assert entry["notes"] == sentences(chosen.findings, chosen.metric)
         assert entry["data"]["chosen"][0]["size"] == float(f"{chosen.answer.stored_parameters:.5g}")
         assert entry["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
 

@@ -1,19 +1,62 @@
 """Which network to train and how far to prune it."""
 
-from prunecast.choice.answer import Choice, Matching, Network, Question
-from prunecast.choice.choosing import choose, choose_each
-from prunecast.choice.frontier import Frontier, frontier
-from prunecast.choice.optimum import Optimum, optimum
+from prunecast.choice import findings
+from prunecast.choice.answer import Choice, Matching, choose, choose_each
+from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
+from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
+from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
+from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile, size_line
+from prunecast.choice.question import (
+    ALLOW_AROUND,
+    DEFAULT_SIZES,
+    Measure,
+    Question,
+    SizeRange,
+    as_fit,
+    ceiling,
+    check_target,
+    examples_for,
+    validated,
+)
+from prunecast.choice.search import Inversion, smallest_density
+from prunecast.choice.sizes import Candidates, candidates, inside
 
 __all__ = [
+    "ALLOW_AROUND",
+    "DEFAULT_SIZES",
+    "AboutTarget",
+    "Candidates",
     "Choice",
+    "Counter",
+    "Counts",
     "Frontier",
+    "Inversion",
     "Matching",
+    "Measure",
+    "Naming",
     "Network",
+    "NetworkBeyondMeasured",
     "Optimum",
+    "Options",
     "Question",
+    "SizeRange",
+    "as_fit",
+    "candidates",
+    "ceiling",
+    "check_target",
     "choose",
     "choose_each",
+    "counter",
+    "examples_for",
+    "findings",
     "frontier",
+    "inside",
+    "kept_per_level",
+    "naming",
     "optimum",
+    "predicted_options",
+    "quantile",
+    "size_line",
+    "smallest_density",
+    "validated",
 ]

@@ -1,75 +1,37 @@
-"""The answer as a value: one network, its runners-up, and how the question was understood."""
+"""The answer to the paper's motivating question: which network to train, and how far to prune it."""
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from prunecast.choice.naming import Naming
-from prunecast.choice.spoken import speaker
-from prunecast.text import plural
+import numpy as np
 
+from prunecast.choice.caveats import caveats
+from prunecast.choice.counts import Naming, counter
+from prunecast.choice.options import Network, Options, concatenate, measured_options, predicted_options
+from prunecast.choice.question import (
+    ALLOW_AROUND,
+    DEFAULT_SIZES,
+    Measure,
+    Question,
+    SizeRange,
+    as_fit,
+    as_measure,
+    as_size_range,
+    check_reachable,
+    examples_for,
+)
+from prunecast.choice.search import Inversion, Search
+from prunecast.choice.sizes import allowed, below_plateau, candidates, inside_mask
+from prunecast.errors import PrunecastError
+from prunecast.findings import Finding
+from prunecast.laws import AUTO, Fit
+from prunecast.metric import Metric
+from prunecast.table import Table
 
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """What was asked; None where a bound was not given."""
-
-    target_error: float | None = None
-    max_parameters: float | None = None
-    """in the measure that is minimised"""
-    max_training: float | None = None
-    """in trainings of the costliest measured network"""
-    minimise: str
-    confidence: float
-    num_examples: float
-    sizes: str
-    depth: float | None = None
-    """the only depth to consider"""
-    width: float | None = None
-    """the only width to consider"""
-    density: float | None = None
-    """the only density to consider"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """One pruned network, how good and how large it is, and what it costs to get."""
-
-    depth: float
-    width: float
-    num_examples: float
-    density: float
-    level: int
-    error: float
-    """as measured, or as the law estimates it"""
-    expected_error: float
-    """of a new training: that of a measured network with the luck of its training taken out"""
-    interval: tuple[float, float]
-    """in which 95% of new trainings fall"""
-    probability: float | None
-    """that a new training meets the target"""
-    source: str
-    """law, or measured where this very network was trained"""
-    nonzero_parameters: float
-    stored_parameters: float
-    paper_size: float
-    """l·w²·d"""
-    multiply_adds: float | None
-    unpruned_error: float
-    unpruned_source: str
-    """measured, or predicted by the dense law"""
-    expected_unpruned_error: float
-    """what the law is given: a measured one with the luck of its trainings taken out"""
-    extrapolated: bool
-    """whether depth, width and number of examples, two at a time, or the density lie outside what was measured"""
-    trainings: int
-    training_cost: float
-    """in trainings of the costliest measured network: trainings × multiply-adds × examples, relative"""
-    network_epochs: float | None
-    """trainings × epochs, where the recipe's epochs are known"""
-
-    @property
-    def span(self) -> str:
-        """The interval in words."""
-        return f"{self.interval[0]:.4f} to {self.interval[1]:.4f}"
+RUNNERS_UP, APART = 5, 1.5
+SAME_DENSITY = 1e-6
+"""Relative; a density that was asked for and one that was measured are the same within this."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +55,8 @@ class Choice:
 
     law: str
     table: str
-    metric: str
-    """what `error` and `target_error` mean: error, validation_error or loss"""
+    metric: Metric
+    """what `error` and `target_error` mean"""
     question: Question
     met: bool
     """whether the target is met; if not, `answer` is the best that is possible"""
@@ -102,44 +64,214 @@ class Choice:
     runners_up: tuple[Network, ...]
     matching: Matching | None
     further: Network | None = None
-    """the best network beyond what was measured that is predicted to meet the target, where none within does"""
-    notes: tuple[str, ...]
+    """the best network outside what was measured that is predicted to meet the target, where none inside does"""
+    findings: tuple[Finding, ...]
     naming: Naming
-    """the axes and the unit of size that the table tells"""
-
-    def __str__(self) -> str:
-        """The answer in two sentences."""
-        return f"{self.advice} {self.promise}"
+    """the axes and the unit of size that the table gives"""
 
     def __repr__(self) -> str:
-        """A line for who asks at a prompt; every field is there by its name."""
-        return f"<Choice by {self.law} from {self.table}: {self}>"
-
-    @property
-    def advice(self) -> str:
-        """What to train and how far to prune it."""
+        """The answer's numbers in a line; every field is there by its name."""
         best, target = self.answer, self.question.target_error
-        network = self.naming.network(best.depth, best.width)
-        density = f"to density {best.density:.4g} ({plural(best.level, 'level')})"
-        if target is not None and not self.met:
-            pruned = f"pruned {density}" if best.level else "not pruned"
-            return f"The target of {target:g} is not met; closest is {network}, {pruned}."
-        return f"Train {network}, and " + (f"prune {density}." if best.level else "do not prune it.")
+        sizes = {"depth": f"depth {best.depth:g}", "width": f"width {best.width:.4g}"}
+        words = [text for axis, text in sizes.items() if axis in self.naming.axes]
+        words.append(f"density {best.density:.4g}, level {best.level}")
+        words.append(
+            f"{self.metric.word} {best.error:.4f} in [{best.interval[0]:.4f}, {best.interval[1]:.4f}]"
+        )
+        if target is not None:
+            words.append(f"target {target:g} {'met' if self.met else 'not met'}")
+        return f"<Choice by {self.law} from {self.table}: {', '.join(words)}>"
 
-    @property
-    def promise(self) -> str:
-        """How good that network will be."""
-        best, target = self.answer, self.question.target_error
-        how = "was measured at" if best.source == "measured" else "gets about"
-        gets = speaker(self.metric)(f"It {how} error {best.error:.4f}")
-        if target is not None and best.source == "measured" and (best.error <= target) != self.met:
-            gets = f"{gets}, and about {best.expected_error:.4f} is expected of a new training"
-        words = f"{gets}; 95% of new trainings fall in {best.span}"
-        if target is None or not self.met:
-            return f"{words}."
-        return f"{words}, and {best.probability:.0%} of them meet the target of {target:g}."
 
-    def as_json(self) -> dict[str, Any]:
-        """The answer's numbers at the top, the rest beside them."""
-        body = asdict(self)
-        return {**body.pop("answer"), **body}
+def choose(
+    source: Fit | Table | str | Path,
+    *,
+    target_error: float | None = None,
+    max_parameters: float | None = None,
+    max_training: float | None = None,
+    minimise: str = Measure.STORED,
+    confidence: float = 0.5,
+    num_examples: float | None = None,
+    sizes: str = DEFAULT_SIZES,
+    depth: float | None = None,
+    width: float | None = None,
+    density: float | None = None,
+    law: str = AUTO,
+) -> Choice:
+    """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
+
+    `source` is a fitted law, a table to fit one to, or the file of either. `max_parameters` is counted in the measure
+    that is minimised, `max_training` in training runs of the costliest measured network. The target is met with
+    probability `confidence`; one half means that the expected error meets it. `sizes` is measured, within (also sizes
+    between the measured ones, whose unpruned error the dense law predicts) or around (also sizes outside them); where
+    only a network outside meets the target, a finding names it. A `depth`, `width` or `density` that is given is the
+    only one considered; all three name one network.
+    """
+    fitted = as_fit(source, law)
+    check_reachable(target_error, fitted)
+    question = Question(
+        target_error=target_error,
+        max_parameters=max_parameters,
+        max_training=max_training,
+        minimise=as_measure(minimise),
+        confidence=confidence,
+        num_examples=examples_for(fitted, num_examples),
+        sizes=as_size_range(sizes),
+        depth=depth,
+        width=width,
+        density=density,
+    )
+    return next(_answers(fitted, [question]))
+
+
+def choose_each(
+    fit: Fit,
+    target_errors: Iterable[float],
+    *,
+    minimise: str = Measure.STORED,
+    confidence: float = 0.5,
+    num_examples: float | None = None,
+    sizes: str = DEFAULT_SIZES,
+) -> list[Choice]:
+    """As `choose` for many targets; what does not depend on the target is computed once."""
+    same = Question(
+        minimise=as_measure(minimise),
+        confidence=confidence,
+        num_examples=examples_for(fit, num_examples),
+        sizes=as_size_range(sizes),
+    )
+    return list(_answers(fit, [replace(same, target_error=target) for target in target_errors]))
+
+
+def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
+    """Answer questions that differ in their bounds only: all are about the same networks."""
+    how, first = counter(fit), questions[0]
+    for question in questions:
+        question.check(fit.metric)
+    if how.family is not None and first.depth is not None and not float(first.depth).is_integer():
+        raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
+    named = {"only_depth": first.depth, "only_width": first.width}
+    found = candidates(fit, how, first.num_examples, first.sizes, **named)
+    networks = below_plateau(fit, allowed(fit, found, first))
+    rows = measured_options(fit, networks)
+    if first.density is not None:
+        rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
+    unpruned = predicted_options(fit, networks, np.ones(len(networks)))
+    inversion = Inversion(fit=fit, networks=networks)
+    for question in questions:
+        search = Search(fit=fit, counter=how, question=question, inversion=inversion)
+        yield _answer(search, rows, unpruned)
+
+
+def _answer(search: Search, rows: Options, unpruned: Options) -> Choice:
+    """Rank what the law predicts beside what was measured."""
+    question, fit = search.question, search.fit
+    options, met = _ranked(search, rows)
+    best = search.network(options, 0)
+    beyond = None if met else _beyond_measured(search)
+    compared = met and question.target_error is not None and question.density is None
+    return Choice(
+        law=fit.law,
+        table=fit.origin.table,
+        metric=fit.metric,
+        question=question,
+        met=met,
+        answer=best,
+        runners_up=tuple(search.network(options, i) for i in _runners_up(options)),
+        matching=_matching(search, unpruned, rows, options) if compared else None,
+        further=beyond,
+        findings=tuple(caveats(search, options, best, met, beyond)),
+        naming=search.naming,
+    )
+
+
+def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
+    """Networks from the best on, and whether they meet the target; if none does, those of least error."""
+    question = search.question
+    affordable = rows[search.affordable(rows)]
+    if question.target_error is not None:
+        meeting = affordable[search.meets(affordable)] if len(affordable) else affordable
+        options = concatenate(search.for_target(search.candidates), meeting)
+        if len(options):
+            return options[np.argsort(options.size(question.minimise), kind="stable")], True
+    options = concatenate(search.for_least_error(search.candidates), affordable)
+    if not len(options):
+        raise PrunecastError(_unaffordable(search))
+    bound = np.round(options.log_bound(search.fit, question.confidence), 9)
+    order = np.lexsort((options.size(question.minimise), bound))
+    return options[order], question.target_error is None
+
+
+def _beyond_measured(search: Search) -> Network | None:
+    """The best network by the law that lies outside and meets the target, or the budgets where no target is set.
+
+    Only the default range of sizes looks for it: a question for measured sizes alone excludes it, and one for sizes
+    around includes it.
+    """
+    fit, question = search.fit, search.question
+    if question.sizes is not SizeRange.WITHIN or fit.dense is None:
+        return None
+    named = {"only_depth": question.depth, "only_width": question.width}
+    wide = candidates(fit, search.counter, question.num_examples, SizeRange.AROUND, **named)
+    others = wide[~inside_mask(fit, wide) & (wide.expected_unpruned_error < fit.high_error)]
+    if not len(others):
+        return None
+    if question.target_error is None:
+        options = search.for_least_error(others)
+        score = options.log_bound(fit, question.confidence)
+    else:
+        options = search.for_target(others)
+        score = options.size(question.minimise)
+    return search.network(options, int(score.argmin())) if len(options) else None
+
+
+def _unaffordable(search: Search) -> str:
+    """That the budget is too small, what would be enough, and a network outside what was measured that fits."""
+    words = f"no network of these sizes fits the budget: {search.least_budget()}; allow more"
+    other = _beyond_measured(replace(search, question=replace(search.question, target_error=None)))
+    if other is None:
+        return words
+    sizes = [
+        f"{axis} {getattr(other, axis):.4g}" for axis in ("depth", "width") if axis in search.naming.axes
+    ]
+    return (
+        f"{words}, or go beyond what was measured: {', '.join(sizes)}, density {other.density:.4g} fits: "
+        f"{ALLOW_AROUND}"
+    )
+
+
+def _runners_up(options: Options) -> list[int]:
+    """The next best that differ by depth or by half in width, the best of the measured sizes always among them."""
+    depth, log_width = options.networks.depth, np.log(options.networks.width)
+    measured = np.flatnonzero(options.networks.measured)[:1]
+    listed = [0, *(int(index) for index in measured if index > 0)]
+    for index in range(1, len(options)):
+        if len(listed) > RUNNERS_UP:
+            break
+        wider = np.abs(log_width[listed] - log_width[index]) > np.log(APART)
+        if ((depth[listed] != depth[index]) | wider).all():
+            listed.append(index)
+    return sorted(listed[1:])
+
+
+def _matching(search: Search, unpruned: Options, rows: Options, options: Options) -> Matching | None:
+    """The smallest network that meets the target unpruned, pruned as far as the target allows."""
+    minimise = search.question.minimise
+    meets = np.flatnonzero(search.meets(unpruned))
+    if not len(meets):
+        return None
+    size = unpruned.size(minimise)
+    best = meets[np.argmin(size[meets])]
+    depth, width = unpruned.networks.depth[best], unpruned.networks.width[best]
+    pruned = concatenate(
+        *(own[(own.networks.depth == depth) & (own.networks.width == width)] for own in (options, rows))
+    )
+    smallest = float(pruned[search.meets(pruned)].size(minimise).min(initial=size[best]))
+    return Matching(
+        depth=float(depth),
+        width=float(width),
+        unpruned_error=float(unpruned.networks.unpruned_error[best]),
+        unpruned_size=float(size[best]),
+        pruned_size=smallest,
+        times_smaller=smallest / float(options.size(minimise)[0]),
+    )

@@ -1,4 +1,7 @@
-"""How large a member of a family is: exact integers where the family is built in, else what the table says."""
+"""How large a member of a family is, and how its table names networks and sizes.
+
+Counts are exact integers where the family is built in, else what the table says.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -7,23 +10,45 @@ from itertools import pairwise
 import numpy as np
 
 from prunecast.catalog import FAMILIES, architecture, find_dataset
-from prunecast.laws import Fit
-from prunecast.laws.points import Floats
-from prunecast.laws.predict import size_of
+from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotExact, SizesProportional
+from prunecast.laws import AXES, Fit, Floats, size_of
 
 SAME_COUNT = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
+class Naming:
+    """Which axes and which unit of size a table gives, so that no sentence names a depth or count that nobody gave."""
+
+    axes: tuple[str, ...]
+    """those of depth, width and num_examples that are columns of the table, or that the question names"""
+    largest: float | None = None
+    """the size of the largest measured network unpruned, where sizes are known in proportion only; else None"""
+
+    @property
+    def counted(self) -> bool:
+        """Whether sizes are counts; else they are shares of the largest measured network."""
+        return self.largest is None
+
+
+def naming(fit: Fit, counter: "Counter", **asked: float | None) -> Naming:
+    """How to name the networks of a law; `asked` are values of axes that a question names."""
+    known = {axis: [getattr(c, axis) for c in fit.configurations] for axis in AXES}
+    axes = tuple(axis for axis in AXES if axis in fit.columns or asked.get(axis) not in (None, *known[axis]))
+    largest = None if counter.exact else max(c.weights for c in fit.configurations)
+    return Naming(axes=axes, largest=largest)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Counts:
-    """Sizes of unpruned networks, one entry a network; NaN where nobody knows."""
+    """Sizes of unpruned networks, one entry per network; NaN where unknown."""
 
     weights: Floats
     """prunable weights"""
     fixed: Floats
     """parameters never pruned: biases and normalisation"""
     multiply_adds: Floats
-    """of one image"""
+    """per image"""
     dense_size: Floats
     """prunable weights in the unit of the table that the laws were fitted to"""
 
@@ -40,7 +65,8 @@ class Counter:
     """whether counts are whole numbers of weights; else they are in proportion to l·w²"""
     own_unit: bool
     """whether the laws were fitted to the table's own counts"""
-    note: str | None
+    finding: SizesNotExact | None
+    """why the counts are not those of a built-in family; None where they are"""
 
     def __call__(self, depth: Floats, width: Floats) -> Counts:
         """Count the networks of these depths and widths."""
@@ -50,39 +76,74 @@ class Counter:
             whole = np.round(scaled) if self.exact else scaled
             return Counts(weights=whole, fixed=np.zeros(len(depth)), multiply_adds=unknown, dense_size=scaled)
         rows = [
-            _layers(self.family, int(deep), float(wide), self.classes)
+            member_counts(self.family, int(deep), float(wide), self.classes)
             for deep, wide in zip(depth, width, strict=True)
         ]
         weights, fixed, multiply_adds = np.array(rows, dtype=float).reshape(-1, 3).T
         size = scaled if self.own_unit else weights
         return Counts(weights=weights, fixed=fixed, multiply_adds=multiply_adds, dense_size=size)
 
-    def operations(self, counts: Counts) -> Floats:
-        """Multiply-adds of one image; for families not built in, prunable weights stand in for them."""
+    def cost_per_run(self, counts: Counts, num_examples: Floats) -> Floats:
+        """The cost of one training run of each network, in runs of the costliest measured one."""
+        return np.asarray(self._operations(counts) * num_examples / self._costliest)
+
+    def _operations(self, counts: Counts) -> Floats:
+        """Multiply-adds per image; for families not built in, prunable weights stand in for them."""
         return counts.weights if self.family is None else counts.multiply_adds
 
     @cached_property
-    def costliest(self) -> float:
-        """Multiply-adds × examples of the costliest measured training."""
+    def _costliest(self) -> float:
+        """Multiply-adds × examples of the costliest measured run."""
         depth, width, examples = (
-            np.array([getattr(c, name) for c in self.fit.configurations])
-            for name in ("depth", "width", "num_examples")
+            np.array([getattr(c, name) for c in self.fit.configurations]) for name in AXES
         )
-        return float((self.operations(self(depth, width)) * examples).max())
+        return float((self._operations(self(depth, width)) * examples).max())
+
+
+def counter(fit: Fit) -> Counter:
+    """How to count this fit's networks, with a finding where the counts are not those of a built-in family."""
+    family, dataset = fit.origin.family, fit.origin.dataset
+    facts = find_dataset(dataset)
+    classes = 0 if facts is None else facts.num_classes
+    reason = _unknown(fit, classes)
+    if reason is None:
+        listed = np.array([c.weights for c in fit.configurations])
+        exact = [member_counts(family, int(c.depth), c.width, classes)[0] for c in fit.configurations]
+        same = np.allclose(listed, exact, rtol=SAME_COUNT)
+        if same or not fit.counted:
+            return Counter(
+                fit=fit, family=family, classes=classes, exact=True, own_unit=not same, finding=None
+            )
+        reason = CountsUnknown.COUNTS_DIFFER
+    kind = CountsFromTable if fit.counted else SizesProportional
+    finding = kind(reason=reason, family=family, dataset=dataset)
+    return Counter(fit=fit, family=None, classes=0, exact=fit.counted, own_unit=True, finding=finding)
+
+
+def _unknown(fit: Fit, classes: int) -> CountsUnknown | None:
+    """Why the layers of the family cannot be counted; None where they can."""
+    family = fit.origin.family
+    if family not in FAMILIES:
+        return CountsUnknown.FAMILY_NOT_BUILT_IN if family else CountsUnknown.NO_FAMILY
+    if not classes:
+        return CountsUnknown.CLASSES_UNKNOWN if fit.origin.dataset else CountsUnknown.NO_DATASET
+    if not all(c.depth in FAMILIES[family].depths for c in fit.configurations):
+        return CountsUnknown.DEPTH_NOT_IN_FAMILY
+    return None
 
 
 @lru_cache(maxsize=1 << 14)
-def _layers(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
+def member_counts(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
     """Prunable weights, other parameters and multiply-adds of one member."""
     line = _by_depth(family, width, classes)
     if line is not None and depth in FAMILIES[family].depths:
         steps = (depth - line.depth) // line.apart
         weights, fixed, multiply_adds = (first + step * steps for first, step in line.counts)
         return weights, fixed, multiply_adds
-    return _counted(family, depth, width, classes)
+    return _count_layers(family, depth, width, classes)
 
 
-def _counted(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
+def _count_layers(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
     member = architecture(family, depth=depth, width=width, num_classes=classes)
     return member.weights, member.parameters - member.weights, member.multiply_adds
 
@@ -99,43 +160,12 @@ class _Line:
 
 @lru_cache(maxsize=1 << 12)
 def _by_depth(family: str, width: float, classes: int) -> _Line | None:
-    """Families that repeat one block count evenly in depth: four members give all; None where steps differ."""
+    """The line of counts over depth for families that repeat one block, from four members; None where steps differ."""
     depths = FAMILIES[family].depths
     if not isinstance(depths, range):
         return None
-    first = [_counted(family, depth, width, classes) for depth in depths[:4]]
+    first = [_count_layers(family, depth, width, classes) for depth in depths[:4]]
     steps = {tuple(b - a for a, b in zip(one, two, strict=True)) for one, two in pairwise(first)}
     if len(steps) > 1:
         return None
     return _Line(depth=depths[0], apart=depths.step, counts=tuple(zip(first[0], steps.pop(), strict=True)))
-
-
-def counter(fit: Fit) -> Counter:
-    """How to count this fit's networks, with a note where the counts are not the family's exact integers."""
-    configurations = fit.configurations
-    listed = np.array([c.weights for c in configurations])
-    proportional = np.allclose(listed, [c.depth * c.width**2 for c in configurations], rtol=1e-9)
-    facts = find_dataset(fit.origin.dataset)
-    family, classes = fit.origin.family, 0 if facts is None else facts.num_classes
-    built_in = family in FAMILIES and classes > 0
-    if built_in and all(c.depth in FAMILIES[family].depths for c in configurations):
-        exact = np.array([_layers(family, int(c.depth), c.width, classes)[0] for c in configurations])
-        if proportional or np.allclose(listed, exact, rtol=SAME_COUNT):
-            unit = proportional and not np.allclose(listed, exact, rtol=SAME_COUNT)
-            return Counter(fit=fit, family=family, classes=classes, exact=True, own_unit=unit, note=None)
-        reason = "the table counts other weights than the built-in family has"
-    else:
-        reason = _unknown(family, fit.origin.dataset)
-    note = (
-        f"Sizes are in proportion to l·w²·d, as {reason}; a column `weights` gives real counts."
-        if proportional
-        else f"Parameter counts are the table's own, between sizes in proportion to l·w², as {reason}; what biases and "
-        "normalisation add is not known."
-    )
-    return Counter(fit=fit, family=None, classes=0, exact=not proportional, own_unit=True, note=note)
-
-
-def _unknown(family: str, dataset: str) -> str:
-    if family not in FAMILIES:
-        return f"the family {family!r} is not built in" if family else "the table names no family"
-    return f"the number of classes of {dataset!r} is not known" if dataset else "the table names no dataset"

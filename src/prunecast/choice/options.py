@@ -1,71 +1,116 @@
-"""Pruned networks to choose among, as arrays: what a law promises of them, or what was measured."""
+"""Pruned networks to choose among, as arrays: what a law predicts of them, or what was measured."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.choice.counts import Counter
-from prunecast.choice.luck import noise, settle_curve
-from prunecast.choice.sizes import Sizes
+from prunecast.choice.question import Measure, as_measure
+from prunecast.choice.shrinkage import run_noise, shrink_curve
+from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
-from prunecast.laws.points import Floats, Integers
-from prunecast.laws.predict import estimate, evaluate
+from prunecast.laws import Fit, Floats, Integers, Mask, estimate, evaluate
 
-MEASURES = ("stored", "nonzero", "multiply-adds", "paper")
-KEPT_A_LEVEL = 0.8
+SIMPLE, ROUNDED = 12, Fraction(1, 2000)
+"""A share per level, which a table shows to three digits, is a fraction with such a denominator if one is that near."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """One pruned network: how good and how large it is, and what it costs to get."""
+
+    depth: float
+    width: float
+    num_examples: float
+    density: float
+    level: int
+    error: float
+    """as measured, or as the law estimates it"""
+    expected_error: float
+    """of a new training run: that of a measured network without the luck of its run"""
+    interval: tuple[float, float]
+    """in which 95% of new training runs fall"""
+    probability: float | None
+    """that a new training run meets the target"""
+    source: Literal["law", "measured"]
+    """measured where this very network was trained"""
+    nonzero_parameters: float
+    stored_parameters: float
+    paper_size: float
+    """l·w²·d"""
+    multiply_adds: float | None
+    unpruned_error: float
+    unpruned_source: Literal["measured", "predicted"]
+    """predicted where it comes from the dense law"""
+    expected_unpruned_error: float
+    """what the law is given: a measured one without the luck of its training runs"""
+    extrapolated: bool
+    """whether depth, width and number of examples, two at a time, or the density lie outside what was measured"""
+    trainings: int
+    """training runs: levels + 1"""
+    training_cost: float
+    """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""
+    network_epochs: float | None
+    """training runs × epochs, where the recipe's epochs are known"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Pruned networks, one entry each."""
 
-    sizes: Sizes
+    networks: Candidates
     density: Floats
     log_error: Floats
-    """of a new training, as expected: the luck of measured ones is taken out"""
-    told: Floats
-    """log ε to tell: as measured, or as the law estimates it"""
+    """log ε as measured, or as the law estimates it"""
+    log_expected: Floats
+    """log ε to expect of a new run: measured ones are shrunk towards the law"""
     spread: Floats
-    """standard deviation of log ε of a single new training"""
-    row: NDArray[np.bool_]
+    """standard deviation of log ε of a single new run"""
+    measured: Mask
     """whether this very network was measured; else the law estimates it"""
 
     def __len__(self) -> int:
         return len(self.density)
 
-    def __getitem__(self, at: NDArray[np.generic]) -> "Options":
-        arrays = {name: value[at] for name, value in vars(self).items() if name != "sizes"}
-        return replace(self, sizes=self.sizes[at], **arrays)
-
-    @property
-    def level(self) -> Integers:
-        """Levels of 20%, rounded up to whole weights, that lead to the density; the last one smaller where needed."""
-        smooth = np.asarray(np.ceil(np.log(self.density) / np.log(KEPT_A_LEVEL) - 1e-4), dtype=np.int64)
-        surviving, kept = self.sizes.counts.weights.copy(), np.round(self.nonzero)
-        counted = (surviving == np.round(surviving)) & (kept >= 1)
-        level = np.zeros(len(self), dtype=np.int64)
-        while (left := counted & (surviving > kept)).any():
-            level += left
-            surviving = np.where(left, np.floor(surviving * 4 / 5), surviving)
-        return np.where(counted, level, smooth)
+    def __getitem__(self, at: Integers | Mask) -> "Options":
+        arrays = {name: value[at] for name, value in vars(self).items() if name != "networks"}
+        return replace(self, networks=self.networks[at], **arrays)
 
     @property
     def nonzero(self) -> Floats:
         """Non-zero prunable weights."""
-        return self.density * self.sizes.counts.weights
+        return self.density * self.networks.counts.weights
+
+    def size(self, measure: Measure) -> Floats:
+        """The size of each pruned network in a measure."""
+        offset, slope = size_line(measure, self.networks)
+        return offset + slope * self.density
+
+    def levels(self, kept: Fraction) -> Integers:
+        """Levels that lead to each density, where each keeps this share of the weights, rounded down to whole ones.
+
+        The last level prunes less where needed.
+        """
+        smooth = np.asarray(np.ceil(np.log(self.density) / np.log(float(kept)) - 1e-4), dtype=np.int64)
+        surviving, wanted = self.networks.counts.weights.copy(), np.round(self.nonzero)
+        counted = (surviving == np.round(surviving)) & (wanted >= 1)
+        levels = np.zeros(len(self), dtype=np.int64)
+        while (left := counted & (surviving > wanted)).any():
+            levels += left
+            surviving = np.where(left, np.floor(surviving * kept.numerator / kept.denominator), surviving)
+        return np.where(counted, levels, smooth)
 
     def probability(self, fit: Fit, log_target: float) -> Floats:
-        """The probability that a new training's error is at most the target."""
-        score = (log_target - self.log_error) / np.maximum(self.spread, 1e-300)
+        """The probability that a new run's error is at most the target."""
+        score = (log_target - self.log_expected) / np.maximum(self.spread, 1e-300)
         return np.asarray(special.stdtr(fit.spread.degrees, score))
 
-    def promised(self, fit: Fit, confidence: float) -> Floats:
-        """The log error that a new training stays below with this probability."""
-        return self.log_error + quantile(fit, confidence) * self.spread
+    def log_bound(self, fit: Fit, confidence: float) -> Floats:
+        """The log error that a new run stays below with this probability."""
+        return self.log_expected + quantile(fit, confidence) * self.spread
 
 
 def quantile(fit: Fit, confidence: float) -> float:
@@ -73,36 +118,48 @@ def quantile(fit: Fit, confidence: float) -> float:
     return 0.0 if confidence == 0.5 else float(special.stdtrit(fit.spread.degrees, confidence))
 
 
-def join(first: Options, second: Options) -> Options:
+def kept_per_level(fit: Fit) -> Fraction:
+    """The share of weights that a level keeps, as an exact fraction: 2/3 where the table shows 0.667."""
+    simple = Fraction(fit.kept_per_level).limit_denominator(SIMPLE)
+    exact = Fraction(fit.kept_per_level).limit_denominator(1000)
+    return simple if abs(simple - exact) <= ROUNDED else exact
+
+
+def concatenate(first: Options, second: Options) -> Options:
     """Both sets of networks, the first one's first."""
 
-    def both(a: NDArray[Any], b: NDArray[Any]) -> Any:
-        return np.concatenate([a, b])
+    def both(one: Any, two: Any) -> Any:
+        if isinstance(one, np.ndarray):
+            return np.concatenate([one, two])
+        return replace(one, **{name: both(value, getattr(two, name)) for name, value in vars(one).items()})
 
-    one, two = first.sizes, second.sizes
-    counts = replace(one.counts, **{n: both(v, getattr(two.counts, n)) for n, v in vars(one.counts).items()})
-    sizes = replace(
-        one, counts=counts, **{n: both(v, getattr(two, n)) for n, v in vars(one).items() if n != "counts"}
+    joined: Options = both(first, second)
+    return joined
+
+
+def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Options:
+    """What the law predicts of these networks at these densities."""
+    log_error, spread = estimate(fit, networks.points(fit, density), networks.unpruned_std)
+    return Options(
+        networks=networks,
+        density=density,
+        log_error=log_error,
+        log_expected=log_error,
+        spread=spread,
+        measured=np.zeros(len(networks), dtype=bool),
     )
-    arrays = {n: both(v, getattr(second, n)) for n, v in vars(first).items() if n != "sizes"}
-    return replace(first, sizes=sizes, **arrays)
 
 
-def by_law(fit: Fit, sizes: Sizes, density: Floats) -> Options:
-    """What the law says of these networks at these densities."""
-    estimated, spread = estimate(fit, sizes.points(fit, density), sizes.doubt)
-    row = np.zeros(len(sizes), dtype=bool)
-    return Options(sizes=sizes, density=density, log_error=estimated, told=estimated, spread=spread, row=row)
-
-
-def measured_rows(fit: Fit, sizes: Sizes) -> Options:
-    """The networks that were trained, with their own errors; a new training scatters around what they settle to."""
+def measured_options(fit: Fit, networks: Candidates) -> Options:
+    """Those of the networks that were trained, with their own errors; new runs scatter around what is expected."""
     place = {
-        (d, w): i
-        for i, (d, w, m) in enumerate(zip(sizes.depth, sizes.width, sizes.measured, strict=True))
-        if m
+        (depth, width): index
+        for index, (depth, width, measured) in enumerate(
+            zip(networks.depth, networks.width, networks.measured, strict=True)
+        )
+        if measured
     }
-    examples = float(sizes.num_examples[0])
+    examples = float(networks.num_examples[0])
     rows = [
         (place[c.depth, c.width], *row)
         for c in fit.configurations
@@ -110,71 +167,55 @@ def measured_rows(fit: Fit, sizes: Sizes) -> Options:
         for row in c.curve
     ]
     index, density, error, replicates = np.array(rows, dtype=float).reshape(-1, 4).T
-    own = sizes[index.astype(np.int64)]
-    expected, variance = _settled(fit, own, density, np.log(error), replicates)
+    own = networks[index.astype(np.int64)]
+    expected, variance = _shrunk(fit, own, density, np.log(error), replicates)
     return Options(
-        sizes=own,
+        networks=own,
         density=density,
-        log_error=expected,
-        told=np.log(error),
+        log_error=np.log(error),
+        log_expected=expected,
         spread=np.sqrt(fit.spread.run**2 + variance),
-        row=np.ones(len(rows), dtype=bool),
+        measured=np.ones(len(rows), dtype=bool),
     )
 
 
-def _settled(
-    fit: Fit, sizes: Sizes, density: Floats, log_error: Floats, replicates: Floats
+def _shrunk(
+    fit: Fit, networks: Candidates, density: Floats, log_error: Floats, replicates: Floats
 ) -> tuple[Floats, Floats]:
     """What to expect of measured rows, curve by curve, and its variance."""
-    estimated = evaluate(fit, fit.theta()[None], sizes.points(fit, density))[0][0]
-    deviation, variance = log_error - estimated, noise(fit) ** 2 / np.maximum(replicates, 1.0)
+    estimated = evaluate(fit, fit.theta()[None], networks.points(fit, density))[0][0]
+    deviation, variance = log_error - estimated, run_noise(fit) ** 2 / np.maximum(replicates, 1.0)
     misfit = max(0.0, float((deviation**2 - variance).mean())) if len(deviation) else 0.0
     expected, doubt = estimated.copy(), np.zeros(len(density))
-    curves = sizes.depth + 1j * sizes.width
+    curves = networks.depth + 1j * networks.width
     for curve in np.unique(curves):
         at = np.flatnonzero(curves == curve)
-        settled, doubt[at] = settle_curve(density[at], deviation[at], variance[at], misfit)
-        expected[at] += settled
+        shrunk, doubt[at] = shrink_curve(density[at], deviation[at], variance[at], misfit)
+        expected[at] += shrunk
     return expected, doubt
 
 
-def line(measure: str, sizes: Sizes) -> tuple[Floats, Floats]:
-    """Offset and slope of a measure in density: every measure is offset + slope · density.
-
-    `stored` counts non-zero weights, biases and normalisation; `nonzero` the weights alone; `multiply-adds` those
-    of one image if the zeros were spread evenly over the layers; `paper` is l·w²·d.
-    """
-    nothing = np.zeros(len(sizes))
-    if measure == "stored":
-        return sizes.counts.fixed, sizes.counts.weights
-    if measure == "nonzero":
-        return nothing, sizes.counts.weights
-    if measure == "paper":
-        return nothing, sizes.depth * sizes.width**2
-    if measure != "multiply-adds":
-        raise PrunecastError(f"no measure is called {measure!r}; there are {', '.join(MEASURES)}")
-    if np.isnan(sizes.counts.multiply_adds).any():
+def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
+    """Offset and slope of a measure: the size at density d is offset + slope · d."""
+    measure, counts, nothing = as_measure(minimise), networks.counts, np.zeros(len(networks))
+    if measure is Measure.STORED:
+        return counts.fixed, counts.weights
+    if measure is Measure.NONZERO:
+        return nothing, counts.weights
+    if measure is Measure.PAPER:
+        return nothing, networks.depth * networks.width**2
+    if np.isnan(counts.multiply_adds).any():
         raise PrunecastError(
             "multiply-adds are known for built-in families only; minimise stored, nonzero or paper instead"
         )
-    return nothing, sizes.counts.multiply_adds
+    return nothing, counts.multiply_adds
 
 
-def measured_by(measure: str, options: Options) -> Floats:
-    """A measure of each pruned network."""
-    offset, slope = line(measure, options.sizes)
-    return offset + slope * options.density
-
-
-def training_unit(counter: Counter, sizes: Sizes) -> Floats:
-    """The cost of one training of each network, in trainings of the costliest measured one."""
-    return np.asarray(counter.operations(sizes.counts) * sizes.num_examples / counter.costliest)
-
-
-def whole_weights(counter: Counter, sizes: Sizes, density: Floats, *, up: bool) -> Floats:
+def whole_weights(counter: Counter, networks: Candidates, density: Floats, *, up: bool) -> Floats:
     """Densities that keep a whole number of weights, where weights are counted."""
     if not counter.exact:
         return density
-    exact = density * sizes.counts.weights
+    weights = networks.counts.weights
+    exact = density * weights
     count = np.ceil(exact - 1e-6) if up else np.floor(exact + 1e-6)
-    return np.asarray(np.clip(count, 1, sizes.counts.weights) / sizes.counts.weights)
+    return np.asarray(np.clip(count, 1, weights) / weights)

@@ -1,64 +1,74 @@
-"""The unpruned networks a choice is made among: those measured, and sizes nobody trained between and around them."""
+"""The unpruned networks a choice is made among: measured ones, and sizes between and around them.
+
+Those outside what was measured answer only a question that asks for them.
+"""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prunecast.catalog import FAMILIES
 from prunecast.choice.counts import Counter, Counts
-from prunecast.choice.luck import settle_unpruned
+from prunecast.choice.question import ALLOW_AROUND, DEFAULT_SIZES, Question, SizeRange, as_size_range
+from prunecast.choice.shrinkage import shrink_unpruned
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
-from prunecast.laws.points import Floats, Points
-from prunecast.laws.predict import query
-from prunecast.laws.reach import outside
-from prunecast.laws.result import Configuration
+from prunecast.laws import Configuration, Fit, Floats, Integers, Mask, Points, outside, query
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
-"""How far beyond the measured sizes candidates go, as factors."""
+"""How far outside the measured sizes candidates go, as factors."""
 DEPTH_STEP = 1.15
-"""Depths that nobody trained are at least this factor apart."""
+"""Depths that were not trained are at least this factor apart."""
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
-REACHES = ("measured", "within", "around")
-DEFAULT_REACH = "within"
-"""Answers stay within what was measured unless somebody asks for more."""
-ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
-"""How to ask for more."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """Unpruned networks as arrays, one entry a network."""
+class Candidates:
+    """Unpruned networks as arrays, one entry per network."""
 
     depth: Floats
     width: Floats
     num_examples: Floats
     counts: Counts
-    unpruned: Floats
-    """measured ones with the luck of their trainings taken out"""
-    told: Floats
-    """ε_np to tell: as measured, or as predicted"""
-    doubt: Floats
+    unpruned_error: Floats
+    """ε_np as measured, or as the dense law predicts it"""
+    expected_unpruned_error: Floats
+    """ε_np that the law is given: a measured one without the luck of its training runs"""
+    unpruned_std: Floats
     """standard deviation of log ε_np"""
-    measured: NDArray[np.bool_]
+    measured: Mask
     """whether ε_np was measured; else the dense law predicts it"""
-    outside: NDArray[np.bool_]
+    outside: Mask
     """whether depth, width and number of examples, two at a time, lie outside what was measured"""
 
     def __len__(self) -> int:
         return len(self.depth)
 
-    def __getitem__(self, at: NDArray[np.generic]) -> "Sizes":
+    def __getitem__(self, at: Integers | Mask) -> "Candidates":
         counts = Counts(**{name: value[at] for name, value in vars(self.counts).items()})
         fields = {name: value[at] for name, value in vars(self).items() if name != "counts"}
         return replace(self, counts=counts, **fields)
 
-    def as_told(self) -> "Sizes":
-        """The same networks with their unpruned errors as measured, for those who study the law and pick nothing."""
-        return replace(self, unpruned=self.told)
+    @classmethod
+    def of_points(cls, counter: Counter, points: Points) -> "Candidates":
+        """The measured configurations of some points, with ε_np as measured."""
+        every = np.zeros(points.configurations)
+        return cls(
+            depth=points.depth,
+            width=points.width,
+            num_examples=points.num_examples,
+            counts=counter(points.depth, points.width),
+            unpruned_error=points.unpruned,
+            expected_unpruned_error=points.unpruned,
+            unpruned_std=every,
+            measured=every == 0,
+            outside=every > 0,
+        )
+
+    def as_measured(self) -> "Candidates":
+        """The same networks with the law given ε_np as measured, for studies that pick nothing."""
+        return replace(self, expected_unpruned_error=self.unpruned_error)
 
     def points(self, fit: Fit, density: Floats) -> Points:
         """These networks at these densities, for evaluation by a law, with their own counts of weights."""
@@ -68,42 +78,23 @@ class Sizes:
             "width": self.width,
             "num_examples": self.num_examples,
         }
-        return query(fit, asked, self.unpruned, self.counts.dense_size)
+        return query(fit, asked, self.expected_unpruned_error, self.counts.dense_size)
 
 
-def examples(fit: Fit, wanted: float | None) -> float:
-    """The number of examples to choose for: the one wanted, else the largest measured."""
-    known = sorted({c.num_examples for c in fit.configurations})
-    if wanted is None:
-        return known[-1]
-    if not 0 < wanted < np.inf:
-        raise PrunecastError(f"the number of examples must be a positive number, not {wanted:g}")
-    if fit.dense is None and not any(np.isclose(wanted, n) for n in known):
-        if known == [1]:
-            raise PrunecastError("the table does not tell numbers of examples: leave num_examples out")
-        listed = ", ".join(f"{n:g}" for n in known)
-        raise PrunecastError(
-            f"no network was trained on {wanted:g} examples, and there are too few configurations for a law of the "
-            f"unpruned error; choose among {listed}"
-        )
-    return float(wanted)
-
-
-def sizes(
+def candidates(
     fit: Fit,
     counter: Counter,
     num_examples: float,
-    reach: str = DEFAULT_REACH,
+    sizes: str = DEFAULT_SIZES,
     *,
     only_depth: float | None = None,
     only_width: float | None = None,
-) -> Sizes:
-    """Measured sizes with this number of examples, and others in reach on each axis, whose errors the dense law tells.
+) -> Candidates:
+    """Measured sizes with this number of examples, and others in range, whose ε_np the dense law predicts.
 
-    A depth or width that is the only one wanted may be any.
+    `only_depth` and `only_width` may lie outside the range.
     """
-    if reach not in REACHES:
-        raise PrunecastError(f"sizes can be {', '.join(REACHES)}, not {reach!r}")
+    sizes = as_size_range(sizes)
     measured = [
         c
         for c in fit.configurations
@@ -112,79 +103,75 @@ def sizes(
         and (only_width is None or np.isclose(c.width, only_width))
     ]
     pairs = [(c.depth, c.width) for c in measured]
-    new = [] if fit.dense is None else _grid(fit, counter, reach, only_depth, only_width)
+    new = [] if fit.dense is None else _grid(fit, counter, sizes, only_depth, only_width)
     own = np.array(pairs).reshape(-1, 2)
     pairs += [pair for pair in new if not np.isclose(own, pair).all(axis=1).any()]
     if not pairs:
-        raise PrunecastError(_none(num_examples, only_depth, only_width))
+        raise PrunecastError(_none(fit, num_examples, only_depth, only_width))
     depth, width = np.array(pairs, dtype=float).T
-    counts = counter(depth, width)
+    examples, counts = np.full(len(depth), num_examples), counter(depth, width)
     known = np.arange(len(depth)) < len(measured)
-    told, unpruned, less = _unpruned(fit, counts, measured, num_examples)
-    own_doubt = np.sqrt(np.maximum(fit.spread.unpruned**2 - less, 0.0))
-    return Sizes(
+    unpruned, expected, removed = _unpruned(fit, counts, measured, num_examples)
+    own_std = np.sqrt(np.maximum(fit.spread.unpruned**2 - removed, 0.0))
+    return Candidates(
         depth=depth,
         width=width,
-        num_examples=np.full(len(depth), num_examples),
+        num_examples=examples,
         counts=counts,
-        unpruned=unpruned,
-        told=told,
-        doubt=np.where(known, own_doubt, np.hypot(own_doubt, fit.dense.deviation if fit.dense else 0.0)),
+        unpruned_error=unpruned,
+        expected_unpruned_error=expected,
+        unpruned_std=np.where(known, own_std, np.hypot(own_std, fit.dense.deviation if fit.dense else 0.0)),
         measured=known,
-        outside=_outside(fit, depth, width, num_examples),
+        outside=outside(fit, {"depth": depth, "width": width, "num_examples": examples}),
     )
 
 
-def _none(num_examples: float, depth: float | None, width: float | None) -> str:
+def _none(fit: Fit, num_examples: float, depth: float | None, width: float | None) -> str:
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
-    if asked:
-        told = num_examples != 1  # which stands for a table that tells none
-        on = f" on {num_examples:g} examples" if told else ""
+    if not asked:
         return (
-            f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations for a law of "
-            "the unpruned error; choose among measured sizes"
+            f"no network was trained on {num_examples:g} examples; allow predicted sizes with {ALLOW_AROUND}"
         )
-    return f"no network was trained on {num_examples:g} examples; allow predicted sizes with {ALLOW_AROUND}"
+    on = f" on {num_examples:g} examples" if "num_examples" in fit.columns else ""
+    return (
+        f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations for a law of "
+        f"the unpruned {fit.metric.word}; choose among measured sizes"
+    )
 
 
 def _unpruned(
     fit: Fit, counts: Counts, measured: list[Configuration], num_examples: float
 ) -> tuple[Floats, Floats, Floats]:
-    """ε_np to tell, ε_np to expect, and the variance of its logarithm that expecting takes away."""
+    """ε_np as measured or predicted, ε_np to expect, and the variance of its logarithm that shrinking removes."""
     known = np.array([c.unpruned_error for c in measured])
     if fit.dense is None:
         return known, known, np.zeros(len(known))
-    told = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
+    unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
     replicates = np.array([c.replicates for c in measured])
-    expected, less = told.copy(), np.zeros(len(told))
+    expected, removed = unpruned.copy(), np.zeros(len(unpruned))
     own = slice(len(known))
-    expected[own], less[own] = settle_unpruned(fit, known, told[own], replicates)
-    told[own] = known
-    return told, expected, less
-
-
-def _outside(fit: Fit, depth: Floats, width: Floats, num_examples: float) -> NDArray[np.bool_]:
-    examples = np.full(len(depth), num_examples)
-    return outside(fit, {"depth": depth, "width": width, "num_examples": examples})
+    expected[own], removed[own] = shrink_unpruned(fit, known, unpruned[own], replicates)
+    unpruned[own] = known
+    return unpruned, expected, removed
 
 
 def _grid(
-    fit: Fit, counter: Counter, reach: str, depth: float | None, width: float | None
+    fit: Fit, counter: Counter, sizes: SizeRange, depth: float | None, width: float | None
 ) -> list[tuple[float, float]]:
-    """Depths × widths of the family inside the reach; an axis the law does not know keeps its measured values."""
-    if reach == "measured" and depth is None and width is None:
+    """Depths × widths of the family in range; an axis the law does not know keeps its measured values."""
+    if sizes is SizeRange.MEASURED and depth is None and width is None:
         return sorted({(c.depth, c.width) for c in fit.configurations})
-    depths = _depths(fit, counter, reach) if depth is None else [depth]
-    widths = _widths(fit, counter, reach) if width is None else [width]
+    depths = _depths(fit, counter, sizes) if depth is None else [depth]
+    widths = _widths(fit, counter, sizes) if width is None else [width]
     return [(deep, wide) for deep in depths for wide in widths]
 
 
-def _depths(fit: Fit, counter: Counter, reach: str) -> list[float]:
+def _depths(fit: Fit, counter: Counter, sizes: SizeRange) -> list[float]:
     known = sorted({c.depth for c in fit.configurations})
     if counter.family is None or "depth" not in fit.axes:
         return known
-    factor = AROUND_DEPTH if reach == "around" else 1.0
+    factor = AROUND_DEPTH if sizes is SizeRange.AROUND else 1.0
     low, high = known[0] / factor, known[-1] * factor
     listed: list[float] = []
     for depth in (d for d in FAMILIES[counter.family].depths if low <= d <= high):
@@ -193,17 +180,88 @@ def _depths(fit: Fit, counter: Counter, reach: str) -> list[float]:
     return listed
 
 
-def _widths(fit: Fit, counter: Counter, reach: str) -> list[float]:
+def _widths(fit: Fit, counter: Counter, sizes: SizeRange) -> list[float]:
     known = sorted({c.width for c in fit.configurations})
     if "width" not in fit.axes:
         return known
-    factor = AROUND_WIDTH if reach == "around" else 1.0
+    factor = AROUND_WIDTH if sizes is SizeRange.AROUND else 1.0
     low, high = known[0] / factor, known[-1] * factor
     count = int(np.ceil(np.log2(high / low) * PER_OCTAVE)) + 1
-    spread = np.geomspace(low, high, count)
+    grid = np.geomspace(low, high, count)
     if counter.family is not None and low >= 1 / CHANNEL_STEP:
-        spread = np.round(spread * CHANNEL_STEP) / CHANNEL_STEP
+        grid = np.round(grid * CHANNEL_STEP) / CHANNEL_STEP
     else:
-        spread = np.array([float(f"{width:.3g}") for width in spread])
-    kept = {float(width) for width in spread if low * (1 - 1e-3) <= width <= high * (1 + 1e-3)}
+        grid = np.array([float(f"{width:.3g}") for width in grid])
+    kept = {float(width) for width in grid if low * (1 - 1e-3) <= width <= high * (1 + 1e-3)}
     return sorted(kept | set(known))  # rounding loses measured widths, and some may be all that lies inside
+
+
+def allowed(fit: Fit, found: Candidates, question: Question) -> Candidates:
+    """Those that a question allows: a depth or width that it names may be any, and then the other axes count."""
+    named = [axis for axis in ("depth", "width") if getattr(question, axis) is not None]
+    if not named:
+        return inside(fit, found, question.sizes)
+    if question.sizes is SizeRange.AROUND or len(named) > 1:
+        return found
+    for ignored in ("", named[0]):
+        kept = inside_mask(fit, found, ignored)
+        if kept.any():
+            return found[kept]
+    return found
+
+
+def inside(fit: Fit, found: Candidates, sizes: str) -> Candidates:
+    """Those to answer with: unless `sizes` is around, none outside what was measured, two axes at a time."""
+    if as_size_range(sizes) is SizeRange.AROUND:
+        return found
+    kept = inside_mask(fit, found)
+    if not kept.any():
+        known = ", ".join(f"{n:,.0f}" for n in sorted({c.num_examples for c in fit.configurations}))
+        raise PrunecastError(
+            f"no size was trained both on fewer and on more than {found.num_examples[0]:,.0f} examples, so none lies "
+            f"within what was measured; choose for a measured number ({known}), or allow other sizes with "
+            f"{ALLOW_AROUND}"
+        )
+    return found[kept]
+
+
+def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
+    """Which candidates lie inside what was measured, apart from an axis that is ignored.
+
+    Outside the measured numbers of examples the nearest one counts.
+    """
+    known = [c.num_examples for c in fit.configurations]
+    nearest = np.clip(found.num_examples, min(known), max(known))
+    places = {"depth": found.depth, "width": found.width, "num_examples": nearest}
+    places.pop(ignored, None)
+    return np.asarray(found.measured | ~outside(fit, places))
+
+
+def below_plateau(fit: Fit, found: Candidates) -> Candidates:
+    """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
+
+    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary.
+    """
+    word, high = fit.metric.word, fit.high_error
+    if not fit.rises:
+        raise PrunecastError(
+            f"no curve of {fit.origin.table} rises above its unpruned {word}, so no law of pruning can be fitted; "
+            "prune further"
+        )
+    good = found.expected_unpruned_error < high * (
+        1 - 1e-9
+    )  # a plateau at its bound lies there but for rounding
+    if good.any():
+        return found[good]
+    asked = float(found.num_examples[0])
+    more = max(c.num_examples for c in fit.configurations) > asked
+    if fit.plateau in fit.undetermined and not more:
+        raise PrunecastError(
+            f"the data do not show how far the {word} rises (the law guesses {high:.3g}, no more than the unpruned "
+            f"{word} of these networks), so no law of pruning can be fitted; prune further"
+        )
+    raise PrunecastError(
+        f"with {asked:,.0f} examples these networks would have an unpruned {word} of "
+        f"{found.expected_unpruned_error.min():.3g} or more, at or above the law's high plateau at {high:.3g}, where "
+        "it predicts nothing; ask for more examples"
+    )

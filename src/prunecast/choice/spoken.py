@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from prunecast.choice.source import VALIDATION
+VALIDATION = "validation_error"
 
 Speak = Callable[[str], str]
 WORD = re.compile(

@@ -20,13 +20,12 @@ from prunecast.metric import Metric
 if TYPE_CHECKING:
     from prunecast.laws import Fit
 
-WORDS = {"error": "errors", "loss": "losses"}
 QUESTIONS = ("target_error", "max_parameters", "max_training", "depth", "width", "density")
 
 
 def law_of(source: Source, law: str | None) -> "Fit":
     """The saved law, or one fitted to the table."""
-    from prunecast.choice.source import as_fit
+    from prunecast.choice import as_fit
 
     if Path(source.table).suffix != ".json":
         return as_fit(source.read(), law or "auto")
@@ -35,7 +34,7 @@ def law_of(source: Source, law: str | None) -> "Fit":
     other_rows = source.where or source.without_too_large
     if other_rows or other_law or source.chance is not None or source.metric not in ("error", saved.metric):
         raise PrunecastError(
-            f"{source.table} is a fitted law ({saved.law} of a table of {WORDS[saved.metric]}): give the table itself "
+            f"{source.table} is a fitted law ({saved.law} of a table of {saved.metric.plural}): give the table itself "
             "to fit another, to select rows, or to read it otherwise"
         )
     return saved
@@ -69,6 +68,7 @@ def choose(
     from prunecast import choice
     from prunecast.cli import show_answer
     from prunecast.laws import dumps
+    from prunecast.wording import choice_as_json
 
     fitted = law_of(source, law)
     if frontier:
@@ -79,7 +79,7 @@ def choose(
         click.echo(dumps(asdict(line)) if as_json else show_answer.frontier(line))
         return
     chosen = choice.choose(fitted, **question)
-    click.echo(dumps(chosen.as_json()) if as_json else show_answer.choice(chosen))
+    click.echo(dumps(choice_as_json(chosen)) if as_json else show_answer.choice(chosen))
 
 
 def _whole(context: click.Context) -> None:

@@ -115,7 +115,6 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
     import numpy as np
 
-    from prunecast.choice.source import quantity
     from prunecast.cli import show
     from prunecast.laws import dumps, load
     from prunecast.laws.predict import unvaried
@@ -129,7 +128,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     if as_json:
         click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records"), "notes": notes}))
         return
-    click.echo(show.predictions(frame, quantity(fitted), notes))
+    click.echo(show.predictions(frame, fitted.metric, notes))
 
 
 @click.command()

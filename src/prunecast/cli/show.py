@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from prunecast.choice.source import quantity as quantity_of
 from prunecast.choice.spoken import Speak, speaker
 from prunecast.laws.words import MEANING
 from prunecast.text import plural
@@ -115,7 +114,7 @@ def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
             *([""] if result.notes or table_notes else []),
             *bullets([*(note.text for note in result.notes), *table_notes]),
         ],
-        quantity_of(result),
+        result.metric,
     )
 
 

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from prunecast.choice.naming import OF_LARGEST, UNITS, Naming
-from prunecast.choice.notes import NAMES
+from prunecast.choice import Naming
 from prunecast.cli.show import bullets, grid, percent, render
+from prunecast.laws import get_law
 from prunecast.metric import Metric
-from prunecast.wording import next_conclusion, sentences, suggestions_legend
+from prunecast.wording import (
+    OF_LARGEST,
+    advice,
+    amount,
+    network_name,
+    next_conclusion,
+    promise,
+    sentences,
+    suggestions_legend,
+    unit,
+)
 
 if TYPE_CHECKING:
     from prunecast.choice import Choice, Frontier, Network
@@ -25,14 +35,14 @@ def choice(result: "Choice") -> str:
     best = result.answer
     return render(
         [
-            Text(result.advice),
-            Text(result.promise),
+            Text(advice(result)),
+            Text(promise(result)),
             "",
             facts(_facts(best, result.naming)),
             *_compared(result),
             *_runners_up(result.runners_up, result.naming),
-            *([""] if result.notes else []),
-            *bullets(result.notes),
+            *([""] if result.findings else []),
+            *bullets(sentences(result.findings, result.metric)),
         ],
         result.metric,
     )
@@ -47,7 +57,7 @@ def _facts(best: "Network", said: Naming) -> list[list[str]]:
         ["training cost, in trainings of the costliest measured network", f"{best.training_cost:.3g}"],
     ]
     if best.multiply_adds is not None:
-        rows.insert(3, ["multiply-adds an image, zeros skipped", said.amount(best.multiply_adds)])
+        rows.insert(3, ["multiply-adds an image, zeros skipped", amount(said, best.multiply_adds)])
     if best.network_epochs is not None:
         rows.append(["network-epochs", f"{best.network_epochs:,.0f}"])
     return rows
@@ -56,10 +66,10 @@ def _facts(best: "Network", said: Naming) -> list[list[str]]:
 def _sizes(best: "Network", said: Naming) -> list[list[str]]:
     """Counts of parameters, or one share where sizes are known in proportion only."""
     if said.largest is not None:
-        return [[f"size, {OF_LARGEST}", said.amount(best.nonzero_parameters)]]
+        return [[f"size, {OF_LARGEST}", amount(said, best.nonzero_parameters)]]
     return [
-        ["non-zero weights", said.amount(best.nonzero_parameters)],
-        ["stored parameters, with biases and normalisation", said.amount(best.stored_parameters)],
+        ["non-zero weights", amount(said, best.nonzero_parameters)],
+        ["stored parameters, with biases and normalisation", amount(said, best.stored_parameters)],
     ]
 
 
@@ -78,17 +88,20 @@ def _compared(result: "Choice") -> list[object]:
     if matching is None:
         return []
     words = (
-        f"The smallest network that meets the target unpruned ({said.network(matching.depth, matching.width)}, "
-        f"error {matching.unpruned_error:.4f}) has {said.amount(matching.unpruned_size)} "
-        f"{_unit(result)}, and {said.amount(matching.pruned_size)} pruned as far as the target allows: "
+        f"The smallest network that meets the target unpruned ({network_name(said, matching.depth, matching.width)}, "
+        f"error {matching.unpruned_error:.4f}) has {amount(said, matching.unpruned_size)} "
+        f"{_unit(result)}, and {amount(said, matching.pruned_size)} pruned as far as the target allows: "
         f"{matching.times_smaller:.2f} times the answer's."
     )
     return ["", Text(words)]
 
 
 def _unit(result: "Choice") -> str:
-    known = result.naming.largest is None
-    return UNITS[result.question.minimise] if known else "of the weights of the largest measured one"
+    return (
+        result.question.minimise.unit
+        if result.naming.counted
+        else "of the weights of the largest measured one"
+    )
 
 
 def _runners_up(networks: "tuple[Network, ...]", said: Naming) -> list[object]:
@@ -99,9 +112,9 @@ def _runners_up(networks: "tuple[Network, ...]", said: Naming) -> list[object]:
             *_place(said, one.depth, one.width),
             f"{one.density:.4g}",
             f"{one.error:.4f}",
-            one.span,
+            f"{one.interval[0]:.4f} to {one.interval[1]:.4f}",
             "" if one.probability is None else f"{one.probability:.0%}",
-            said.amount(one.stored_parameters),
+            amount(said, one.stored_parameters),
             f"{one.training_cost:.3g}",
             one.source + (", outside" if one.extrapolated else ""),
         ]
@@ -130,7 +143,7 @@ def frontier(line: "Frontier") -> str:
     rows = [
         [
             f"{line.error[i]:.4f}",
-            line.naming.amount(line.size[i]),
+            amount(line.naming, line.size[i]),
             *_place(line.naming, line.depth[i], line.width[i]),
             f"{line.density[i]:.4g}",
             ("predicted" if line.predicted[i] else "measured")
@@ -138,9 +151,9 @@ def frontier(line: "Frontier") -> str:
         ]
         for i in shown
     ]
-    size = line.naming.unit(line.minimise)
+    size = unit(line.naming, line.minimise)
     header = ["error", size, *_axes(line.naming), "density", "unpruned error"]
-    title = f"The smallest network for each error by {NAMES[line.law]}"
+    title = f"The smallest network for each error by {get_law(line.law).title}"
     return render(
         [Text(title), "", grid(header, rows, left=0), "", *bullets(_frontier_notes(line, len(shown)))],
         line.metric,

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from prunecast.choice.naming import OF_LARGEST, Naming
+from prunecast.choice import Naming
 from prunecast.cli.show import bullets, grid, mean_and_std, number, percent, render
 from prunecast.cli.show_answer import facts
 from prunecast.metric import Metric
 from prunecast.text import plural
-from prunecast.wording import fitted_to, sentences
+from prunecast.wording import OF_LARGEST, amount, fitted_to, sentences
 
 if TYPE_CHECKING:
     from prunecast.studies import (
@@ -218,7 +218,7 @@ def _network(said: Naming, depth: float, width: float) -> str:
 
 def _size(said: Naming, weights: float) -> str:
     """Whole weights, although sizes between two levels are no whole numbers; or a share."""
-    return said.amount(round(weights) if said.largest is None else weights)
+    return amount(said, round(weights) if said.largest is None else weights)
 
 
 def _cost(value: float) -> str:

@@ -10,13 +10,11 @@ from typing import Any
 import torch
 
 from prunecast import families, tables
-from prunecast.choice import Choice, choose
-from prunecast.choice.further import remedy
-from prunecast.choice.notes import out_of_reach
-from prunecast.choice.source import VALIDATION, as_fit
+from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
+from prunecast.metric import Metric
 from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
 from prunecast.pruning.scores import parts
 from prunecast.spec import RECIPES, ChainSpec, Recipe
@@ -24,6 +22,7 @@ from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.work import loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
+from prunecast.wording import network_beyond, network_name, out_of_reach
 
 STORE = "store"
 """The folder of training runs inside a made network's folder."""
@@ -115,13 +114,10 @@ def order(
 def _possible(chosen: Choice) -> None:
     if chosen.met or chosen.question.density is not None:
         return
-    best, other = chosen.answer, chosen.further
-    wider = (
-        ""
-        if other is None
-        else f", or go beyond what was measured: {remedy(other, chosen.question, chosen.naming)}"
-    )
-    network = f"{chosen.naming.network(best.depth, best.width)} at density {best.density:.4g}"
+    best = chosen.answer
+    others = [own for own in chosen.findings if isinstance(own, NetworkBeyondMeasured)]
+    wider = "".join(f", or go beyond what was measured: {network_beyond(own)}" for own in others)
+    network = f"{network_name(chosen.naming, best.depth, best.width)} at density {best.density:.4g}"
     raise PrunecastError(
         f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is "
         f"{best.expected_error:.4f}, by {network}, so ask for a larger --target-error{wider}"
@@ -181,7 +177,7 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     if not common:
         raise PrunecastError(_examples(plan, planned, known, num_examples))
     own = next(chain for chain in chains if chain.spec.num_examples == max(common))
-    if fit.options.get("error") == VALIDATION and not own.spec.recipe.validation_examples:
+    if fit.metric is Metric.VALIDATION_ERROR and not own.spec.recipe.validation_examples:
         raise PrunecastError(
             f"the law was fitted to validation errors, and the plan {plan.name} holds no examples out: give its recipe "
             "validation_examples"

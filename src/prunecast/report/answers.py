@@ -5,13 +5,12 @@ from functools import partial
 
 import numpy as np
 
-from prunecast.choice import Choice, Network, choose_each
-from prunecast.choice.checks import ceiling
-from prunecast.choice.options import quantile
-from prunecast.choice.sizes import DEFAULT_REACH
+from prunecast.choice import DEFAULT_SIZES, Choice, Measure, Network, ceiling, choose_each, quantile
 from prunecast.laws import Fit
 from prunecast.laws.uncertainty import COVERAGE
 from prunecast.report import words
+from prunecast.wording import amount as share
+from prunecast.wording import unit
 
 MOST = 160
 """How many targets a page holds for one number of examples."""
@@ -72,7 +71,7 @@ def answers(
     *,
     minimise: str = "stored",
     num_examples: float | None = None,
-    sizes: str = DEFAULT_REACH,
+    sizes: str = DEFAULT_SIZES,
     confidence: float = 0.5,
     most: int = MOST,
 ) -> list[Answer]:
@@ -134,13 +133,13 @@ def facts(answer: Answer) -> list[tuple[str, str, str]]:
 def amount(answer: Answer) -> str:
     """The parameters to store, or a share where the table tells no counts."""
     stored, said = answer.network.stored_parameters, answer.choice.naming
-    return words.count(stored) if said.largest is None else said.amount(stored)
+    return words.count(stored) if said.largest is None else share(said, stored)
 
 
 def _size_remark(answer: Answer) -> str:
     best, said = answer.network, answer.choice.naming
     if said.largest is not None:
-        return said.unit("stored")
+        return unit(said, Measure.STORED)
     if best.stored_parameters == best.nonzero_parameters:
         return "non-zero weights"
     return f"parameters stored; {words.count(best.nonzero_parameters)} of them weights"

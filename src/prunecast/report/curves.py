@@ -6,10 +6,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from prunecast.choice.counts import counter
-from prunecast.choice.options import by_law, line
-from prunecast.choice.sizes import DEFAULT_REACH, Sizes, examples, sizes
-from prunecast.choice.within import inside
+from prunecast.choice import (
+    DEFAULT_SIZES,
+    Candidates,
+    candidates,
+    counter,
+    examples_for,
+    inside,
+    predicted_options,
+    size_line,
+)
 from prunecast.laws import Fit
 from prunecast.laws.formulas import log_invariant
 from prunecast.laws.judge import REGIONS, region
@@ -104,28 +110,18 @@ def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examp
 
 def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
     """The family's own count of every row, in the measure asked for."""
-    counts = counter(fit)(points.depth, points.width)
-    known = Sizes(
-        depth=points.depth,
-        width=points.width,
-        num_examples=points.num_examples,
-        counts=counts,
-        unpruned=points.unpruned,
-        told=points.unpruned,
-        doubt=np.zeros(points.configurations),
-        measured=np.ones(points.configurations, dtype=bool),
-        outside=np.zeros(points.configurations, dtype=bool),
-    )
-    offset, slope = line(minimise, known)
+    offset, slope = size_line(minimise, Candidates.of_points(counter(fit), points))
     return np.asarray(offset[points.configuration] + slope[points.configuration] * points.density)
 
 
-def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_REACH) -> Sizes:
+def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_SIZES) -> Candidates:
     """Every candidate size for one number of examples, those measured first."""
-    return inside(fit, sizes(fit, counter(fit), examples(fit, num_examples), reach), reach)
+    return inside(fit, candidates(fit, counter(fit), examples_for(fit, num_examples), reach), reach)
 
 
-def curves(fit: Fit, members: Sizes, minimise: str = "stored", lowest: float | None = None) -> list[Curve]:
+def curves(
+    fit: Fit, members: Candidates, minimise: str = "stored", lowest: float | None = None
+) -> list[Curve]:
     """The predicted curves of some sizes, down to a density."""
     if not len(members):
         return []
@@ -135,7 +131,7 @@ def curves(fit: Fit, members: Sizes, minimise: str = "stored", lowest: float | N
     spread = members[every]
     density = np.tile(grid, len(members))
     estimated = np.exp(fit.form().log_error(fit.theta()[None], spread.points(fit, density))[0])
-    offset, slope = line(minimise, spread)
+    offset, slope = size_line(minimise, spread)
     star = invariant(fit, density, spread.depth, spread.width, spread.num_examples)
     shaped = [values.reshape(len(members), STEPS) for values in (estimated, offset + slope * density, star)]
     return [
@@ -159,7 +155,7 @@ def measured_curves(fit: Fit) -> list[Curve]:
     for known in sorted({c.num_examples for c in fit.configurations}, reverse=True):
         members = family(fit, known, "measured")
         members = members[np.flatnonzero(members.measured)]
-        found += curves(fit, replace(members, unpruned=members.told))
+        found += curves(fit, members.as_measured())
     return found
 
 
@@ -168,9 +164,9 @@ def lowest_density(fit: Fit) -> float:
     return min(c.lowest_density for c in fit.configurations) * 0.7
 
 
-def interval(fit: Fit, members: Sizes, density: Floats) -> tuple[Floats, Floats]:
+def interval(fit: Fit, members: Candidates, density: Floats) -> tuple[Floats, Floats]:
     """log ε̂ and the standard deviation of log ε of one new training."""
-    options = by_law(fit, members, density)
+    options = predicted_options(fit, members, density)
     return options.log_error, options.spread
 
 

@@ -3,14 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from prunecast.choice import Choice
-from prunecast.choice.further import remedy
-from prunecast.choice.notes import out_of_reach
-from prunecast.choice.sizes import DEFAULT_REACH
+from prunecast.choice import DEFAULT_SIZES, AboutTarget
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
 from prunecast.report import words
 from prunecast.report.answers import Answer, around, named, promised
+from prunecast.wording import sentences
 
 TYPED = "{}"
 """Stands for the target that was typed."""
@@ -19,8 +17,8 @@ TYPED = "{}"
 def beneath(found: Sequence[Answer], speak: Speak) -> dict[str, Any]:
     """What the page says of every target below the least that is met.
 
-    Notes of the answer for the lowest target looked up that speak of that target alone are left out: a network beyond
-    what was measured that meets it may miss the one typed.
+    Findings about the lowest target that is looked up are left out: a network outside what was measured that meets it
+    may miss the one typed.
     """
     lowest = found[0]
     best, asked = lowest.network, lowest.choice.question
@@ -32,21 +30,14 @@ def beneath(found: Sequence[Answer], speak: Speak) -> dict[str, Any]:
         f"{around(promised(lowest.fit, best, asked.confidence))[1]:.4g}: "
         f"{named(lowest, best.depth, best.width)}, {pruned}."
     )
-    notes = [
-        note for note in lowest.choice.notes if not any(own in note for own in _of_target(lowest.choice))
-    ]
-    if asked.sizes == DEFAULT_REACH and lowest.fit.dense is not None:
+    notes = sentences(
+        (own for own in lowest.choice.findings if not isinstance(own, AboutTarget)), lowest.choice.metric
+    )
+    if asked.sizes == DEFAULT_SIZES and lowest.fit.dense is not None:
         notes.insert(
             0, "Whether a network beyond what was measured would: `prunecast choose … --sizes around`."
         )
     return {"headline": speak(headline), "notes": [speak(note) for note in notes]}
-
-
-def _of_target(choice: Choice) -> list[str]:
-    """What the notes of an answer say of its own target alone."""
-    asked, other = choice.question, choice.further
-    found = [] if other is None else [remedy(other, asked, choice.naming)]
-    return found if choice.met else [out_of_reach(asked), *found]
 
 
 def beyond(fit: Fit, speak: Speak) -> list[dict[str, Any]]:

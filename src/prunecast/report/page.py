@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.choice.sizes import DEFAULT_REACH
-from prunecast.choice.source import as_fit, check_target, validated
+from prunecast.choice import DEFAULT_SIZES, as_fit, check_target, validated
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import Fit
 from prunecast.metric import Metric
@@ -36,7 +35,7 @@ def page(
     target_error: float | None = None,
     minimise: str = "stored",
     num_examples: float | None = None,
-    sizes: str = DEFAULT_REACH,
+    sizes: str = DEFAULT_SIZES,
     confidence: float = 0.5,
     studies: bool = True,
     all_studies: bool = False,
@@ -48,7 +47,7 @@ def page(
     As in `choose`, validation errors count where every row has one. `tell` is told of each step as it begins, for a
     page of a large table takes a while.
     """
-    check_target(target_error, table.metric)
+    check_target(target_error, Metric(table.metric))
     asked = Asked(
         target_error=target_error,
         minimise=minimise,

@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from prunecast import __version__, tables
-from prunecast.choice.source import quantity
 from prunecast.laws import Fit
 from prunecast.laws.words import MEANING
-from prunecast.metric import Metric
 from prunecast.report import charts, words
 from prunecast.report.curves import Curve, Rows
 from prunecast.report.parts import Chart, Grid, Section
@@ -52,7 +50,7 @@ def fit_section(fit: Fit, measured: Rows, own: charts.Hue) -> Section:
         charts=[
             Chart(
                 name="fitted",
-                spec=charts.fit_chart(measured, fit, own, Metric(quantity(fit))),
+                spec=charts.fit_chart(measured, fit, own, fit.metric),
                 caption=f"Estimated against measured error, {words.plural(len(measured), 'network')}.",
             )
         ],
@@ -147,7 +145,7 @@ def invariant_section(fit: Fit, measured: Rows, curves: Sequence[Curve], own: ch
     formula = " · ".join([*factors, "density"])
     along_density = Chart(
         name="by-density",
-        spec=charts.invariant_chart(measured, curves, own, "density", Metric(quantity(fit))),
+        spec=charts.invariant_chart(measured, curves, own, "density", fit.metric),
         caption="Against density every network has a curve of its own.",
     )
     if not fit.axes:
@@ -159,7 +157,7 @@ def invariant_section(fit: Fit, measured: Rows, curves: Sequence[Curve], own: ch
         )
     collapsed = Chart(
         name="by-invariant",
-        spec=charts.invariant_chart(measured, curves, own, "m", Metric(quantity(fit))),
+        spec=charts.invariant_chart(measured, curves, own, "m", fit.metric),
         caption=f"Against m* = {formula} they fall together once they leave their low plateaus.",
     )
     text = [

@@ -4,15 +4,15 @@ import re
 from dataclasses import replace
 
 from prunecast.choice import spoken
-from prunecast.choice.source import VALIDATION, quantity
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
+from prunecast.metric import Metric
 from prunecast.report.parts import Chart, Grid, Section
 
 
 def speaker(metric: str, fit: Fit | None = None) -> Speak:
     """How to say a sentence about errors for a table of this metric, or for one that is judged by its validation."""
-    if fit is not None and quantity(fit) == VALIDATION:
+    if fit is not None and fit.metric is Metric.VALIDATION_ERROR:
         return lambda text: re.sub(r"\b([Tt])est error", _validation, text)
     return spoken.speaker(metric)
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from prunecast.choice.sizes import DEFAULT_REACH, examples
-from prunecast.choice.source import quantity
+from prunecast.choice import DEFAULT_SIZES, examples_for
 from prunecast.choice.spoken import Speak
 from prunecast.laws import Fit
-from prunecast.metric import Metric
 from prunecast.report import words
 from prunecast.report.answer_chart import answer_data, chosen
 from prunecast.report.answers import MOST, Answer, amount, answers, comparison, facts, headline
@@ -19,6 +17,7 @@ from prunecast.report.curves import Rows, curves, family
 from prunecast.report.limits import beneath
 from prunecast.report.parts import Chart, Grid
 from prunecast.report.vega import Row
+from prunecast.wording import sentences
 
 MOST_OTHERS = 60
 SHOWN_ANSWERS = 14
@@ -33,7 +32,7 @@ class Asked:
     target_error: float | None = None
     minimise: str = "stored"
     num_examples: float | None = None
-    sizes: str = DEFAULT_REACH
+    sizes: str = DEFAULT_SIZES
     confidence: float = 0.5
 
 
@@ -66,7 +65,7 @@ def top(fit: Fit, measured: Rows, own: Hue, asked: Asked) -> Top:
     """Ask for every target and every number of examples, the measured ones and the one asked for."""
     if own.shape == "num_examples":
         own = replace(own, shape="", shapes=())
-    wanted = examples(fit, asked.num_examples)
+    wanted = examples_for(fit, asked.num_examples)
     known = sorted({c.num_examples for c in fit.configurations}, reverse=True)
     every = known if any(np.isclose(wanted, n) for n in known) else sorted([*known, wanted], reverse=True)
     shown = int(np.argmin(np.abs(np.array(every) - wanted)))
@@ -79,7 +78,7 @@ def top(fit: Fit, measured: Rows, own: Hue, asked: Asked) -> Top:
     first = {**one.data, **chosen(one.found[one.start], asked.minimise)}
     counted = one.found[0].choice.naming.largest is None
     unit = UNITS[asked.minimise] if counted else "size, in proportion to the weights"
-    spec = answer_chart([own_data.data for own_data in answered], first, own, unit, Metric(quantity(fit)))
+    spec = answer_chart([own_data.data for own_data in answered], first, own, unit, fit.metric)
     return Top(
         chart=Chart(name="answer", spec=spec, caption=_caption(asked)),
         answered=answered,
@@ -197,6 +196,6 @@ def _entry(answer: Answer, minimise: str, speak: Speak) -> dict[str, Any]:
         "headline": speak(headline(answer)),
         "facts": [[speak(name), value, speak(remark)] for name, value, remark in facts(answer)],
         "comparison": speak(comparison(answer)),
-        "notes": [speak(note) for note in answer.choice.notes],
+        "notes": sentences(answer.choice.findings, answer.choice.metric),
         "data": chosen(answer, minimise),
     }

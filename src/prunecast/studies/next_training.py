@@ -12,13 +12,19 @@ from enum import StrEnum
 import numpy as np
 
 from prunecast.catalog import FAMILIES
-from prunecast.choice import choose
-from prunecast.choice.counts import Counter, counter
-from prunecast.choice.density import inverse
-from prunecast.choice.naming import Naming, naming
-from prunecast.choice.options import line, training_unit
-from prunecast.choice.sizes import Sizes, examples, sizes
-from prunecast.choice.source import check_target
+from prunecast.choice import (
+    Candidates,
+    Counter,
+    Inversion,
+    Naming,
+    candidates,
+    check_target,
+    choose,
+    counter,
+    examples_for,
+    naming,
+    size_line,
+)
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import (
@@ -281,7 +287,7 @@ class Weighing:
         for num_examples in sorted({c.num_examples for c in self.fit.configurations}):
             dense = self.fit.dense or _rough_dense(self.fit, num_examples)
             reach = "around" if self.fit.dense is None else "within"
-            new = sizes(replace(self.fit, dense=dense), self.counter, num_examples, reach)
+            new = candidates(replace(self.fit, dense=dense), self.counter, num_examples, reach)
             new = new[~new.measured]
             new = new[np.arange(0, len(new), 1 + len(new) // MOST_NEW)]
             if not len(new):
@@ -327,22 +333,10 @@ class Weighing:
             {max(1, round(math.log(share) / math.log(self.fit.kept_per_level))) for share in shares}
         )
 
-    def _measured_sizes(self) -> Sizes:
-        points = self.full.points
-        nothing, no = np.zeros(points.configurations), np.zeros(points.configurations, dtype=bool)
-        return Sizes(
-            depth=points.depth,
-            width=points.width,
-            num_examples=points.num_examples,
-            counts=self.counter(points.depth, points.width),
-            unpruned=points.unpruned,
-            told=points.unpruned,
-            doubt=nothing,
-            measured=~no,
-            outside=no,
-        )
+    def _measured_sizes(self) -> Candidates:
+        return Candidates.of_points(self.counter, self.full.points)
 
-    def _points(self, chains: Sizes) -> Points:
+    def _points(self, chains: Candidates) -> Points:
         """Chains as configurations in the fit's own units; rows are filled in by level."""
         made, own = chains.points(self.fit, np.ones(len(chains))), self.full.points
         return replace(made, reference_depth=own.reference_depth, reference_examples=own.reference_examples)
@@ -356,7 +350,7 @@ class Weighing:
     def _judged(
         self,
         kind: SuggestionKind,
-        chains: Sizes,
+        chains: Candidates,
         which: Integers,
         added: Floats,
         last: Integers,
@@ -364,7 +358,7 @@ class Weighing:
         trainings: Integers,
     ) -> Iterator[Suggestion]:
         """Those of some chains that are useful, with what their information adds to that of the table."""
-        unit = training_unit(self.counter, chains)
+        unit = self.counter.cost_per_run(chains.counts, chains.num_examples)
         now = np.linalg.inv(self.information)
         then = np.linalg.inv(self.information + added)
         variance = np.einsum("ij,nji->n", self.average, then) / np.einsum("ij,ji->", self.average, now)
@@ -407,16 +401,16 @@ def expected_regret(fit: Fit, target_error: float | None = None, *, other: Fit |
     The network chosen by the estimate is pruned until its error is at the target, whatever density that takes; only the
     choice of depth and width can be wrong. Without a target the mean is over errors between the plateaus.
     """
-    candidates = sizes(fit, counter(fit), examples(fit, None), "within").as_told()
-    candidates = candidates[np.arange(0, len(candidates), 1 + len(candidates) // REGRET_CANDIDATES)]
-    lowest = float(np.median(candidates.unpruned))
+    networks = candidates(fit, counter(fit), examples_for(fit, None), "within").as_measured()
+    networks = networks[np.arange(0, len(networks), 1 + len(networks) // REGRET_CANDIDATES)]
+    lowest = float(np.median(networks.unpruned_error))
     highest = max(0.7 * fit.high_error, lowest)
-    spread = np.geomspace(candidates.unpruned.min() * 1.1, highest, REGRET_ERRORS)
+    spread = np.geomspace(networks.unpruned_error.min() * 1.1, highest, REGRET_ERRORS)
     targets = np.log(spread if target_error is None else np.array([target_error]))
-    offset, slope = line("stored", candidates)
+    offset, slope = size_line("stored", networks)
 
     def needed(law: Fit) -> Floats:
-        density = inverse(law, candidates, targets)
+        density = Inversion(fit=law, networks=networks).approximate(targets)
         return np.where(density <= 1, offset + slope * np.minimum(density, 1.0), np.inf)
 
     today = needed(fit)

@@ -10,10 +10,7 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from prunecast.choice.counts import counter
-from prunecast.choice.density import inverse
-from prunecast.choice.naming import Naming, naming
-from prunecast.choice.sizes import sizes
+from prunecast.choice import Inversion, Naming, candidates, counter, naming
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import (
@@ -185,12 +182,12 @@ class SizesAtErrors:
     def of(cls, points: Points, fitted: Fit, group: Integers, num_examples: float) -> "SizesAtErrors":
         """Prune every configuration of a group, those with so many examples, to every error."""
         order = group[np.argsort(points.weights[group], kind="stable")]
-        candidates = sizes(fitted, counter(fitted), num_examples, "measured").as_told()
-        candidates = candidates[np.searchsorted(group, order)]
+        networks = candidates(fitted, counter(fitted), num_examples, "measured").as_measured()
+        networks = networks[np.searchsorted(group, order)]
         lowest = min(fitted.configurations[i].lowest_error for i in group)
         errors = np.geomspace(1.02 * lowest, 0.8 * fitted.high_error, ERRORS)
         densities = np.stack([crossings(points, int(i), errors) for i in order], axis=1)
-        law = inverse(fitted, candidates, np.log(errors))
+        law = Inversion(fit=fitted, networks=networks).approximate(np.log(errors))
         law = np.where(np.isfinite(densities), law, np.nan)
         kept = np.isfinite(densities).any(axis=1) & (law <= 1).any(axis=1)
         return cls(

@@ -2,17 +2,37 @@
 
 from prunecast.wording import laws as laws
 from prunecast.wording import table as table
+from prunecast.wording.choice import (
+    OF_LARGEST,
+    advice,
+    amount,
+    choice_as_json,
+    network_beyond,
+    network_name,
+    out_of_reach,
+    promise,
+    unit,
+)
 from prunecast.wording.core import finding_as_json, sentence, sentences
 from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
 
 __all__ = [
+    "OF_LARGEST",
+    "advice",
+    "amount",
+    "choice_as_json",
     "finding_as_json",
     "fitted_to",
     "laws",
+    "network_beyond",
+    "network_name",
     "next_conclusion",
+    "out_of_reach",
+    "promise",
     "sentence",
     "sentences",
     "study_as_json",
     "suggestions_legend",
     "table",
+    "unit",
 ]

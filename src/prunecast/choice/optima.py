@@ -1,6 +1,7 @@
-"""The continuous optimum: depth, width and density as real numbers, the paper's l·w²·d as the size.
+"""The smallest networks by a law: for each error among the candidates, and for one error at real-valued sizes.
 
-For each depth and width the density is the law's own inverse, so what is left is a smooth function of two numbers,
+The continuous optimum has depth, width and density as real numbers and the paper's l·w²·d as the size. For each depth
+and width the density is the law's own inverse, so what is left is a smooth function of two numbers,
 log l + 2 log w + log d(l, w). A grid finds its basin, zooming makes it exact, and the projected gradient at the end
 is the certificate that no small change of depth or width makes the network smaller.
 """
@@ -9,21 +10,99 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.choice.checks import check_plateau
-from prunecast.choice.counts import Counter, Counts, counter
-from prunecast.choice.density import smallest_density
-from prunecast.choice.sizes import AROUND_DEPTH, AROUND_WIDTH, Sizes, examples
+from prunecast.choice.counts import Counts, Naming, counter, naming
+from prunecast.choice.options import measured_options, size_line, whole_weights
+from prunecast.choice.question import (
+    DEFAULT_SIZES,
+    Measure,
+    as_measure,
+    ceiling,
+    check_reachable,
+    examples_for,
+)
+from prunecast.choice.search import Inversion, smallest_density
+from prunecast.choice.sizes import AROUND_DEPTH, AROUND_WIDTH, Candidates, candidates, inside
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
-from prunecast.laws.points import Floats
+from prunecast.laws import Fit, Floats, Integers, Mask, below
+from prunecast.metric import Metric
 
+ERRORS = 200
 FIRST_GRID, GRID, ZOOMS, STEP = 41, 15, 16, 1e-4
 EDGE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
+class Frontier:
+    """For each error the smallest network by a law, as arrays; errors that no network reaches are left out."""
+
+    law: str
+    minimise: Measure
+    metric: Metric
+    """what `error` means"""
+    error: Floats
+    size: Floats
+    """in the measure that is minimised"""
+    depth: Floats
+    width: Floats
+    density: Floats
+    predicted: Mask
+    """whether the unpruned error comes from the dense law"""
+    extrapolated: Mask
+    """whether a network lies outside what was measured, as in an answer"""
+    least_measured: float | None
+    """the least error measured among the candidates, which a law may not go down to; None where none was measured"""
+    naming: Naming
+    """the axes and the unit of size that the table gives"""
+
+
+def frontier(
+    fit: Fit,
+    errors: Floats | None = None,
+    *,
+    minimise: str = Measure.STORED,
+    num_examples: float | None = None,
+    sizes: str = DEFAULT_SIZES,
+) -> Frontier:
+    """Fewest parameters for each error; by default 200 errors from the least possible to ε↑ or chance."""
+    how = counter(fit)
+    networks = inside(fit, candidates(fit, how, examples_for(fit, num_examples), sizes), sizes)
+    inversion = Inversion(fit=fit, networks=networks)
+    if errors is None:
+        targets = np.geomspace(np.exp(inversion.least_log_error) * 1.005, ceiling(fit) * 0.95, ERRORS)
+    else:
+        targets = np.asarray(errors, dtype=float)
+    if not (targets > 0).all():
+        raise PrunecastError(f"{fit.metric.plural} on a frontier must be positive")
+    offset, slope = size_line(minimise, networks)
+    density = inversion.approximate(np.log(targets))
+    size = np.where(density <= 1, offset + slope * np.minimum(density, 1.0), np.inf)
+    best: Integers = size.argmin(axis=1)
+    reached = np.isfinite(size[np.arange(len(targets)), best])
+    targets, chosen = targets[reached], networks[best[reached]]
+    exact = smallest_density(fit, chosen, np.log(targets))
+    exact = np.where(np.isfinite(exact), exact, density[reached, best[reached]])
+    kept = whole_weights(how, chosen, exact, up=True)
+    offset, slope = size_line(minimise, chosen)
+    measured = np.exp(measured_options(fit, networks).log_error)
+    return Frontier(
+        law=fit.law,
+        minimise=as_measure(minimise),
+        metric=fit.metric,
+        error=targets,
+        size=offset + slope * kept,
+        depth=chosen.depth,
+        width=chosen.width,
+        density=kept,
+        predicted=~chosen.measured,
+        extrapolated=chosen.outside | below(fit, kept),
+        least_measured=float(measured.min()) if len(measured) else None,
+        naming=naming(fit, how, num_examples=num_examples),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Optimum:
-    """The smallest network of real-valued depth and width that a law promises for an error."""
+    """The smallest network of real-valued depth and width that a law predicts to have an error."""
 
     depth: float
     width: float
@@ -41,9 +120,11 @@ class Optimum:
 def optimum(fit: Fit, target_error: float, *, num_examples: float | None = None) -> Optimum | None:
     """Minimise l·w²·d subject to ε̂ = target, with ε_np from the dense law; None where the target is impossible."""
     if fit.dense is None:
-        raise PrunecastError("too few configurations for a law of the unpruned error: the optimum needs one")
-    check_plateau(target_error, fit)
-    problem = _Problem(fit, counter(fit), float(np.log(target_error)), examples(fit, num_examples))
+        raise PrunecastError(
+            f"too few configurations for a law of the unpruned {fit.metric.word}: the optimum needs one"
+        )
+    check_reachable(target_error, fit)
+    problem = _Problem(fit, float(np.log(target_error)), examples_for(fit, num_examples))
     low, high = problem.box()
     outer = low, high
     for zoom in range(ZOOMS):
@@ -62,7 +143,6 @@ def optimum(fit: Fit, target_error: float, *, num_examples: float | None = None)
 @dataclass(frozen=True)
 class _Problem:
     fit: Fit
-    counter: Counter
     log_target: float
     num_examples: float
 
@@ -76,7 +156,7 @@ class _Problem:
         low, high = np.array(ends).T
         return low, high
 
-    def networks(self, logs: Floats) -> Sizes:
+    def networks(self, logs: Floats) -> Candidates:
         """Networks of real-valued size, whose weights are in proportion to l·w²."""
         depth, width = np.exp(logs).T
         per_unit = np.exp(
@@ -87,14 +167,14 @@ class _Problem:
         examples = np.full(len(logs), self.num_examples)
         assert self.fit.dense is not None
         unpruned = self.fit.dense.predict(size, examples)
-        return Sizes(
+        return Candidates(
             depth=depth,
             width=width,
             num_examples=examples,
             counts=Counts(weights=size, fixed=nothing, multiply_adds=nothing, dense_size=size),
-            unpruned=unpruned,
-            told=unpruned,
-            doubt=nothing,
+            unpruned_error=unpruned,
+            expected_unpruned_error=unpruned,
+            unpruned_std=nothing,
             measured=no,
             outside=no,
         )
@@ -116,7 +196,7 @@ class _Problem:
             width=float(np.exp(best[1])),
             density=density,
             error=float(np.exp(self.log_target)),
-            unpruned_error=float(network.unpruned[0]),
+            unpruned_error=float(network.unpruned_error[0]),
             paper_size=float(np.exp(best[0] + 2 * best[1]) * density),
             at_edge=tuple(
                 n for n, at, no in zip(("depth", "width"), edges, fixed, strict=True) if at and not no

@@ -1,0 +1,212 @@
+"""What a reader of an answer should know beside its numbers, gathered as findings."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from prunecast.choice.findings import (
+    AnsweredByLaw,
+    DensityOnlyAtOtherSizes,
+    ExamplesMeasured,
+    FittedWithoutTooLarge,
+    ImpossibleByLawButMeasured,
+    MeasuredBeatsLaw,
+    MeasuredPair,
+    MeasuredRange,
+    MeasuredWithinBudget,
+    NetworkBeyondMeasured,
+    NoDenseLaw,
+    OutsideMeasured,
+    ParametersUndetermined,
+    TargetOutOfReach,
+    UnprunedErrorPredicted,
+    ValidationErrorsUsed,
+)
+from prunecast.choice.options import Network, Options
+from prunecast.choice.question import SizeRange
+from prunecast.choice.search import Search
+from prunecast.findings import Finding
+from prunecast.laws import (
+    AXES,
+    DEFAULT_LAW,
+    SLACK,
+    Configuration,
+    Fit,
+    below,
+    findings,
+    gaps,
+    get_law,
+    never_varied,
+    selectable_laws,
+)
+from prunecast.metric import Metric
+
+
+def caveats(
+    search: Search, options: Options, best: Network, met: bool, beyond: Network | None
+) -> Iterator[Finding]:
+    """Why a target is impossible, where measurement beats the law, what is predicted, extrapolated or not counted."""
+    fit = search.fit
+    if not met:
+        yield _out_of_reach(search)
+        if beyond is not None:
+            yield network_beyond(search, beyond)
+    elif best.source == "measured":
+        yield _measured(search, options, best)
+    yield from _outside(search, best)
+    yield from _undetermined(fit, best)
+    yield from _law(fit)
+    if best.unpruned_source == "predicted" and fit.dense is not None:
+        yield UnprunedErrorPredicted(unpruned_error=best.unpruned_error, deviation=fit.dense.deviation)
+    yield from never_varied(fit, {name: [getattr(best, name)] for name in AXES})
+    if fit.dense is None:
+        yield NoDenseLaw()
+    yield from _settings(search, best)
+
+
+def _out_of_reach(search: Search) -> TargetOutOfReach:
+    question, fit = search.question, search.fit
+    assert question.target_error is not None
+    return TargetOutOfReach(
+        target_error=question.target_error,
+        confidence=question.confidence,
+        budget=question.budgeted,
+        law=fit.law,
+        least_unpruned=None if fit.dips else float(search.candidates.expected_unpruned_error.min()),
+    )
+
+
+def network_beyond(search: Search, beyond: Network) -> NetworkBeyondMeasured:
+    """The network outside what was measured, by what the table gives of networks."""
+    naming = search.naming
+    return NetworkBeyondMeasured(
+        depth=beyond.depth if "depth" in naming.axes else None,
+        width=beyond.width if "width" in naming.axes else None,
+        density=beyond.density,
+        stored_parameters=beyond.stored_parameters if naming.largest is None else None,
+        share_of_largest=None if naming.largest is None else beyond.stored_parameters / naming.largest,
+    )
+
+
+def _measured(search: Search, options: Options, best: Network) -> Finding:
+    """A measured network that the law would not have predicted."""
+    question, fit, largest = search.question, search.fit, search.naming.largest
+    if question.target_error is None:
+        return MeasuredWithinBudget()
+    predicted = options[~options.measured]
+    if not len(predicted):
+        return ImpossibleByLawButMeasured(
+            law=fit.law,
+            least_error=float(np.exp(search.inversion.least_log_error)),
+            dips=fit.dips,
+            dipping_law=next((name for name in selectable_laws() if get_law(name).dips), ""),
+            measured=best.error <= question.target_error,
+        )
+    size = float(predicted.size(question.minimise)[0])
+    return MeasuredBeatsLaw(
+        law=fit.law,
+        minimise=question.minimise,
+        predicted_size=size,
+        share_of_largest=None if largest is None else size / largest,
+    )
+
+
+def _outside(search: Search, best: Network) -> Iterator[OutsideMeasured]:
+    """On which axes an answer lies outside what was measured, and what was measured there."""
+    if not best.extrapolated:
+        return
+    fit, question = search.fit, search.question
+    ranges = tuple(_ranges(fit, best))
+    pairs = tuple(_pairs(fit, best, {one.axis for one in ranges}))
+    by_size = pairs or any(one.axis in ("depth", "width") for one in ranges)
+    held = question.depth is not None or question.width is not None
+    yield OutsideMeasured(
+        ranges=ranges,
+        pairs=pairs,
+        density=best.density if below(fit, np.array(best.density)) else None,
+        lowest_density=min(c.lowest_density for c in fit.configurations),
+        avoidable=bool(by_size and question.sizes is SizeRange.AROUND and not held),
+    )
+
+
+def _ranges(fit: Fit, best: Network) -> Iterator[MeasuredRange]:
+    """Each axis on which nothing was measured that far out."""
+    for axis in AXES:
+        known = [getattr(c, axis) for c in fit.configurations]
+        value, lowest, highest = getattr(best, axis), min(known), max(known)
+        if not lowest * (1 - SLACK) <= value <= highest * (1 + SLACK):
+            yield MeasuredRange(axis=axis, value=value, lowest=lowest, highest=highest)
+
+
+def _pairs(fit: Fit, best: Network, alone: set[str]) -> Iterator[MeasuredPair]:
+    """Every two axes, each of which was measured that far out, but not both at once."""
+    seen: set[tuple[str, str]] = set()
+    for gap in gaps(fit, {axis: np.array([getattr(best, axis)]) for axis in AXES}):
+        if gap.missed[0] and gap.axes not in seen and not alone & set(gap.axes):
+            seen.add(gap.axes)
+            first, second = gap.axes
+            yield MeasuredPair(
+                axes=gap.axes,
+                values=(getattr(best, first), getattr(best, second)),
+                sides=gap.sides,
+                reach=float(f"{gap.reach[0]:.12g}"),
+            )
+
+
+def _undetermined(fit: Fit, best: Network) -> Iterator[ParametersUndetermined]:
+    """Parameters that the answer depends on and the data do not determine.
+
+    Between measured points of its own curve an answer depends on these points only; between the curves of other sizes
+    it also depends on the parameters that make these curves differ.
+    """
+    nearest = min(fit.configurations, key=lambda own: _distance(own, best))
+    reached = (
+        nearest.lowest_density <= best.density * (1 + SLACK) and nearest.highest_error >= best.expected_error
+    )
+    between = reached and not best.extrapolated
+    trained = not _distance(nearest, best)
+    across = {parameter.name for parameter in fit.form().parameters if parameter.between_sizes}
+    names = tuple(name for name in fit.undetermined if not between or (name in across and not trained))
+    if names:
+        yield ParametersUndetermined(parameters=names, symbols=tuple(map(fit.symbol, names)))
+
+
+def _distance(own: Configuration, best: Network) -> float:
+    """How far a measured configuration is from a network, in logarithms over all axes; 0 where it is the same."""
+    return sum(abs(float(np.log(getattr(own, name) / getattr(best, name)))) for name in AXES)
+
+
+def _law(fit: Fit) -> Iterator[Finding]:
+    """Which law answers, where it is not the default one, and which predicts better, where that matters."""
+    default = fit.family_law == DEFAULT_LAW
+    if not default:
+        yield AnsweredByLaw(law=fit.law)
+    for finding in fit.findings:
+        if isinstance(finding, findings.LawPreference) and (
+            not default or (finding.clear and finding.best != fit.law)
+        ):
+            yield finding
+
+
+def _settings(search: Search, best: Network) -> Iterator[Finding]:
+    fit = search.fit
+    if fit.metric is Metric.VALIDATION_ERROR:
+        yield ValidationErrorsUsed()
+    if fit.selected:
+        yield FittedWithoutTooLarge()
+    known = sorted({c.num_examples for c in fit.configurations})
+    if len(known) > 1:
+        yield ExamplesMeasured(num_examples=search.question.num_examples, measured=tuple(known))
+        yield from _other_sizes(search, best)
+    if search.counter.finding is not None:
+        yield search.counter.finding
+
+
+def _other_sizes(search: Search, best: Network) -> Iterator[DensityOnlyAtOtherSizes]:
+    """An answer below every density that was measured with its number of examples."""
+    every = [(c.num_examples, c.lowest_density) for c in search.fit.configurations]
+    examples, reached = np.array(every, dtype=float).T
+    own = reached[np.isclose(examples, search.question.num_examples)]
+    lowest = float(own.min()) if len(own) else 0.0
+    if reached.min() * (1 - SLACK) <= best.density < lowest * (1 - SLACK):
+        yield DensityOnlyAtOtherSizes(num_examples=search.question.num_examples, lowest_density=lowest)

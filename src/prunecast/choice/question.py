@@ -1,0 +1,200 @@
+"""The question: which network to train and how far to prune it, what bounds it, and the law that answers it."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from prunecast.errors import PrunecastError
+from prunecast.laws import AUTO, Fit, fit, load
+from prunecast.metric import Metric
+from prunecast.table import Table, read
+
+ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
+"""How to ask for networks outside what was measured."""
+
+
+class Measure(StrEnum):
+    """What is minimised; every measure is linear in density."""
+
+    STORED = "stored"
+    """non-zero weights, biases and normalisation"""
+    NONZERO = "nonzero"
+    """non-zero weights alone"""
+    MULTIPLY_ADDS = "multiply-adds"
+    """of one image, if the zeros were spread evenly over the layers"""
+    PAPER = "paper"
+    """l·w²·d"""
+
+    @property
+    def unit(self) -> str:
+        """What a size in this measure is a number of."""
+        return _UNITS[self]
+
+
+_UNITS = {
+    Measure.STORED: "stored parameters",
+    Measure.NONZERO: "non-zero weights",
+    Measure.MULTIPLY_ADDS: "multiply-adds",
+    Measure.PAPER: "l·w²·d",
+}
+
+
+class SizeRange(StrEnum):
+    """Which sizes of networks are candidates."""
+
+    MEASURED = "measured"
+    """those that were trained"""
+    WITHIN = "within"
+    """also those between them"""
+    AROUND = "around"
+    """also those somewhat smaller and larger"""
+
+
+DEFAULT_SIZES = SizeRange.WITHIN
+"""Answers stay within what was measured unless more is asked for."""
+
+
+def as_measure(name: str) -> Measure:
+    """The measure of this name."""
+    if name not in list(Measure):
+        raise PrunecastError(f"no measure is called {name!r}; there are {', '.join(Measure)}")
+    return Measure(name)
+
+
+def as_size_range(name: str) -> SizeRange:
+    """The range of sizes of this name."""
+    if name not in list(SizeRange):
+        raise PrunecastError(f"sizes can be {', '.join(SizeRange)}, not {name!r}")
+    return SizeRange(name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What was asked; None where a bound was not given."""
+
+    target_error: float | None = None
+    max_parameters: float | None = None
+    """in the measure that is minimised"""
+    max_training: float | None = None
+    """in training runs of the costliest measured network"""
+    minimise: Measure
+    confidence: float
+    """probability that a new training run meets the target; at one half, its expected error does"""
+    num_examples: float
+    sizes: SizeRange
+    depth: float | None = None
+    """the only depth to consider"""
+    width: float | None = None
+    """the only width to consider"""
+    density: float | None = None
+    """the only density to consider"""
+
+    @property
+    def budgeted(self) -> bool:
+        """Whether parameters or training are bounded."""
+        return self.max_parameters is not None or self.max_training is not None
+
+    def check(self, metric: Metric) -> None:
+        """Refuse what no network could answer, before any work."""
+        if self.target_error is None and self.density is None and not self.budgeted:
+            raise PrunecastError(
+                "choose needs a target error, a budget of parameters or training, or a density: --target-error, "
+                "--max-parameters, --max-training or --density"
+            )
+        check_target(self.target_error, metric)
+        for name in ("max_parameters", "max_training", "depth", "width", "density"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < np.inf:
+                raise PrunecastError(f"{name} must be a positive number, not {value:g}")
+        if self.density is not None and self.density > 1:
+            raise PrunecastError(f"the density is the share of weights kept, at most 1, not {self.density:g}")
+        if not 0 < self.confidence < 1:
+            raise PrunecastError(f"the confidence is a probability between 0 and 1, not {self.confidence:g}")
+
+
+def as_fit(source: Fit | Table | str | Path, law: str = AUTO) -> Fit:
+    """The law itself, the one in a saved file, or one fitted to a table; by default the one its data prefer.
+
+    Where every row of a table has a validation error, the law is fitted to these.
+    """
+    if isinstance(source, Fit):
+        return source
+    if not isinstance(source, Table):
+        if Path(source).suffix == ".json":
+            return load(source)
+        source = read(source)
+    return fit(validated(source) or source, law=law)
+
+
+def validated(table: Table) -> Table | None:
+    """The table with validation errors in place of test errors; None where a row has none.
+
+    A network chosen by its test error is no longer tested by it, so choices use the validation errors where
+    there are any.
+    """
+    name = Metric.VALIDATION_ERROR.value
+    if name not in table.frame or table.metric != Metric.ERROR:
+        return None
+    values = pd.to_numeric(table.frame[name], errors="coerce").to_numpy(dtype=float)
+    if not (np.isfinite(values) & (values > 0) & (values <= 1)).all():
+        return None
+    return replace(table, frame=table.frame.assign(error=values), metric=Metric.VALIDATION_ERROR).select()
+
+
+def check_target(target_error: float | None, metric: Metric) -> None:
+    """Refuse a target that no network could have; a loss has no upper limit."""
+    if target_error is None:
+        return
+    if not 0 < target_error < np.inf:
+        raise PrunecastError(f"the target {metric.word} must be a positive number, not {target_error:g}")
+    if target_error >= metric.highest:
+        raise PrunecastError(
+            f"the target {metric.word} is a share of the images below 1, not {target_error:g}"
+        )
+
+
+def ceiling(fit: Fit) -> float:
+    """The error that every network keeps however far it is pruned: that of the high plateau, or of guessing."""
+    return min(fit.high_error, np.inf if fit.origin.chance is None else fit.origin.chance)
+
+
+def check_reachable(target_error: float | None, fit: Fit) -> None:
+    """Refuse a target that every network meets however far it is pruned: there is no smallest one then."""
+    check_target(target_error, fit.metric)
+    if target_error is None or target_error < ceiling(fit):
+        return
+    word, chance = fit.metric.word, fit.origin.chance
+    if chance is not None and target_error >= chance:
+        why = f"guessing has an error of {chance:g}, so any network reaches {target_error:g}"
+    elif fit.plateau in fit.undetermined:
+        raise PrunecastError(
+            f"the data do not show how far the {word} rises (the law guesses {fit.high_error:.3g}), so it is unknown "
+            f"what reaches {target_error:g}; ask for a lower {word}, or prune further"
+        )
+    else:
+        why = (
+            f"the law's high plateau is at {fit.high_error:.3g}, so any network stays below {target_error:g} "
+            "however far it is pruned"
+        )
+    raise PrunecastError(f"{why}; ask for a lower {word}")
+
+
+def examples_for(fit: Fit, num_examples: float | None) -> float:
+    """The number of examples to choose for: the one asked for, else the largest measured."""
+    known = sorted({c.num_examples for c in fit.configurations})
+    if num_examples is None:
+        return known[-1]
+    if not 0 < num_examples < np.inf:
+        raise PrunecastError(f"the number of examples must be a positive number, not {num_examples:g}")
+    if fit.dense is None and not any(np.isclose(num_examples, n) for n in known):
+        if "num_examples" not in fit.columns:
+            raise PrunecastError("the table has no column num_examples: leave num_examples out")
+        listed = ", ".join(f"{n:g}" for n in known)
+        raise PrunecastError(
+            f"no network was trained on {num_examples:g} examples, and there are too few configurations for a law of "
+            f"the unpruned {fit.metric.word}; choose among {listed}"
+        )
+    return float(num_examples)

@@ -1,0 +1,263 @@
+"""An answer in words: what to train, how good it will be, and each of its findings."""
+
+from dataclasses import asdict
+from typing import Any
+
+from prunecast.choice import ALLOW_AROUND, Choice, Measure, Naming, Question, findings
+from prunecast.choice.findings import CountsUnknown
+from prunecast.laws import get_law
+from prunecast.metric import Metric
+from prunecast.text import listed, plural
+from prunecast.wording.core import finding_as_json, words
+
+OF_LARGEST = "of the largest measured network unpruned"
+STAY_WITHIN = '--sizes within (sizes="within" in Python)'
+
+
+def advice(choice: Choice) -> str:
+    """What to train and how far to prune it."""
+    best, target = choice.answer, choice.question.target_error
+    network = network_name(choice.naming, best.depth, best.width)
+    density = f"density {best.density:.4g} ({plural(best.level, 'level')})"
+    if target is not None and not choice.met:
+        pruned = f"pruned to {density}" if best.level else "not pruned"
+        return f"The target of {target:g} is not met; closest is {network}, {pruned}."
+    return f"Train {network}, and " + (f"prune to {density}." if best.level else "do not prune it.")
+
+
+def promise(choice: Choice) -> str:
+    """How good that network will be."""
+    best, target, word = choice.answer, choice.question.target_error, choice.metric.word
+    if best.source == "measured":
+        text = f"Its measured {word} is {best.error:.4f}"
+        if target is not None and (best.error <= target) != choice.met:
+            text += f", and a new training run is expected to get about {best.expected_error:.4f}"
+    else:
+        text = f"Its {word} will be about {best.error:.4f}"
+    text += f"; 95% of new training runs fall in {best.interval[0]:.4f} to {best.interval[1]:.4f}"
+    if target is None or not choice.met:
+        return f"{text}."
+    return f"{text}, and {best.probability:.0%} of them meet the target of {target:g}."
+
+
+def network_name(naming: Naming, depth: float, width: float) -> str:
+    """A network by its depth and width, as far as the table gives them."""
+    return _network(depth if "depth" in naming.axes else None, width if "width" in naming.axes else None)
+
+
+def _network(depth: float | None, width: float | None) -> str:
+    known = [
+        *([] if depth is None else [f"depth {depth:g}"]),
+        *([] if width is None else [f"width {width:.4g}"]),
+    ]
+    return ", ".join(known) or "the measured network"
+
+
+def amount(naming: Naming, size: float) -> str:
+    """A number of parameters or operations, or a share where parameters are not counted."""
+    return _count(size) if naming.largest is None else _share(size / naming.largest)
+
+
+def unit(naming: Naming, minimise: Measure) -> str:
+    """What an amount is of."""
+    return minimise.unit if naming.counted else OF_LARGEST
+
+
+def _count(size: float) -> str:
+    return f"{size:,.0f}" if size >= 100 else f"{size:.4g}"
+
+
+def _share(value: float) -> str:
+    """Two digits at least, of small shares too."""
+    return f"{value:.0%}" if value >= 0.0995 else f"{100 * value:.2g}%"
+
+
+def _size(count: float | None, share: float | None, measure: Measure) -> str:
+    """A size with its unit: a count, or a share of the largest measured network."""
+    if share is not None:
+        return f"{_share(share)} {OF_LARGEST}"
+    return "" if count is None else f"{_count(count)} {measure.unit}"
+
+
+def choice_as_json(choice: Choice) -> dict[str, Any]:
+    """An answer for programs: its network's numbers at the top, the rest beside them."""
+    body = asdict(choice)
+    body["notes"] = [finding_as_json(finding, choice.metric) for finding in choice.findings]
+    del body["findings"]
+    return {**body.pop("answer"), **body}
+
+
+def out_of_reach(question: Question) -> str:
+    """That no network meets the target, with the bounds that were asked for; without a full stop."""
+    return _out_of_reach(question.target_error, question.confidence, question.budgeted)
+
+
+def _out_of_reach(target: float | None, confidence: float, budget: bool) -> str:
+    sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
+    return f"No network of these sizes gets to {target:g}{sure}{' within the budget' * budget}"
+
+
+@words(findings.TargetOutOfReach)
+def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
+    text = _out_of_reach(finding.target_error, finding.confidence, finding.budget)
+    text = f"{text}, so the answer is the network with the least {metric.word}."
+    if finding.least_unpruned is None:
+        return text
+    return (
+        f"{text} {_title(finding.law)} never predicts less than the unpruned {metric.word}, "
+        f"here {finding.least_unpruned:.4f} at best."
+    )
+
+
+def _title(law: str) -> str:
+    """A law's title at the beginning of a sentence."""
+    title = get_law(law).title
+    return title[:1].upper() + title[1:]
+
+
+def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
+    """The network outside what was measured, how large it is and how to ask for it; without a full stop."""
+    size = _size(finding.stored_parameters, finding.share_of_largest, Measure.STORED)
+    return (
+        f"{_network(finding.depth, finding.width)}, density {finding.density:.4g} ({size}) is predicted to meet it; "
+        f"ask for it with {ALLOW_AROUND}"
+    )
+
+
+@words(findings.NetworkBeyondMeasured)
+def _beyond(finding: findings.NetworkBeyondMeasured, metric: Metric) -> str:
+    return f"Outside what was measured, {network_beyond(finding)}."
+
+
+@words(findings.MeasuredWithinBudget)
+def _within_budget(finding: findings.MeasuredWithinBudget, metric: Metric) -> str:
+    return "This network was measured; the law predicts nothing better within the budget."
+
+
+@words(findings.MeasuredBeatsLaw)
+def _beats_law(finding: findings.MeasuredBeatsLaw, metric: Metric) -> str:
+    size = _size(finding.predicted_size, finding.share_of_largest, finding.minimise)
+    return (
+        f"This network was measured. It is smaller than any that {get_law(finding.law).title} predicts to meet the "
+        f"target ({size})."
+    )
+
+
+@words(findings.ImpossibleByLawButMeasured)
+def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) -> str:
+    text = (
+        f"{_title(finding.law)} calls this target impossible: it predicts {finding.least_error:.4f} at best"
+    )
+    if not finding.dips:
+        text += f", as it never predicts less than the unpruned {metric.word}"
+        text += f" (the law `{finding.dipping_law}` does)" if finding.dipping_law else ""
+    if finding.measured:
+        return f"{text}. But the answer was measured."
+    return f"{text}. But by the rows measured along this network's curve, a new training run is expected to meet it."
+
+
+@words(findings.OutsideMeasured)
+def _outside(finding: findings.OutsideMeasured, metric: Metric) -> str:
+    where = [*map(_range, finding.ranges), *map(_pair, finding.pairs)]
+    if finding.density is not None:
+        where.append(f"density {finding.density:.3g} (measured down to {finding.lowest_density:.3g})")
+    remedy = f", or stay within with {STAY_WITHIN}" if finding.avoidable else ""
+    text = f"This answer lies outside what was measured: {', '.join(where)}."
+    return f"{text} Measure there before you rely on it{remedy}."
+
+
+def _range(one: findings.MeasuredRange) -> str:
+    name = "number of examples" if one.axis == "num_examples" else one.axis
+    digits = ",.12g" if one.axis == "num_examples" else "g"
+    only = one.lowest == one.highest
+    span = f"only {one.lowest:{digits}}" if only else f"{one.lowest:{digits}} to {one.highest:{digits}}"
+    return f"{name} {one.value:{digits}} (measured: {span})"
+
+
+def _pair(one: findings.MeasuredPair) -> str:
+    (first, second), (value, other) = one.axes, one.values
+    these = f"{first}s up to {value:.4g}" if one.sides[0] < 0 else f"{first}s from {value:.4g} on"
+    limit = f"at {'least' if one.sides[1] < 0 else 'most'}"
+    if second == "num_examples":
+        return f"{first} {value:.4g} with {other:,.0f} examples ({these} were measured with {limit} {one.reach:,.0f})"
+    return (
+        f"{first} {value:.4g} with {second} {other:.4g} ({these} were measured with {second}s of {limit} "
+        f"{one.reach:.4g})"
+    )
+
+
+@words(findings.ParametersUndetermined)
+def _undetermined(finding: findings.ParametersUndetermined, metric: Metric) -> str:
+    return (
+        f"The data do not determine {listed(finding.symbols)}, so take this as a guess; `prunecast fit` says what to "
+        "measure."
+    )
+
+
+@words(findings.AnsweredByLaw)
+def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
+    return f"Answered by {get_law(finding.law).title}."
+
+
+@words(findings.UnprunedErrorPredicted)
+def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric) -> str:
+    return (
+        f"This size was never trained. The dense law predicts its unpruned {metric.word} of "
+        f"{finding.unpruned_error:.4f} (off by {finding.deviation:.1%} on sizes left out), which widens the interval."
+    )
+
+
+@words(findings.NoDenseLaw)
+def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
+    return (
+        f"There are too few configurations for a law of the unpruned {metric.word}, so only measured sizes are "
+        "candidates."
+    )
+
+
+@words(findings.ValidationErrorsUsed)
+def _validation(finding: findings.ValidationErrorsUsed, metric: Metric) -> str:
+    return "The choice was made by validation errors, so the test set remains an independent check."
+
+
+@words(findings.FittedWithoutTooLarge)
+def _without_too_large(finding: findings.FittedWithoutTooLarge, metric: Metric) -> str:
+    return "The law was fitted without networks that are too large for their data."
+
+
+@words(findings.ExamplesMeasured)
+def _examples(finding: findings.ExamplesMeasured, metric: Metric) -> str:
+    measured = ", ".join(f"{n:,.0f}" for n in finding.measured)
+    return f"For {finding.num_examples:,.0f} training examples (measured: {measured})."
+
+
+@words(findings.DensityOnlyAtOtherSizes)
+def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> str:
+    return (
+        f"With {finding.num_examples:,.0f} examples nothing was pruned below density {finding.lowest_density:.3g}, so "
+        "this answer relies on the curves of other dataset sizes."
+    )
+
+
+@words(findings.SizesProportional)
+def _proportional(finding: findings.SizesProportional, metric: Metric) -> str:
+    return f"Sizes are relative, as {_reason(finding)}; a column `weights` gives real counts."
+
+
+@words(findings.CountsFromTable)
+def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
+    return (
+        f"Parameter counts are the table's own, and between its sizes in proportion to l·w², as {_reason(finding)}; "
+        "what biases and normalisation add is unknown."
+    )
+
+
+def _reason(finding: findings.SizesNotExact) -> str:
+    return {
+        CountsUnknown.NO_FAMILY: "the table names no family",
+        CountsUnknown.FAMILY_NOT_BUILT_IN: f"the family {finding.family!r} is not built in",
+        CountsUnknown.NO_DATASET: "the table names no dataset",
+        CountsUnknown.CLASSES_UNKNOWN: f"the number of classes of {finding.dataset!r} is unknown",
+        CountsUnknown.DEPTH_NOT_IN_FAMILY: f"the table's depths are not those of the built-in {finding.family}",
+        CountsUnknown.COUNTS_DIFFER: f"the table's weights are not those of the built-in {finding.family}",
+    }[finding.reason]

@@ -1,0 +1,193 @@
+"""An answer and its findings in words, and the line it prints at a prompt."""
+
+from dataclasses import replace
+
+import pytest
+from finding import find
+
+import prunecast
+from prunecast.choice import Choice, Measure, Naming, findings
+from prunecast.choice.findings import CountsUnknown, MeasuredPair, MeasuredRange
+from prunecast.findings import Finding
+from prunecast.metric import Metric
+from prunecast.wording import advice, amount, network_name, promise, sentence, unit
+
+OUTSIDE = findings.OutsideMeasured(ranges=(), pairs=(), density=None, lowest_density=0.01, avoidable=False)
+BEYOND = findings.NetworkBeyondMeasured(
+    depth=20, width=2, density=0.03914, stored_parameters=45469, share_of_largest=None
+)
+UNKNOWN = {"family": "mine", "dataset": "photos"}
+SENTENCES = [
+    (
+        findings.TargetOutOfReach(
+            target_error=0.11, confidence=0.5, budget=False, law="dip", least_unpruned=None
+        ),
+        "No network of these sizes gets to 0.11, so the answer is the network with the least loss.",
+    ),
+    (
+        findings.TargetOutOfReach(
+            target_error=0.1, confidence=0.9, budget=True, law="eq2", least_unpruned=0.2
+        ),
+        "gets to 0.1 with probability 0.9 within the budget, so the answer is the network with the least loss. "
+        "Eq. 2 never predicts less than the unpruned loss, here 0.2000 at best.",
+    ),
+    (
+        BEYOND,
+        "depth 20, width 2, density 0.03914 (45,469 stored parameters) is predicted to meet it; ask for it",
+    ),
+    (
+        replace(BEYOND, depth=None, stored_parameters=None, share_of_largest=0.031),
+        "Outside what was measured, width 2, density 0.03914 (3.1% of the largest measured network unpruned)",
+    ),
+    (findings.MeasuredWithinBudget(), "the law predicts nothing better within the budget"),
+    (
+        findings.MeasuredBeatsLaw(
+            law="eq2", minimise=Measure.NONZERO, predicted_size=4500, share_of_largest=None
+        ),
+        "smaller than any that Eq. 2 predicts to meet the target (4,500 non-zero weights)",
+    ),
+    (
+        findings.ImpossibleByLawButMeasured(
+            law="eq2", least_error=0.3367, dips=False, dipping_law="dip", measured=True
+        ),
+        "it predicts 0.3367 at best, as it never predicts less than the unpruned loss (the law `dip` does). But the "
+        "answer was measured.",
+    ),
+    (
+        findings.ImpossibleByLawButMeasured(
+            law="dip", least_error=0.12, dips=True, dipping_law="dip", measured=False
+        ),
+        "it predicts 0.1200 at best. But by the rows measured along this network's curve, a new training run",
+    ),
+    (
+        replace(OUTSIDE, ranges=(MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)),
+        "outside what was measured: width 2 (measured: 0.0625 to 1). Measure there before you rely on it.",
+    ),
+    (
+        replace(
+            OUTSIDE, ranges=(MeasuredRange(axis="num_examples", value=1e6, lowest=12500, highest=12500),)
+        ),
+        "number of examples 1,000,000 (measured: only 12,500)",
+    ),
+    (
+        replace(
+            OUTSIDE,
+            pairs=(
+                MeasuredPair(axes=("depth", "num_examples"), values=(8, 5e4), sides=(-1, 1), reach=12500),
+            ),
+            avoidable=True,
+        ),
+        "depth 8 with 50,000 examples (depths up to 8 were measured with at most 12,500). Measure there before you "
+        "rely on it, or stay within with --sizes within",
+    ),
+    (
+        replace(
+            OUTSIDE,
+            pairs=(MeasuredPair(axes=("depth", "width"), values=(20, 0.25), sides=(1, -1), reach=0.5),),
+            density=0.005,
+        ),
+        "depth 20 with width 0.25 (depths from 20 on were measured with widths of at least 0.5), density 0.005 "
+        "(measured down to 0.01)",
+    ),
+    (
+        findings.ParametersUndetermined(parameters=("high_error", "gamma", "p"), symbols=("ε↑", "γ", "p′")),
+        "The data do not determine ε↑, γ and p′, so take this as a guess",
+    ),
+    (findings.AnsweredByLaw(law="eq2"), "Answered by Eq. 2."),
+    (
+        findings.UnprunedErrorPredicted(unpruned_error=0.1741, deviation=0.058),
+        "The dense law predicts its unpruned loss of 0.1741 (off by 5.8% on sizes left out)",
+    ),
+    (findings.NoDenseLaw(), "too few configurations for a law of the unpruned loss"),
+    (findings.ValidationErrorsUsed(), "made by validation errors"),
+    (findings.FittedWithoutTooLarge(), "without networks that are too large for their data"),
+    (
+        findings.ExamplesMeasured(num_examples=5e4, measured=(3125, 5e4)),
+        "For 50,000 training examples (measured: 3,125, 50,000).",
+    ),
+    (
+        findings.DensityOnlyAtOtherSizes(num_examples=5e4, lowest_density=0.41),
+        "With 50,000 examples nothing was pruned below density 0.41",
+    ),
+    (
+        findings.SizesProportional(reason=CountsUnknown.NO_FAMILY, **UNKNOWN),
+        "Sizes are relative, as the table names no family; a column `weights` gives real counts.",
+    ),
+    (
+        findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, **UNKNOWN),
+        "as the number of classes of 'photos' is unknown; what biases and normalisation add is unknown",
+    ),
+]
+
+
+@pytest.mark.parametrize(("finding", "said"), SENTENCES)
+def test_a_finding_in_words(finding: Finding, said: str) -> None:
+    assert said in sentence(finding, Metric.LOSS)
+
+
+def test_every_finding_of_an_answer_has_words() -> None:
+    types = {one for one in vars(findings).values() if isinstance(one, type) and issubclass(one, Finding)}
+    assert {one for one in types if "kind" in vars(one)} - {Finding} == {type(own) for own, _ in SENTENCES}
+
+
+@pytest.mark.parametrize("reason", CountsUnknown)
+def test_every_reason_why_counts_are_unknown_has_words(reason: CountsUnknown) -> None:
+    assert ", as the " in sentence(findings.CountsFromTable(reason=reason, **UNKNOWN))
+
+
+@pytest.fixture(scope="module")
+def chosen() -> Choice:
+    table = prunecast.read("cifar10-resnet20-24ep", where={"num_examples": 50000})
+    return prunecast.choose(prunecast.fit(table), target_error=0.2)
+
+
+def test_the_answer_in_words(chosen: Choice) -> None:
+    assert advice(chosen).startswith(f"Train depth 20, width {chosen.answer.width:.4g}, and prune to density")
+    assert promise(chosen).startswith("Its error will be about 0.2000; 95% of new training runs fall in ")
+    assert promise(chosen).endswith("50% of them meet the target of 0.2.")
+    assert promise(replace(chosen, metric=Metric.LOSS)).startswith("Its loss will be about")
+    missed = replace(chosen, met=False)
+    assert advice(missed).startswith("The target of 0.2 is not met; closest is depth 20, width")
+    whole = replace(chosen, answer=replace(chosen.answer, level=0))
+    assert advice(whole).endswith("and do not prune it.")
+    assert advice(replace(whole, met=False)).endswith("not pruned.")
+
+
+def test_the_line_at_a_prompt(chosen: Choice) -> None:
+    best = chosen.answer
+    assert repr(chosen) == (
+        f"<Choice by eq2 from cifar10-resnet20-24ep: depth 20, width {best.width:.4g}, density {best.density:.4g}, "
+        f"level {best.level}, error 0.2000 in [{best.interval[0]:.4f}, {best.interval[1]:.4f}], target 0.2 met>"
+    )
+
+
+def test_names_and_sizes_are_those_of_the_table() -> None:
+    counted, relative = Naming(axes=("depth", "width")), Naming(axes=("width",), largest=4.0)
+    assert (network_name(counted, 20, 0.5), network_name(relative, 1, 0.5)) == (
+        "depth 20, width 0.5",
+        "width 0.5",
+    )
+    assert network_name(Naming(axes=()), 1, 1) == "the measured network"
+    assert [amount(counted, size) for size in (12345.6, 3.14159)] == ["12,346", "3.142"]
+    assert [amount(relative, size) for size in (4.0, 0.01)] == ["100%", "0.25%"]
+    assert unit(counted, Measure.MULTIPLY_ADDS) == "multiply-adds"
+    assert unit(relative, Measure.STORED) == "of the largest measured network unpruned"
+
+
+@pytest.mark.parametrize(("target", "met"), [(0.12, True), (0.119, False)])
+def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(target: float, met: bool) -> None:
+    """Luck is taken out both ways, so a measured error alone does not say whether the target is met."""
+    choice = prunecast.choose("cifar10-resnet", target_error=target)
+    best = choice.answer
+    assert (choice.met, best.source) == (met, "measured")
+    assert (best.error <= target) != met
+    assert (best.expected_error <= target) == met
+    said = f"Its measured error is {best.error:.4f}, and a new training run is expected to get about "
+    assert promise(choice).startswith(f"{said}{best.expected_error:.4f}; 95% of")
+    assert not any(one.measured for one in find(choice, findings.ImpossibleByLawButMeasured))
+
+
+def test_the_least_error_of_a_law_that_dips_is_not_that_of_unpruned_networks() -> None:
+    choice = prunecast.choose("cifar10-resnet", target_error=0.12)
+    (why,) = find(choice, findings.ImpossibleByLawButMeasured)
+    assert 0.12 < why.least_error < 0.121

@@ -5,14 +5,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from matplotlib import rc_context
 from published import compare_curve, published_curve
 
 import prunecast
-from prunecast.report import page
-from prunecast.report.figures import figures
-from prunecast.report.figures.style import DPI, FAINT, STYLE, log_axis, panels
-from prunecast.report.palette import colours
+from prunecast.laws import DEFAULT_LAW
+from prunecast.report import draw_figures, page
+from prunecast.report.vega import FIGURE, WIDE, colour, dots, figure, layer, log_axis, panel, rendered, rows
 
 TABLE = "cifar10-resnet"
 HERE = Path(__file__).parents[1] / "docs" / "pictures"
@@ -22,8 +20,8 @@ FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 def law_picture(table: prunecast.Table, path: Path) -> None:
     """Measured errors of five widths with the fitted law, and the same rows collapsing on the invariant m*."""
     with tempfile.TemporaryDirectory() as folder:
-        (drawn,) = figures(table, Path(folder), law="eq2", only=("error-against-invariant",))
-        shutil.copy(drawn.paths[1], path)
+        (drawn,) = draw_figures(table, Path(folder), law=DEFAULT_LAW, only=("error-against-invariant",))
+        shutil.copy(next(one for one in drawn.paths if one.suffix == ".png"), path)
 
 
 def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
@@ -35,24 +33,33 @@ def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
     ]
     density, low, high = np.array(published).T
     first = float(published_curve()[0]["error"])
-    with rc_context(STYLE):
-        figure, (errors, rises) = panels(2)
-        errors.fill_between(density, low, high, color=FAINT, linewidth=0, label="the paper")
-        rises.fill_between(density, low / first, high / first, color=FAINT, linewidth=0)
-        for (name, points), colour in zip(own.items(), colours(len(own)), strict=True):
-            kept = [one.density for one in points]
-            here = np.array([(one.here, one.here_rise) for one in points], dtype=float)
-            errors.plot(kept, here[:, 0], "o-", color=colour, linewidth=0.8, label=name)
-            rises.plot(kept, here[:, 1], "o-", color=colour, linewidth=0.8)
-        for panel, words in ((errors, "test error"), (rises, "error / unpruned error")):
-            log_axis(panel.xaxis, density)
-            panel.set(xlabel="density", ylabel=words)
-        log_axis(errors.yaxis, [*low, *high])
-        log_axis(rises.yaxis, [0.85, *(high / first)])
-        errors.set_title("ResNet-20 of width 1 on CIFAR-10")
-        rises.set_title("the same, relative to the unpruned network")
-        errors.legend()
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+    hues = colour("hue", "", ["the paper", *own], FIGURE)
+    hues["scale"]["range"] = [FIGURE.faint, *FIGURE.colours(len(own))]
+    x = log_axis("density", "density", density)
+    panels = []
+    for title, words, unit, lowest, field in (
+        ("ResNet-20 of width 1 on CIFAR-10", "test error", 1.0, min(low), "here"),
+        ("The same, relative to the unpruned network", "error / unpruned error", first, 0.85, "here_rise"),
+    ):
+        y = log_axis("error", words, [lowest, *(high / unit)])
+        paper = rows(density=density, error=low / unit, high=high / unit, hue="the paper")
+        here = [
+            row
+            for name, points in own.items()
+            for row in rows(
+                density=[one.density for one in points],
+                error=[float(getattr(one, field)) for one in points],
+                hue=name,
+            )
+        ]
+        encoding = {"x": x, "y": y, "color": hues}
+        layers = [
+            layer(paper, "area", {**encoding, "y2": {"field": "high"}}, opacity=1),
+            layer(here, "line", encoding, strokeWidth=1.2),
+            dots(here, encoding),
+        ]
+        panels.append(panel(title, layers, size=WIDE))
+    path.write_bytes(rendered(figure(panels, one_legend=True))["png"])
 
 
 def page_picture(table: prunecast.Table, path: Path, chromium: str) -> None:

@@ -25,7 +25,7 @@ CASES = [
     ("torch", ["demo"], "train,report"),
     ("jinja2", ["report", *SHIPPED, "--no-studies"], "report"),
     ("vl_convert", ["report", *SHIPPED, "--no-studies"], "report"),
-    ("matplotlib", ["figures", *SHIPPED], "report"),
+    ("vl_convert", ["figures", *SHIPPED, "--only", "forms"], "report"),
     ("pyarrow", ["fit", "runs.parquet"], "parquet"),
 ]
 

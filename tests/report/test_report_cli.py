@@ -39,7 +39,9 @@ def test_figures_are_written_in_their_folder(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "not drawn; no network was trained twice" in done.stdout
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {"frontier.pdf", "frontier.png"}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {
+        f"frontier.{kind}" for kind in ("pdf", "png", "svg")
+    }
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ BARE = """
 import sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("scipy", "pandas", "matplotlib", "click", "rich", "safetensors", "PIL"):
+        if name.split(".")[0] in ("scipy", "pandas", "click", "rich", "safetensors", "PIL"):
             raise ImportError(name + " is not on a bare machine")
 sys.meta_path.insert(0, Refuse())
 from prunecast.sweep.__main__ import main

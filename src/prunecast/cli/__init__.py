@@ -33,7 +33,6 @@ EXTRAS = {
     "safetensors": "train",
     "PIL": "train",
     "jinja2": "report",
-    "matplotlib": "report",
     "vl_convert": "report",
     "pyarrow": "parquet",
     "ray": "ray",

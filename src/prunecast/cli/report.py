@@ -47,20 +47,18 @@ def report(
 @click.command()
 @table_source
 @BEST_LAW
-@output("figures", "Folder for the figures, PDF and PNG.", folder=True)
+@output("figures", "Folder for the figures.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
 def figures(
     source: Source,
     output: Path,
     **asked: Any,
 ) -> None:
-    """Draw every figure of the paper that TABLE allows, as PDF and PNG."""
+    """Draw every figure of the paper that TABLE allows, as PDF, PNG and SVG."""
+    from prunecast.report import draw_figures
+
     try:
-        from prunecast.report.figures import figures as draw
-    except ImportError:
-        raise PrunecastError("figures need matplotlib: pip install 'prunecast[report]'") from None
-    try:
-        drawn = draw(source.read(), output, **asked)
+        drawn = draw_figures(source.read(), output, **asked)
     except OSError as problem:
         raise PrunecastError(
             f"{output} cannot be written: {problem.strerror}; choose another place"

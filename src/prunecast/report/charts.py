@@ -6,17 +6,18 @@ are called.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from prunecast.laws import Fit
 from prunecast.metric import Metric
-from prunecast.report.curves import Curve, Rows, distinct
+from prunecast.report.curves import AXES, Curve, Rows, Slice, distinct, measured_curves, measured_rows, slices
 from prunecast.report.vega import PAGE, Row, Spec, Theme, axis, chart, colour, layer, log_axis, rows, tooltip
+from prunecast.table import Table
 from prunecast.wording import numbers
 
-AXES = ("width", "depth", "num_examples")
 MANY_POINTS, MANY_CURVES = 400, 30
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
 UNITS = {
@@ -77,6 +78,46 @@ def hue_of(fit: Fit) -> Hue:
     return hue({name: [getattr(one, name) for one in fit.configurations] for name in AXES})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A table and its law, with what charts show of them."""
+
+    table: Table
+    fit: Fit
+
+    @property
+    def metric(self) -> Metric:
+        """What the table measures."""
+        return self.fit.metric
+
+    @cached_property
+    def rows(self) -> Rows:
+        """Measured rows with their estimates."""
+        return measured_rows(self.table, self.fit)
+
+    @cached_property
+    def curves(self) -> list[Curve]:
+        """The fitted curve of every configuration."""
+        return measured_curves(self.fit)
+
+    @cached_property
+    def slices(self) -> list[Slice]:
+        """A slice along each axis that varies."""
+        return slices(self.fit, self.curves)
+
+    @cached_property
+    def hue(self) -> Hue:
+        """The axes that colours and shapes tell apart."""
+        return hue_of(self.fit)
+
+
+def invariant_formula(fit: Fit) -> str:
+    """The invariant with its fitted exponents, such as depth^1.09 · width^1.62 · density."""
+    names = {"num_examples": "(n/N)"}
+    factors = [f"{names.get(a, a)}^{numbers.number(fit.parameters[own])}" for a, own in fit.exponents.items()]
+    return " · ".join([*factors, "density"])
+
+
 def point_rows(measured: Rows, own: Hue) -> list[Row]:
     """Measured rows for a chart, with what a pointer over them shows."""
     return rows(
@@ -99,10 +140,9 @@ def curve_rows(
     """Points of predicted curves, told apart by `line`; the invariant is called `m`, as in `point_rows`."""
     found: list[Row] = []
     for index, curve in enumerate(curves):
-        steps = len(curve.error)
         found += rows(
-            line=[index] * steps,
-            hue=[numbers.size(getattr(curve, own.axis))] * steps,
+            line=index,
+            hue=numbers.size(getattr(curve, own.axis)),
             **{"m" if name == "invariant" else name: getattr(curve, name) for name in fields},
         )
     return found
@@ -167,9 +207,9 @@ def invariant_chart(
     """Error against density, or against the invariant (`m`), on which curves past their plateaus fall together."""
     title = title or ("m*, the invariant" if along == "m" else "density")
     x = log_axis(along, title, measured.invariant if along == "m" else measured.density)
-    y = log_axis("error", metric.measured, measured.error)
+    y = log_axis("error", metric.measured, [*measured.error, *(curve.error.min() for curve in curves)])
     few = len(curves) <= MANY_CURVES
-    width, opacity = (1.4, 0.7) if few else (0.7, 0.5)
+    width, opacity = (1.6, 0.8) if few else (0.7, 0.5)
     return chart(
         f"{metric.measured.capitalize()} against {title}: dots are measured, lines are the law.",
         340,
@@ -203,7 +243,7 @@ def sample_chart(
         row
         for name, own in series
         for row in rows(
-            hue=[name] * len(own),
+            hue=name,
             count=[count for count, _, _ in own],
             sigma=[100 * mean for _, mean, _ in own],
             low=[100 * max(mean - std, 0.0) for _, mean, std in own],
@@ -242,7 +282,7 @@ def frontier_data(
         "others": curve_rows(others, own, needed),
         "points": point_rows(measured, own),
         "frontier": rows(
-            line=[0] * len(frontier),
+            line=0,
             density=[-i for i in range(len(frontier))],
             error=[error for _, error in frontier],
             size=[size for size, _ in frontier],

@@ -1,6 +1,6 @@
 """What is shown, as arrays: measured rows beside their estimates, and the predicted curve of every family member."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,13 +16,13 @@ from prunecast.choice import (
     predicted_options,
     size_line,
 )
-from prunecast.laws import Fit
-from prunecast.laws.formulas import log_invariant
+from prunecast.laws import Configuration, Fit
 from prunecast.laws.judge import REGIONS, region
 from prunecast.laws.measured import measured
 from prunecast.laws.points import Floats, Integers, Mask, Points
 from prunecast.table import Table
 
+AXES = ("width", "depth", "num_examples")
 STEPS = 64
 """Densities a curve is drawn at."""
 
@@ -52,6 +52,11 @@ class Rows:
         """Some of the rows."""
         return Rows(**{name: values[which] for name, values in vars(self).items()})
 
+    def of(self, curve: "Curve") -> Mask:
+        """Which rows belong to a curve's configuration."""
+        same = [np.isclose(getattr(self, name), getattr(curve, name)) for name in AXES]
+        return np.asarray(np.logical_and.reduce(same))
+
     @property
     def deviation(self) -> Floats:
         """δ = (ε̂ − ε)/ε."""
@@ -73,6 +78,22 @@ class Curve:
     invariant: Floats
 
 
+@dataclass(frozen=True, kw_only=True)
+class Slice:
+    """Networks that differ along one axis alone."""
+
+    axis: str
+    held: dict[str, float]
+    """the sizes of the other axes; one that is 1 throughout the table is left out"""
+    curves: tuple[Curve, ...]
+    """ascending along the axis"""
+
+    @property
+    def sizes(self) -> tuple[float, ...]:
+        """The sizes along the axis."""
+        return tuple(float(getattr(curve, self.axis)) for curve in self.curves)
+
+
 def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
     """All rows that survive, with what the law says of them."""
     points = measured(table).points
@@ -81,7 +102,7 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
     unpruned = points.unpruned[own]
     in_paper_units = replace(points, reference_depth=1.0, reference_examples=fit.reference_examples)
     log_error = fit.form().log_error(fit.theta()[None], in_paper_units)
-    regions = region(log_error[0], np.log(unpruned), float(np.log(fit.parameters["high_error"])))
+    regions = region(log_error[0], np.log(unpruned), float(np.log(fit.high_error)))
     return Rows(
         **columns,
         density=points.density,
@@ -96,16 +117,10 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
 
 
 def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examples: Floats) -> Floats:
-    """m* of the fitted law; exponents the law does not have count as zero."""
-    value = log_invariant(
-        np.log(density),
-        np.log(depth),
-        np.log(width),
-        fit.parameters.get("phi", 0.0),
-        fit.parameters.get("psi", 0.0),
-    )
-    examples_term = fit.parameters.get("nu", 0.0) * np.log(num_examples / fit.reference_examples)
-    return np.asarray(np.exp(value + examples_term))
+    """m* = density · Π axis^exponent over the axes of the fitted law."""
+    sizes = {"depth": depth, "width": width, "num_examples": num_examples / fit.reference_examples}
+    powers = [fit.parameters[name] * np.log(sizes[axis]) for axis, name in fit.exponents.items()]
+    return np.asarray(density * np.exp(np.sum(powers, axis=0)))
 
 
 def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
@@ -173,3 +188,32 @@ def interval(fit: Fit, members: Candidates, density: Floats) -> tuple[Floats, Fl
 def distinct(values: Iterable[float]) -> list[float]:
     """Values once each, in ascending order."""
     return sorted(set(np.asarray(list(values), dtype=float).tolist()))
+
+
+def slices(fit: Fit, fitted: Sequence[Curve]) -> list[Slice]:
+    """For each axis along which several sizes were measured, all else equal: where most sizes, then most levels are."""
+    return [own for name in AXES if (own := _slice(fit, fitted, name)) is not None]
+
+
+def _slice(fit: Fit, fitted: Sequence[Curve], name: str) -> Slice | None:
+    others = [other for other in AXES if other != name]
+    groups: dict[tuple[float, ...], list[Configuration]] = {}
+    for one in fit.configurations:
+        groups.setdefault(tuple(getattr(one, other) for other in others), []).append(one)
+
+    def worth(place: tuple[float, ...]) -> tuple[float, ...]:
+        sizes = {getattr(one, name) for one in groups[place]}
+        levels = sum(len(one.curve) for one in groups[place])
+        return len(sizes), levels, place[-1], -abs(float(np.log(place[0])))
+
+    best = max(groups, key=worth)
+    if worth(best)[0] < 2:
+        return None
+    held = dict(zip(others, best, strict=True))
+    inside = [c for c in fitted if all(getattr(c, other) == value for other, value in held.items())]
+    varied = {other for other in others if len({getattr(c, other) for c in fit.configurations}) > 1}
+    return Slice(
+        axis=name,
+        held={other: value for other, value in held.items() if value != 1 or other in varied},
+        curves=tuple(sorted(inside, key=lambda curve: float(getattr(curve, name)))),
+    )

@@ -1,10 +1,12 @@
-"""Pieces of Vega-Lite that every chart shares: themes, rows, axes labelled in plain numbers, and colours."""
+"""Pieces of Vega-Lite that page and figures share: themes, rows, axes labelled in plain numbers, colours, panels."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 Spec = dict[str, Any]
 Row = dict[str, Any]
@@ -27,6 +29,14 @@ VIRIDIS = (
     *("#21918C", "#22A884", "#44BF70", "#7AD151", "#BDDF26"),
 )
 """Steps of viridis, for more values than the palette has colours."""
+SMALL, WIDE = (320, 240), (380, 270)
+"""Width and height of a panel of a figure in points, without its axes and legend."""
+COLUMNS = 3
+PIXELS_PER_POINT = 2.0
+RESOURCES = re.compile(rb"(?:^ +/\w+ \d+ 0 R\n)+", re.MULTILINE)
+"""A list of references in a PDF file."""
+CLIP = re.compile(r'(?<=#|")clip\d+')
+"""The name of a clipping path in an SVG file."""
 HUES = ("ink", "muted", "line", "grid", "faint", "accent", "paper")
 
 
@@ -60,7 +70,6 @@ class Theme:
     def config(self) -> Spec:
         """The part of a specification that says how everything looks."""
         text = {"labelFontSize": self.font_size, "titleFontWeight": "normal"}
-        title = {"fontSize": self.font_size + 1, "fontWeight": "normal", "anchor": "start"}
         return {
             "font": self.font,
             "background": self.background,
@@ -74,8 +83,9 @@ class Theme:
                 "domainColor": self.line,
                 "tickColor": self.line,
                 "titlePadding": 10,
-                "labelOverlap": True,
+                "labelOverlap": "greedy",
                 "labelSeparation": 4,
+                "labelFlush": False,
             },
             "legend": {
                 **text,
@@ -88,10 +98,11 @@ class Theme:
                 **self.legend,
             },
             "title": {
-                **title,
+                "fontSize": self.font_size + 2,
+                "fontWeight": "normal",
+                "anchor": "start",
+                "offset": 14,
                 "color": self.ink,
-                "subtitleColor": self.muted,
-                "subtitleFontSize": self.font_size,
             },
             "text": {"color": self.ink, "fontSize": self.font_size},
             "rule": {"color": self.line},
@@ -139,11 +150,13 @@ def rounded(value: object) -> object:
     return str(value)
 
 
-def rows(**columns: Iterable[object]) -> list[Row]:
-    """Columns as the records a chart reads."""
-    names = list(columns)
+def rows(**columns: Iterable[object] | str | float) -> list[Row]:
+    """Columns as the records a chart reads; a single word or number belongs to every record."""
+    lists = {name: list(own) for name, own in columns.items() if not isinstance(own, str | float | int)}
+    amount = len(next(iter(lists.values())))
+    found = {name: lists.get(name, [own] * amount) for name, own in columns.items()}
     return [
-        dict(zip(names, map(rounded, values), strict=True)) for values in zip(*columns.values(), strict=True)
+        dict(zip(found, map(rounded, values), strict=True)) for values in zip(*found.values(), strict=True)
     ]
 
 
@@ -166,7 +179,17 @@ def ticks(values: Iterable[float]) -> list[float]:
         if places and place * least < places[0] and (not finer or place > finer[-1] * least):
             finer.append(place)
     places = [*finer, *places]
-    return places if len(places) > 1 else [float(f"{low:.2g}"), float(f"{high:.2g}")]
+    return places if len(places) > 1 else _even_ticks(low, high)
+
+
+def _even_ticks(low: float, high: float) -> list[float]:
+    """Two or more round numbers, equally far apart, between two that are close together."""
+    unit = 10.0 ** np.floor(np.log10(high - low))
+    for step in (unit, unit / 2, unit / 5):
+        places = [float(f"{step * i:.4g}") for i in range(int(np.ceil(low / step)), int(high / step) + 1)]
+        if len(places) > 1:
+            break
+    return places
 
 
 def _positive(values: Iterable[float]) -> list[float]:
@@ -182,7 +205,7 @@ def log_axis(field: str, title: str, values: Iterable[float], margin: float = 1.
         "type": "quantitative",
         "title": title,
         "scale": {"type": "log", "domain": [rounded(end) for end in domain], "nice": False},
-        "axis": {"values": ticks(domain), "format": PLAIN},
+        "axis": {"values": ticks(domain), "format": PLAIN, "grid": True},
     }
 
 
@@ -194,7 +217,7 @@ def axis(field: str, title: str, domain: Sequence[float] | None = None) -> Spec:
         "type": "quantitative",
         "title": title,
         "scale": scale,
-        "axis": {"format": PLAIN},
+        "axis": {"format": PLAIN, "grid": True},
     }
 
 
@@ -210,10 +233,10 @@ def colour(field: str, title: str, domain: Sequence[str], theme: Theme = PAGE) -
     }
 
 
-def layer(data: str, mark: str, encoding: Mapping[str, Spec], **options: object) -> Spec:
-    """One layer of a chart: marks of one kind, cut off at the axes."""
+def layer(data: str | list[Row], mark: str, encoding: Mapping[str, Any], **options: object) -> Spec:
+    """One layer of a chart: marks of one kind, cut off at the axes, of named data or of rows given here."""
     return {
-        "data": {"name": data},
+        "data": {"name": data} if isinstance(data, str) else {"values": data},
         "mark": {"type": mark, "clip": True, **options},
         "encoding": dict(encoding),
     }
@@ -241,3 +264,94 @@ def chart(
         "layer": layers,
         "config": theme.config,
     }
+
+
+def dots(data: list[Row], encoding: Mapping[str, Any], size: int = 34, **options: object) -> Spec:
+    """A layer of dots."""
+    return layer(data, "point", encoding, filled=True, size=size, opacity=1, **options)
+
+
+def bars(data: list[Row], encoding: Mapping[str, Any], **options: object) -> Spec:
+    """A layer of the bars of a histogram, made by `bins`."""
+    ends = {"x2": {"field": "end"}, "y2": {"field": "base"}}
+    return layer(data, "rect", {**encoding, **ends}, **options)
+
+
+def bins(edges: NDArray[np.float64], heights: NDArray[Any], hue: str = "") -> list[Row]:
+    """The bars of a histogram as rows."""
+    return rows(start=edges[:-1], end=edges[1:], height=heights, base=0, hue=hue)
+
+
+def layers_of(spec: Spec) -> list[Spec]:
+    """The layers of a chart for a panel of a figure: with their data, without tooltips."""
+    return [
+        {
+            **own,
+            "data": {"values": spec["datasets"][own["data"]["name"]]},
+            "encoding": {name: value for name, value in own["encoding"].items() if name != "tooltip"},
+        }
+        for own in spec["layer"]
+    ]
+
+
+def at(own: Spec, value: float) -> Spec:
+    """A fixed place on an axis."""
+    return {**{name: part for name, part in own.items() if name != "field"}, "datum": rounded(value)}
+
+
+def fixed(mark: str, encoding: Mapping[str, Any], **options: object) -> Spec:
+    """A layer of one mark that no data move: a line across, words, a background."""
+    return layer([{}], mark, encoding, **options)
+
+
+def panel(title: str, layers: Sequence[Spec], subtitle: str = "", size: tuple[int, int] = SMALL) -> Spec:
+    """One panel of a figure; its title is a mark, so that those of panels side by side are at one height."""
+    above, titles = 10, []
+    for words, larger, ink in ((subtitle, 0, FIGURE.muted), (title, 1, FIGURE.ink)):
+        if words:
+            place = {"x": {"value": 0}, "y": {"value": -above}}
+            look = {"align": "left", "baseline": "bottom", "color": ink, "clip": False}
+            titles.append(fixed("text", place, text=words, fontSize=FIGURE.font_size + larger, **look))
+            above += FIGURE.font_size + 5
+    return {"width": size[0], "height": size[1], "layer": [*layers, *titles]}
+
+
+def figure(panels: Sequence[Spec], heading: str = "", *, one_legend: bool = False) -> Spec:
+    """Panels side by side, three in a row, each with a legend of its own or all with one."""
+    scales = "shared" if one_legend else "independent"
+    return {
+        **({"title": heading} if heading else {}),
+        "concat": list(panels),
+        "columns": COLUMNS,
+        "spacing": {"column": 24, "row": 28},
+        "resolve": {"scale": {"color": scales, "shape": scales}},
+        "padding": 8,
+        "config": {**FIGURE.config, "aria": False},
+    }
+
+
+def share_y(panels: Sequence[Spec]) -> list[Spec]:
+    """Panels side by side with one logarithmic vertical axis, labelled at the first."""
+    axes = [
+        [own["encoding"]["y"] for own in one["layer"] if "scale" in own["encoding"]["y"]] for one in panels
+    ]
+    shared = log_axis("", "", [end for own in axes for end in own[0]["scale"]["domain"]], margin=1.0)
+    for index, own in enumerate(axes):
+        for y in own:
+            y |= {"scale": shared["scale"], "axis": {**shared["axis"], "labels": not index}}
+            y["title"] = None if index else y["title"]
+    return list(panels)
+
+
+def rendered(spec: Spec) -> dict[str, bytes]:
+    """A figure as the contents of a PDF, a PNG and an SVG file, the same bytes from the same specification."""
+    import vl_convert
+
+    names: dict[str, str] = {}  # the renderer counts clipping paths on from one figure to the next
+    svg = CLIP.sub(
+        lambda found: names.setdefault(found[0], f"clip{len(names)}"), vl_convert.vegalite_to_svg(spec)
+    )
+    pdf = RESOURCES.sub(  # the renderer writes lists of references in random order
+        lambda found: b"".join(sorted(found[0].splitlines(keepends=True))), vl_convert.svg_to_pdf(svg)
+    )
+    return {"pdf": pdf, "png": vl_convert.svg_to_png(svg, scale=PIXELS_PER_POINT), "svg": svg.encode()}

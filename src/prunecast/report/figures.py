@@ -1,0 +1,323 @@
+"""The figures of the paper that a table allows, each as PDF, PNG and SVG.
+
+A figure is one Vega-Lite specification of one or several panels. Where the page shows the same, the panel comes from
+the same builder in `charts`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from prunecast.choice import frontier
+from prunecast.errors import PrunecastError
+from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit
+from prunecast.report import charts, study_figures
+from prunecast.report.charts import Hue, Source
+from prunecast.report.curves import AXES, Curve, Slice, curves, family
+from prunecast.report.vega import (
+    FIGURE,
+    SMALL,
+    WIDE,
+    Row,
+    Spec,
+    at,
+    axis,
+    bars,
+    bins,
+    colour,
+    dots,
+    figure,
+    fixed,
+    layer,
+    layers_of,
+    log_axis,
+    panel,
+    rendered,
+    rows,
+    share_y,
+)
+from prunecast.table import Table
+from prunecast.text import plural
+from prunecast.wording import numbers
+
+LEVELS = 6
+"""Contours of constant error in a panel."""
+VARIED = {Role.PLATEAU: (0.6, 0.8, 1.0), Role.SLOPE: (0.6, 1.0, 1.6), Role.SCALE: (0.3, 1.0, 3.0)}
+"""Factors by which parameters are varied to show what they do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """One figure: its files, or why the table does not allow it."""
+
+    name: str
+    paths: tuple[Path, ...]
+    missing: str | None
+
+
+def draw_figures(table: Table, folder: Path, *, law: str = AUTO, only: tuple[str, ...] = ()) -> list[Drawn]:
+    """Draw every figure, or only some, into a folder, with the law that answers use unless another is named."""
+    unknown = [name for name in only if name not in FIGURES]
+    if unknown:
+        raise PrunecastError(f"no figure is called {unknown[0]!r}; there are {', '.join(FIGURES)}")
+    source = Source(table=table, fit=fit(table, law=law))
+    folder.mkdir(parents=True, exist_ok=True)
+    return [_drawn(name, source, folder) for name in FIGURES if not only or name in only]
+
+
+def _drawn(name: str, source: "Source", folder: Path) -> Drawn:
+    try:
+        spec = FIGURES[name](source)
+    except PrunecastError as problem:
+        return Drawn(name=name, paths=(), missing=str(problem))
+    files = {folder / f"{name}.{kind}": content for kind, content in rendered(spec).items()}
+    for path, content in files.items():
+        path.write_bytes(content)
+    return Drawn(name=name, paths=tuple(files), missing=None)
+
+
+def error_layers(source: Source, along: str, title: str, only: Slice | None = None) -> list[Spec]:
+    """Measured errors and fitted curves, of all networks or of a slice, against density or the invariant."""
+    shown, drawn, own = source.rows, source.curves, source.hue
+    if only is not None:
+        shown = source.rows[np.logical_or.reduce([source.rows.of(curve) for curve in only.curves])]
+        drawn, own = list(only.curves), Hue(axis=only.axis, values=only.sizes)
+    return layers_of(
+        charts.invariant_chart(shown, drawn, own, along, source.metric, title=title, theme=FIGURE)
+    )
+
+
+def held(own: Slice) -> str:
+    """The sizes of a slice in words."""
+    return ", ".join(f"{numbers.axis(name)} {numbers.size(value)}" for name, value in own.held.items())
+
+
+def error_against_density(source: Source) -> Spec:
+    """Measured errors and the law by width, depth and dataset size, the other two held."""
+    title = f"Measured (dots) and {source.fit.title} (lines)"
+    if not source.slices:
+        return figure([panel(title, error_layers(source, "density", "density"), size=WIDE)])
+    panels = [
+        panel(f"By {numbers.axis(one.axis)}", error_layers(source, "density", "density", one), held(one))
+        for one in source.slices
+    ]
+    return figure(share_y(panels), title)
+
+
+def error_against_invariant(source: Source) -> Spec:
+    """The same networks against density and against m*: past their low plateaus they fall together."""
+    if not source.fit.axes:
+        raise PrunecastError("one size alone was measured, so there is no invariant to show")
+    formula = f"m* = {charts.invariant_formula(source.fit)}"
+    titles = (f"Measured (dots) and {source.fit.title} (lines)", "The same networks against the invariant")
+    panels = [
+        panel(titles[0], error_layers(source, "density", "density"), size=WIDE),
+        panel(titles[1], error_layers(source, "m", formula), size=WIDE),
+    ]
+    return figure(share_y(panels), one_legend=True)
+
+
+def estimated_against_actual(source: Source) -> Spec:
+    """Every measured error with the law's estimate, and the histogram of the deviations."""
+    layers = layers_of(charts.fit_chart(source.rows, source.fit, source.hue, source.metric, FIGURE))
+    own, off = source.fit.deviation, 100 * source.rows.deviation
+    edges = np.histogram_bin_edges(off, bins=min(40, max(8, len(off) // 8)))
+    heights = np.histogram(off, edges)[0]
+    x = axis("start", "(estimate − measured) / measured, %", (edges[0], edges[-1]))
+    y = axis("height", "networks", (0, 1.05 * heights.max()))
+    if heights.max() < 6:
+        y["axis"]["values"] = list(range(heights.max() + 1))
+    histogram = [
+        bars(bins(edges, heights), {"x": x, "y": y}, color=FIGURE.series[0], stroke=FIGURE.paper),
+        fixed("rule", {"x": at(x, 0)}, color=FIGURE.ink),
+    ]
+    found = f"μ = {numbers.percent(own.mean, sign=True)}, σ = {numbers.percent(own.std)}"
+    return figure(
+        [
+            panel(f"Estimated by {source.fit.title} against measured", layers, found),
+            panel("Deviations", histogram, plural(len(off), "network")),
+        ]
+    )
+
+
+def contours(source: Source) -> Spec:
+    """Where the error is constant, in the planes of density with width, depth and dataset size."""
+    if not source.slices:
+        raise PrunecastError("one size alone was measured, so there are no contours")
+    heading = f"Constant {source.metric.word}: measured (dots) and {source.fit.title} (lines)"
+    panels = [
+        panel(f"Density against {numbers.axis(one.axis)}", _contour_layers(source, one), held(one))
+        for one in source.slices
+    ]
+    return figure(panels, heading)
+
+
+def _contour_layers(source: Source, one: Slice) -> list[Spec]:
+    """Dots where measured curves cross an error, lines where the law does."""
+    points = [source.rows[source.rows.of(curve)] for curve in one.curves]
+    unpruned = [float(own.unpruned[0]) for own in points]
+    highest = max(*unpruned, 0.8 * source.fit.high_error)
+    levels = {f"{level:.2g}": float(level) for level in np.geomspace(1.2 * min(unpruned), highest, LEVELS)}
+    measured, law = list[Row](), list[Row]()
+    for name, level in levels.items():
+        for found, own in ((measured, points), (law, one.curves)):
+            crossed = [_crossing(each.density, each.error, level) for each in own]
+            found += [row for row in rows(hue=name, size=one.sizes, density=crossed) if row["density"]]
+    x = log_axis("size", numbers.axis(one.axis), one.sizes, margin=1.15)
+    y = log_axis("density", "density", source.rows.density)
+    encoding = {"x": x, "y": y, "color": colour("hue", source.metric.word, list(levels), FIGURE)}
+    return [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
+
+
+def _crossing(density: Floats, error: Floats, level: float) -> float:
+    """The lowest density at which a curve crosses an error, between its points; NaN where it never does."""
+    order = np.argsort(density)
+    places, errors = np.log(density[order]), np.log(error[order])
+    for (left, high), (right, low) in pairwise(zip(places, errors, strict=True)):
+        if high > np.log(level) >= low:
+            return float(np.exp(left + (np.log(level) - high) / (low - high) * (right - left)))
+    return float("nan")
+
+
+def dense_error(source: Source) -> Spec:
+    """Unpruned errors against the number of weights, with the dense law where there are enough of them."""
+    known, dense = source.fit.configurations, source.fit.dense
+    sizes, errors = [c.weights for c in known], [c.unpruned_error for c in known]
+    examples = sorted({c.num_examples for c in known})
+    law = list[Row]()
+    for n in examples:
+        own = [c.weights for c in known if c.num_examples == n]
+        if dense is not None and len(own) > 1:
+            grid = np.geomspace(min(own), max(own), 100)
+            law += rows(hue=numbers.size(n), size=grid, error=dense.predict(grid, np.array(n)))
+    measured = rows(hue=[numbers.size(c.num_examples) for c in known], size=sizes, error=errors)
+    unit = "weights" if source.fit.counted else "depth · width², in proportion to the weights"
+    encoding = {
+        "x": log_axis("size", unit, sizes, margin=1.2),
+        "y": log_axis("error", f"unpruned {source.metric.word}", errors),
+        "color": colour("hue", numbers.axis("num_examples"), [numbers.size(n) for n in examples], FIGURE),
+    }
+    layers = [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
+    title = "Unpruned networks (dots) and " + ("the dense law (lines)" if law else "no law: too few of them")
+    return figure([panel(title, layers, size=WIDE)])
+
+
+def the_frontier(source: Source) -> Spec:
+    """Error against stored parameters: every member's curve, what was measured, and the fewest for each error."""
+    members, best = family(source.fit), frontier(source.fit)
+    predicted = curves(source.fit, members)
+    measured = source.rows[np.isclose(source.rows.num_examples, members.num_examples[0])]
+    own = charts.hue({name: getattr(measured, name) for name in AXES})
+    known, others = ([c for c in predicted if c.measured is which] for which in (True, False))
+    data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), own)
+    unit = charts.UNITS["stored"] if best.naming.largest is None else "size, in proportion to the weights"
+    layers = layers_of(charts.frontier_chart(data, own, unit, source.metric, theme=FIGURE))
+    title = f"The frontier (thick) by {source.fit.title}: fewest parameters for each {source.metric.word}"
+    return figure([panel(title, layers, size=(560, 360))])
+
+
+def regions_and_roles(source: Source) -> Spec:
+    """The three regions of a curve, and the curve again with one parameter varied at a time.
+
+    A law that may dip has no low plateau, so the default law takes its place.
+    """
+    law = fit(source.table, law=DEFAULT_LAW) if source.fit.dips else source.fit
+    best = min(law.configurations, key=lambda one: one.unpruned_error)
+    members = family(law, best.num_examples, "measured").as_measured()
+    member = members[np.flatnonzero((members.depth == best.depth) & (members.width == best.width))]
+    varied = [own for own in law.form().parameters if own.role in VARIED]
+    whole = float(curves(law, member)[0].invariant[0])
+    scale = next((own for own in varied if own.role is Role.SCALE), None)
+    lowest = best.lowest_density if scale is None else max(law.parameters[scale.name] / whole / 8, 1e-6)
+    title = f"m* = {charts.invariant_formula(law)}" if law.axes else "density"
+
+    def predicted(name: str, factor: float) -> Curve:
+        """The curve with a parameter, or without a name the unpruned error, times a factor."""
+        if not name:
+            changed = replace(member, expected_unpruned_error=member.expected_unpruned_error * factor)
+            return curves(law, changed, lowest=lowest)[0]
+        parameters = {**law.parameters, name: law.parameters[name] * factor}
+        return curves(replace(law, parameters=parameters), member, lowest=lowest)[0]
+
+    word, ends = source.metric.word, (0.45 * best.unpruned_error, 1.15 * law.high_error)
+    shown = [("", f"unpruned {word}", f"{word} of the low plateau", best.unpruned_error, (0.5, 1.0, 2.0))]
+    for own in varied:
+        meaning = f"{word} of the high plateau" if own.role is Role.PLATEAU else own.meaning
+        shown.append((own.name, own.symbol, meaning, law.parameters[own.name], VARIED[own.role]))
+    panels = [_regions(law, predicted("", 1.0), best.unpruned_error, title)]
+    for name, symbol, what, value, factors in shown:
+        found = {f"{value * factor:.3g}": predicted(name, factor) for factor in factors}
+        data = [row for label, c in found.items() for row in rows(hue=label, m=c.invariant, error=c.error)]
+        encoding = {
+            "x": log_axis("m", title, [row["m"] for row in data], margin=1.0),
+            "y": log_axis("error", word, ends, margin=1.0),
+            "color": colour("hue", symbol, list(found), FIGURE),
+        }
+        panels.append(
+            panel(f"What {'' if name else 'the '}{symbol} does", [layer(data, "line", encoding)], what)
+        )
+    return figure(panels)
+
+
+def _regions(law: Fit, curve: Curve, unpruned: float, title: str) -> Spec:
+    """One curve with its plateaus, its regions and their names."""
+    m, error, high, word = curve.invariant, curve.error, law.high_error, law.metric.word
+    left = float(max(m[error > HIGH_EDGE * high], default=m[-1]))
+    right = float(min(m[error < LOW_EDGE * unpruned], default=m[0]))
+    middle = float(np.sqrt(left * right))
+    x = log_axis("m", title, m, margin=1.0)
+    y = log_axis("error", word, (0.6 * unpruned, 1.25 * high), margin=1.0)
+    own = {one.role: one for one in law.form().parameters}
+    start = law.parameters[own[Role.SCALE].name] if Role.SCALE in own else left
+    dashed = {"color": FIGURE.muted, "strokeDash": [4, 3]}
+
+    def text(words: str | list[str], across: float, up: Spec, **options: object) -> Spec:
+        return fixed("text", {"x": at(x, across), "y": up}, text=words, color=FIGURE.muted, **options)
+
+    plateau = own[Role.PLATEAU].symbol if Role.PLATEAU in own else f"highest {word}"
+    layers = [
+        fixed("rect", {"x": at(x, left), "x2": {"datum": right}}, color=FIGURE.grid, opacity=0.6),
+        fixed("rule", {"y": at(y, unpruned)}, **dashed),
+        fixed("rule", {"y": at(y, high)}, **dashed),
+        layer(rows(m=m, error=error), "line", {"x": x, "y": y}, color=FIGURE.series[0], strokeWidth=2.4),
+        text(plateau, float(m[0]), at(y, high), align="right", dx=-6, dy=-8),
+        text(f"unpruned {word}", start, at(y, unpruned), align="left", dx=6, dy=-8),
+    ]
+    if Role.SLOPE in own:
+        steep = float(np.interp(middle, m[::-1], error[::-1]))
+        layers.append(text(f"slope −{own[Role.SLOPE].symbol}", middle, at(y, steep), align="left", dx=12))
+    if Role.SCALE in own:
+        layers.append(fixed("rule", {"x": at(x, start)}, **dashed))
+        half = at(y, float(np.sqrt(unpruned * high)))
+        layers.append(text(own[Role.SCALE].symbol, start, half, align="left", dx=6))
+    spans = (
+        (m[-1], left, ["high", "plateau"]),
+        (left, right, ["power law"]),
+        (right, m[0], ["low", "plateau"]),
+    )
+    for low, up, words in spans:
+        if np.log(up / low) > 0.15 * np.log(m[0] / m[-1]):
+            place = {"value": SMALL[1] - 4 - 14 * len(words)}
+            layers.append(text(words, float(np.sqrt(low * up)), place, baseline="top"))
+    return panel(
+        f"The three regions of {law.title}", layers, f"of the network with the least unpruned {word}"
+    )
+
+
+FIGURES: dict[str, Callable[[Source], Spec]] = {
+    "error-against-density": error_against_density,
+    "estimated-against-actual": estimated_against_actual,
+    "regions-and-roles": regions_and_roles,
+    "contours": contours,
+    "error-against-invariant": error_against_invariant,
+    "replicates-spread": study_figures.replicates_spread,
+    "dense-error": dense_error,
+    "sensitivity": study_figures.sensitivity,
+    "extrapolation": study_figures.extrapolation,
+    "forms": study_figures.forms,
+    "dips": study_figures.dips,
+    "frontier": the_frontier,
+}

@@ -172,7 +172,7 @@ def main() -> None:
     form = build_form(DEFAULT_LAW, points, "error")
     lower, upper = bounds(form)
     spread = np.random.default_rng(0).uniform(lower, upper, (RANDOM_STARTS, len(lower)))
-    starts = np.vstack([first_guesses(form, points)[:1], spread])
+    starts = np.vstack([first_guesses(form)[:1], spread])
     best = reference(form, points, solve(form, points, starts[:1]).theta[0])
     console = Console(width=120)
     console.print(f"{len(points):,} points of {points.configurations} configurations, one core")

@@ -36,10 +36,6 @@ def by_scipy(form, points, start, objective=Objective(), fixed=None):
     return theta
 
 
-def data_start(form, points):
-    return starts(form, points)[0]
-
-
 @pytest.mark.parametrize("kind", ["both", "depth", "width", "eq1"])
 @pytest.mark.parametrize(
     "objective",
@@ -49,7 +45,7 @@ def data_start(form, points):
 def test_agrees_with_tight_scipy(by_kind, kind, objective):
     points = by_kind[kind]
     form = build_form("eq2", points, "error")
-    start = data_start(form, points)
+    start = starts(form)[0]
     ours = solve(form, points, start[None], objective=objective)
     theirs = by_scipy(form, points, ours.theta[0] + 1e-3, objective)
     assert ours.converged.all()
@@ -58,7 +54,7 @@ def test_agrees_with_tight_scipy(by_kind, kind, objective):
 
 def test_agrees_with_tight_scipy_at_the_papers_size(paper_sized):
     form = build_form("eq2", paper_sized, "error")
-    start = data_start(form, paper_sized)
+    start = starts(form)[0]
     ours = solve(form, paper_sized, start[None]).theta[0]
     np.testing.assert_allclose(
         natural(form, ours), natural(form, by_scipy(form, paper_sized, start)), rtol=1e-6
@@ -67,7 +63,7 @@ def test_agrees_with_tight_scipy_at_the_papers_size(paper_sized):
 
 def test_agrees_with_scipy_where_high_error_is_held(small):
     form = build_form("eq2", small, "error")
-    start = data_start(form, small)
+    start = starts(form)[0]
     start[0] = np.log(0.9)
     fixed = np.array([True, False, False, False, False])
     ours = solve(form, small, start[None], fixed=fixed).theta[0]
@@ -101,7 +97,7 @@ def test_a_batch_equals_its_members(small):
 
 def test_weights_are_repeated_rows(small):
     form = build_form("eq2", small, "error")
-    start = data_start(form, small)[None]
+    start = starts(form)[0][None]
     counts = np.random.default_rng(3).integers(0, 4, small.configurations)
     weighted = solve(form, small, start, weights=counts[small.configuration][None].astype(float))
     rows = np.repeat(np.arange(len(small)), counts[small.configuration])
@@ -114,7 +110,7 @@ def test_weights_are_repeated_rows(small):
 
 def test_huber_takes_weights(small):
     form = build_form("eq2", small, "error")
-    start = data_start(form, small)[None]
+    start = starts(form)[0][None]
     objective = Objective(huber=0.02)
     plain = solve(form, small, start, objective=objective)
     doubled = solve(form, small, start, objective=objective, weights=np.full((1, len(small)), 2.0))
@@ -130,7 +126,7 @@ def test_huber_takes_weights(small):
 def test_packed_points_are_solved_as_each_alone(small, law):
     form = build_form(law, small, "error")
     member = np.random.default_rng(6).random((8, len(small))) < 0.4
-    start = starts(form, small)[0]
+    start = starts(form)[0]
     longest = int(member.sum(axis=1).max())
     rows = np.argsort(~member, axis=1, kind="stable")[:, :longest]
     own, weights = small.packed(rows), np.take_along_axis(member, rows, axis=1).astype(float)
@@ -150,7 +146,7 @@ def test_bounds_are_respected_and_reported(small):
     assert (found.theta <= upper).all()
     # Errors that fall as the network is pruned pull γ to its bound.
     falling = replace(small, error=small.unpruned[small.configuration] * small.density**0.2)
-    found = solve(form, falling, data_start(form, falling)[None])
+    found = solve(form, falling, starts(form)[0][None])
     assert (found.theta >= lower).all()
     assert (found.theta <= upper).all()
     assert (found.at_lower | found.at_upper).any()

@@ -95,7 +95,7 @@ def _fit(
 ) -> Fit:
     table, data = shared.table, shared.data
     form, objective = build_form(law, data.points, table.metric), _objective(residual, huber)
-    begin, fixed = _fix_plateau(starts(form, data.points, seed), form, table, high_error)
+    begin, fixed = _fix_plateau(starts(form, seed), form, table, high_error)
     _require_rows(data.points, fixed, table)
     optimum = find_optimum(form, data.points, begin, fixed, objective)
     to_plain = form.to_plain_depth(data.points)
@@ -288,7 +288,7 @@ def _fit_all(points: Points, metric: str, seed: int) -> list[SingleFit]:
     """All curves from all their starts in one call; short ones are filled up with rows of no weight."""
     curves = [points.of(np.array([index])) for index in range(points.configurations)]
     forms = [build_form(DEFAULT_LAW, one, metric) for one in curves]
-    begin = np.array([starts(form, one, seed) for form, one in zip(forms, curves, strict=True)])
+    begin = np.array([starts(form, seed) for form in forms])
     tries = begin.shape[1]
     lower, upper = (np.repeat(ends, tries, axis=0) for ends in zip(*map(bounds, forms), strict=True))
     counts = np.array([len(one) for one in curves])

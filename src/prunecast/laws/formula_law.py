@@ -16,7 +16,7 @@ import numpy as np
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.dual import Array, Dual
-from prunecast.laws.law import Form, Law, Parameter, PruningForm, Role, first_guesses, natural
+from prunecast.laws.law import Form, Law, Parameter, PruningForm, Role, natural, starts
 from prunecast.laws.points import AXES, Floats, Points
 from prunecast.metric import Metric
 from prunecast.text import listed, nearest
@@ -142,7 +142,7 @@ class FormulaLaw(Law):
         kept = [self._ranged(parameter, points, metric) for parameter in self.parameters]
         kept = [parameter for parameter in kept if not parameter.axis or parameter.axis in varying]
         form = FormulaForm(law=self, parameters=tuple(kept), axes=_axes(kept))
-        values = values_by_name(form, first_guesses(form))
+        values = values_by_name(form, starts(form))
         self._require_numbers(self.evaluate(Rows.of(points, points.per_row(points.unpruned)), values))
         return form
 
@@ -195,7 +195,7 @@ class FormulaLaw(Law):
     def _columns_read(self) -> frozenset[str]:
         """The columns that the formula reads, found by evaluating it, with its derivatives, on a few rows."""
         form = FormulaForm(law=self, parameters=self.parameters, axes=_axes(self.parameters))
-        values = values_by_name(form, first_guesses(form))
+        values = values_by_name(form, starts(form))
         duals = {
             name: Dual(value, {i: np.ones_like(value)}) for i, (name, value) in enumerate(values.items())
         }

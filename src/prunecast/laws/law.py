@@ -129,12 +129,7 @@ def inner(form: Form, values: Floats) -> Floats:
     return np.where(positive, np.log(np.where(positive, values, 1.0)), values)
 
 
-def starts(form: Form, points: Points, seed: int = 0) -> Floats:
-    """As `first_guesses`."""
-    return first_guesses(form, seed)
-
-
-def first_guesses(form: Form, seed: int = 0) -> Floats:
+def starts(form: Form, seed: int = 0) -> Floats:
     """Where a search begins: the parameters' own first guesses, and a few sets spread over the bounds."""
     lower, upper = bounds(form)
     guess = inner(form, np.array([parameter.start for parameter in form.parameters]))

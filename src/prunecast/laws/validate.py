@@ -100,7 +100,7 @@ def _law_held_out(law: str, points: Points, metric: str, split: Split, seed: int
         return np.full(len(points.of(split.predicted)), np.nan)
     fitted = points.of(split.fitted)
     form = build_form(law, fitted, metric)
-    found = solve(form, fitted, starts(form, fitted, seed)[:TRIES])
+    found = solve(form, fitted, starts(form, seed)[:TRIES])
     return _held_out(form, points, split, found.theta[int(found.cost.argmin())])
 
 

@@ -76,14 +76,14 @@ def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
             f"{table.source}: {plural(len(data.points), 'usable row')} cannot determine "
             f"{len(form.parameters)} parameters; measure more levels or configurations"
         )
-    start = starts(form, data.points, seed)[0]
+    start = starts(form, seed)[0]
     return FullFit(data=data, points=data.points, form=form, theta=theta, start=start)
 
 
 def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[PruningForm, Floats]:
     """A law with the parameters that some points can determine, and the best fit to them from several starts."""
     form = build_form(law, points, metric)
-    found = solve(form, points, starts(form, points, seed))
+    found = solve(form, points, starts(form, seed))
     return form, np.asarray(found.theta[int(found.cost.argmin())])
 
 

@@ -12,10 +12,11 @@ import pytest
 from findings_of import findings_of
 from planted import planted
 
+from prunecast.choice import choose, frontier
 from prunecast.files import dumps
 from prunecast.laws import compare, fit, get_law, load, selectable_laws, unregister
 from prunecast.laws.findings import LawPreference
-from prunecast.studies import STUDIES
+from prunecast.studies import STUDIES, next_training
 from prunecast.table import read
 
 EXAMPLE = Path(__file__).with_name("hill_law.py")
@@ -121,7 +122,34 @@ def test_a_shipped_table_is_fitted_predicted_and_compared(shipped):
     assert "hill" in [score.name for score in compare(shipped)]
 
 
-@pytest.mark.parametrize("name", [name for name in STUDIES if name != "optimality"])
+def test_choose_answers_with_it(frame, fitted, hill):
+    """The answer's density is that at which the formula meets the target; the law is inverted numerically."""
+    target = 0.3
+    answer = choose(read(frame, chance=0.9), target_error=target, law="hill")
+    assert (answer.law, answer.met) == ("hill", True)
+    by_law = [own for own in (answer.answer, *answer.runners_up) if own.source == "law"]
+    assert by_law
+    for network in by_law:
+        rows = pd.DataFrame([vars(network)]).assign(unpruned=network.expected_unpruned_error)
+        assert hill.formula(rows, **fitted.parameters).item() == pytest.approx(network.expected_error)
+        assert network.expected_error == pytest.approx(target, rel=1e-3)
+
+
+def test_the_frontier_is_its_own(fitted, hill):
+    found = frontier(fitted)
+    assert found.law == "hill"
+    assert (np.diff(found.size) <= 1e-9 * found.size[1:]).all()
+    measured = {(c.depth, c.width, c.num_examples): c.unpruned_error for c in fitted.configurations}
+    examples = max(c.num_examples for c in fitted.configurations)
+    at = [measured.get((d, w, examples)) for d, w in zip(found.depth, found.width, strict=True)]
+    known = np.array([unpruned is not None for unpruned in at])
+    assert known.any()
+    rows = pd.DataFrame({name: getattr(found, name)[known] for name in ("depth", "width", "density")})
+    rows["unpruned"] = [unpruned for unpruned in at if unpruned is not None]
+    np.testing.assert_allclose(hill.formula(rows, **fitted.parameters), found.error[known], rtol=0.01)
+
+
+@pytest.mark.parametrize("name", STUDIES)
 def test_every_study_runs_with_it(shipped, name):
     """Studies of one law answer otherwise than with Eq. 2; those of all laws have it among them."""
     study = STUDIES[name]
@@ -131,6 +159,10 @@ def test_every_study_runs_with_it(shipped, name):
     else:
         answer = dumps(asdict(study.function(shipped)))
         assert ("hill" in answer) == (name in ("forms", "extrapolation"))
+
+
+def test_what_to_train_next_is_answered_with_it(shipped):
+    assert next_training(shipped, law="hill").law == "hill"
 
 
 OTHER_PROCESS = """

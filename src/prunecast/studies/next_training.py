@@ -16,7 +16,9 @@ from prunecast.choice import (
     Candidates,
     Counter,
     Inversion,
+    Measure,
     Naming,
+    SizeRange,
     candidates,
     check_target,
     choose,
@@ -39,7 +41,7 @@ from prunecast.laws import (
     natural,
     selectable_laws,
 )
-from prunecast.laws.findings import NoRise, Undetermined
+from prunecast.laws import findings as law_findings
 from prunecast.studies.design import level_information, measured_information, project_unpruned, regular
 from prunecast.studies.findings import (
     AxisToTrain,
@@ -230,7 +232,8 @@ def _findings(fitted: Fit, named: Naming) -> Iterator[Finding]:
             yield AxisToTrain(axis=axis, example=example)
     if fitted.dense is None and fitted.axes:
         yield UnprunedErrorsGuessed()
-    yield from (own for own in fitted.findings if isinstance(own, NoRise | Undetermined))
+    about_parameters = law_findings.NoRise | law_findings.Undetermined
+    yield from (own for own in fitted.findings if isinstance(own, about_parameters))
     yield GainsAssumeLaw()
 
 
@@ -286,7 +289,7 @@ class Weighing:
         kept, ends = self.fit.kept_per_level, self._levels(NEW_DENSITIES)
         for num_examples in sorted({c.num_examples for c in self.fit.configurations}):
             dense = self.fit.dense or _rough_dense(self.fit, num_examples)
-            reach = "around" if self.fit.dense is None else "within"
+            reach = SizeRange.AROUND if self.fit.dense is None else SizeRange.WITHIN
             new = candidates(replace(self.fit, dense=dense), self.counter, num_examples, reach)
             new = new[~new.measured]
             new = new[np.arange(0, len(new), 1 + len(new) // MOST_NEW)]
@@ -401,13 +404,13 @@ def expected_regret(fit: Fit, target_error: float | None = None, *, other: Fit |
     The network chosen by the estimate is pruned until its error is at the target, whatever density that takes; only the
     choice of depth and width can be wrong. Without a target the mean is over errors between the plateaus.
     """
-    networks = candidates(fit, counter(fit), examples_for(fit, None), "within").as_measured()
+    networks = candidates(fit, counter(fit), examples_for(fit, None), SizeRange.WITHIN).as_measured()
     networks = networks[np.arange(0, len(networks), 1 + len(networks) // REGRET_CANDIDATES)]
     lowest = float(np.median(networks.unpruned_error))
     highest = max(0.7 * fit.high_error, lowest)
     spread = np.geomspace(networks.unpruned_error.min() * 1.1, highest, REGRET_ERRORS)
     targets = np.log(spread if target_error is None else np.array([target_error]))
-    offset, slope = size_line("stored", networks)
+    offset, slope = size_line(Measure.STORED, networks)
 
     def needed(law: Fit) -> Floats:
         density = Inversion(fit=law, networks=networks).approximate(targets)

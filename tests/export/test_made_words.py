@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from prunecast.choice import Question
+from prunecast.choice.findings import UnprunedErrorPredicted
 from prunecast.cli import show_made
 from prunecast.export import card_text as words
 from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.metric import Metric
 
 GOLDEN = Path(__file__).parent / "golden"
 CARD = Card(
@@ -34,12 +36,12 @@ CARD = Card(
     predicted=Predicted(
         law="eq2",
         table="results",
-        metric="error",
+        metric=Metric.ERROR,
         value=0.2,
         interval=(0.1734, 0.2307),
         probability=0.5,
         source="law",
-        notes=("Nobody trained this size.",),
+        findings=(UnprunedErrorPredicted(unpruned_error=0.13, deviation=0.04),),
     ),
     measured=Measured(
         error=0.1987,
@@ -96,12 +98,12 @@ def test_what_is_printed_is_the_golden_text() -> None:
         ({"meets_target": None}, "error", "measured 0.1987, inside the interval."),
         ({"validation_error": 0.21}, "validation_error", "Predicted validation error 0.2000"),
         ({"validation_error": 0.21}, "validation_error", "measured 0.2100"),
-        ({}, "loss", "Predicted test loss 0.2000, 95% of new trainings in 0.1734 to 0.2307; measured 0.6100"),
+        ({}, "loss", "Predicted test loss 0.2000, 95% of new training runs in 0.1734 to 0.2307; measured 0.6100"),
     ],
 )
 def test_the_verdict_compares_what_was_predicted(measured: dict, metric: str, said: str) -> None:
     card = replace(
-        CARD, measured=replace(CARD.measured, **measured), predicted=replace(CARD.predicted, metric=metric)
+        CARD, measured=replace(CARD.measured, **measured), predicted=replace(CARD.predicted, metric=Metric(metric))
     )
     assert said in words.verdict(card)
 

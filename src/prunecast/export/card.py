@@ -1,4 +1,4 @@
-"""The card of a made network as a value: what was promised beside what was measured, and how it was made."""
+"""The card of a made network as a value: what was predicted, what was measured, and how it was made."""
 
 import dataclasses
 import json
@@ -9,7 +9,10 @@ from typing import Any
 from prunecast import __version__
 from prunecast.choice import Question
 from prunecast.export.files import CARD, FORMAT
+from prunecast.findings import Finding
+from prunecast.metric import Metric
 from prunecast.pruning.files import write_whole
+from prunecast.wording import finding_as_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,20 +32,21 @@ class Shape:
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """What the law said before any of this was trained."""
+    """What the law predicted before anything was trained."""
 
     law: str
     table: str
-    metric: str
-    """error, validation_error or loss: what is predicted, and compared below"""
+    metric: Metric
+    """what is predicted, and compared below"""
     value: float
     interval: tuple[float, float]
-    """in which 95% of new trainings fall"""
+    """in which 95% of new training runs fall"""
     probability: float | None
     """that the target is met"""
     source: str
     """law, or measured where such a network had been trained"""
-    notes: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    """what to know about the prediction"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +88,7 @@ class Counts:
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """Bytes of the files as they lie there."""
+    """Bytes of the files on disk."""
 
     dense: int
     """model.safetensors"""
@@ -130,7 +134,11 @@ class Card:
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, numbers and words."""
-        return {"format": FORMAT, "prunecast": __version__, **dataclasses.asdict(self)}
+        body = dataclasses.asdict(self)
+        predicted = self.predicted
+        del body["predicted"]["findings"]
+        body["predicted"]["notes"] = [finding_as_json(own, predicted.metric) for own in predicted.findings]
+        return {"format": FORMAT, "prunecast": __version__, **body}
 
 
 def write_card(folder: Path, card: Card, text: str) -> None:

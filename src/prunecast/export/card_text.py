@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from prunecast.export.card import Card, Measured
+from prunecast.wording import sentences
 
-NAMES = {"error": "test error", "validation_error": "validation error", "loss": "test loss"}
 ZEROS = (
     "The zeros are scattered over the weights. They save storage in sparse.safetensors, and arithmetic only where a "
     "runtime skips them one by one. Loaded as a plain PyTorch module the network takes as much memory and time as an "
@@ -18,8 +18,8 @@ def verdict(card: Card) -> str:
     low, high = promised.interval
     where = "inside" if found.in_interval else "outside"
     words = (
-        f"Predicted {NAMES[promised.metric]} {promised.value:.4f}, 95% of new trainings in {low:.4f} to {high:.4f}; "
-        f"measured {value(card):.4f}, {where} the interval."
+        f"Predicted {promised.metric.measured} {promised.value:.4f}, "
+        f"95% of new training runs in {low:.4f} to {high:.4f}; measured {value(card):.4f}, {where} the interval."
     )
     if found.meets_target is None:
         return words
@@ -54,7 +54,8 @@ def text(card: Card) -> str:
         _errors(card.measured),
         _training(card),
     ]
-    notes = [f"- {note}" for note in card.predicted.notes]
+    predicted = card.predicted
+    notes = [f"- {note}" for note in sentences(predicted.findings, predicted.metric)]
     if notes:
         sections.append("\n".join(["## What to know about the prediction", "", *notes]))
     return "\n\n".join([*sections, _use(card)]) + "\n"
@@ -70,7 +71,7 @@ def _sizes(card: Card) -> str:
     rows = [
         ("prunable weights", f"{counts.weights:,}", f"{counts.nonzero:,}"),
         ("parameters, with biases and normalisation", f"{counts.parameters:,}", f"{counts.stored:,}"),
-        ("multiply-adds an image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"),
+        ("multiply-adds per image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"),
         ("bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"),
     ]
     if counts.connected is not None:
@@ -97,7 +98,7 @@ def _training(card: Card) -> str:
         ("recipe", f"{how.recipe['name']}: {_given(how.recipe)}"),
         ("method", f"{how.method['name']}: {_given(how.method)}"),
         ("replicate, the seed", f"{how.replicate}"),
-        ("trainings", f"{len(how.levels)}, from density 1 to {card.network.density:.4g}"),
+        ("training runs", f"{len(how.levels)}, from density 1 to {card.network.density:.4g}"),
         ("time", f"{how.seconds:.1f} s on {how.device}"),
         ("code", f"prunecast {how.code}, torch {how.environment.get('torch', '?')}"),
         ("chain", how.spec),

@@ -32,7 +32,6 @@ from prunecast.sweep.work import one_by_one, torch_device
 from prunecast.table import Table
 from prunecast.training import Score, evaluate
 from prunecast.training.precision import settings
-from prunecast.wording import sentences
 
 Follow = Callable[[Iterable[Event], Plan, Board], object]
 """Receives the events of a training as they happen, and counts them on the board."""
@@ -187,7 +186,7 @@ def predicted(choice: Choice) -> Predicted:
         interval=best.interval,
         probability=best.probability,
         source=best.source,
-        notes=tuple(sentences(choice.findings, choice.metric)),
+        findings=choice.findings,
     )
 
 

@@ -169,10 +169,10 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     planned = {chain.spec.num_examples for chain in chains}
     known = {round(own.num_examples) for own in fit.configurations}
     common = (planned & known) if num_examples is None else (planned & known & {round(num_examples)})
-    if known == {1}:
+    if "num_examples" not in fit.columns:
         raise PrunecastError(
-            "the law's table does not tell how many examples its networks were trained on: give it a column "
-            "num_examples, and depth and width as the plan means them"
+            "the law's table does not say how many examples its networks were trained on; add a column num_examples, "
+            "and depth and width as the plan means them"
         )
     if not common:
         raise PrunecastError(_examples(plan, planned, known, num_examples))
@@ -186,15 +186,15 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
 
 
 def _other(plan: Plan, name: str, wanted: str, found: list[str], table: str) -> str:
-    told = _shipped_recipe(table, wanted) if name == "recipe" else ""
+    recipe = _shipped_recipe(table, wanted) if name == "recipe" else ""
     remedy = (
         f'; if they are the same, call it name = "{wanted}" in the plan'
-        if name in ("recipe", "method") and not told
+        if name in ("recipe", "method") and not recipe
         else ""
     )
     return (
         f"the law was fitted to networks of the {name} {wanted!r}, and the plan {plan.name} trains those of "
-        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{told}{remedy}"
+        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{recipe}{remedy}"
     )
 
 

@@ -33,7 +33,7 @@ DRAWN = ("points", "frontier")
 
 @dataclass(frozen=True, kw_only=True)
 class Hue:
-    """The axis that colours tell apart, with its values, and the axis that shapes tell apart."""
+    """The axis that colours show, with its values, and the axis that shapes show."""
 
     axis: str
     values: tuple[float, ...]
@@ -74,7 +74,7 @@ def hue(columns: Mapping[str, Iterable[float]]) -> Hue:
 
 
 def hue_of(fit: Fit) -> Hue:
-    """The axes that tell a fit's configurations apart."""
+    """The axes along which a fit's configurations differ."""
     return hue({name: [getattr(one, name) for one in fit.configurations] for name in AXES})
 
 
@@ -107,7 +107,7 @@ class Source:
 
     @cached_property
     def hue(self) -> Hue:
-        """The axes that colours and shapes tell apart."""
+        """The axes that colours and shapes show."""
         return hue_of(self.fit)
 
 
@@ -137,7 +137,7 @@ def point_rows(measured: Rows, own: Hue) -> list[Row]:
 def curve_rows(
     curves: Sequence[Curve], own: Hue, fields: Sequence[str] = ("density", "error", "size", "invariant")
 ) -> list[Row]:
-    """Points of predicted curves, told apart by `line`; the invariant is called `m`, as in `point_rows`."""
+    """Points of predicted curves, numbered by `line`; the invariant is called `m`, as in `point_rows`."""
     found: list[Row] = []
     for index, curve in enumerate(curves):
         found += rows(
@@ -151,17 +151,16 @@ def curve_rows(
 def points(x: Spec, y: Spec, own: Hue, amount: int, metric: Metric, theme: Theme) -> Spec:
     """Dots of measured networks, smaller and paler where there are many."""
     size, opacity = (34, 0.85) if amount <= MANY_POINTS else (13, 0.6)
-    told = tooltip({**_where(metric), "estimate": "by the law", "off": "deviation"})
-    encoding = {"x": x, "y": y, **own.marks(theme), "tooltip": told}
+    fields = tooltip({**_measured_fields(metric), "estimate": "by the law", "off": "deviation"})
+    encoding = {"x": x, "y": y, **own.marks(theme), "tooltip": fields}
     opacity = opacity if theme.translucent else 1.0
     return layer("points", "point", encoding, filled=True, size=size, opacity=opacity)
 
 
-def _where(metric: Metric) -> dict[str, str]:
-    """What is known of every measured network."""
-    examples = numbers.axis("num_examples")
-    told = {"depth": "depth", "width": "width", "n": examples, "density": "density"}
-    return {**told, "error": f"measured {metric.word}"}
+def _measured_fields(metric: Metric) -> dict[str, str]:
+    """What a tooltip shows of every measured network: fields with their titles."""
+    sizes = {"depth": "depth", "width": "width", "n": numbers.axis("num_examples")}
+    return {**sizes, "density": "density", "error": f"measured {metric.word}"}
 
 
 def lines(x: Spec, y: Spec, data: str, own: Spec | None = None, **mark: object) -> Spec:
@@ -222,14 +221,14 @@ def invariant_chart(
     )
 
 
-def raw_chart(measured: list[Row], own: Hue, metric: Metric, theme: Theme = PAGE) -> Spec:
+def raw_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
     """Error against density as measured, where no law could be fitted."""
     x = log_axis("density", "density", [row["density"] for row in measured])
     y = log_axis("error", metric.measured, [row["error"] for row in measured])
-    encoding = {"x": x, "y": y, **own.marks(theme), "tooltip": tooltip(_where(metric))}
+    encoding = {"x": x, "y": y, **own.marks(PAGE), "tooltip": tooltip(_measured_fields(metric))}
     dots = layer("points", "point", encoding, filled=True, size=40)
     description = f"{metric.measured.capitalize()} against density, as measured."
-    return chart(description, 340, {"points": measured}, [dots], theme)
+    return chart(description, 340, {"points": measured}, [dots])
 
 
 def sample_chart(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from prunecast.choice import frontier
+from prunecast import choice
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit
 from prunecast.report import charts, study_figures
@@ -68,7 +68,7 @@ def draw_figures(table: Table, folder: Path, *, law: str = AUTO, only: tuple[str
     return [_drawn(name, source, folder) for name in FIGURES if not only or name in only]
 
 
-def _drawn(name: str, source: "Source", folder: Path) -> Drawn:
+def _drawn(name: str, source: Source, folder: Path) -> Drawn:
     try:
         spec = FIGURES[name](source)
     except PrunecastError as problem:
@@ -110,7 +110,8 @@ def error_against_density(source: Source) -> Spec:
 def error_against_invariant(source: Source) -> Spec:
     """The same networks against density and against m*: past their low plateaus they fall together."""
     if not source.fit.axes:
-        raise PrunecastError("one size alone was measured, so there is no invariant to show")
+        why = f"{source.fit.title} has none" if source.slices else "one size alone was measured"
+        raise PrunecastError(f"there is no invariant to show: {why}")
     formula = f"m* = {charts.invariant_formula(source.fit)}"
     titles = (f"Measured (dots) and {source.fit.title} (lines)", "The same networks against the invariant")
     panels = [
@@ -205,9 +206,9 @@ def dense_error(source: Source) -> Spec:
     return figure([panel(title, layers, size=WIDE)])
 
 
-def the_frontier(source: Source) -> Spec:
+def frontier(source: Source) -> Spec:
     """Error against stored parameters: every member's curve, what was measured, and the fewest for each error."""
-    members, best = family(source.fit), frontier(source.fit)
+    members, best = family(source.fit), choice.frontier(source.fit)
     predicted = curves(source.fit, members)
     measured = source.rows[np.isclose(source.rows.num_examples, members.num_examples[0])]
     own = charts.hue({name: getattr(measured, name) for name in AXES})
@@ -319,5 +320,5 @@ FIGURES: dict[str, Callable[[Source], Spec]] = {
     "extrapolation": study_figures.extrapolation,
     "forms": study_figures.forms,
     "dips": study_figures.dips,
-    "frontier": the_frontier,
+    "frontier": frontier,
 }

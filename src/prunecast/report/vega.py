@@ -19,7 +19,7 @@ STEPS: tuple[tuple[float, tuple[float, ...]], ...] = (
     (0.5, (1, 2, 3, 4, 6, 8)),
     (-1.0, (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)),
 )
-"""First digits of the labels on an axis that spans more than so many powers of ten."""
+"""First digits of the labels of an axis, by the number of powers of ten that it exceeds."""
 BARE = 0.09
 """Where more than this share of an axis has no label at its lower end, finer digits give some."""
 OKABE_ITO = ("#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7", "#56B4E9", "#8C7A2B")
@@ -52,13 +52,13 @@ class Theme:
     accent: str
     paper: str
     series: tuple[str, ...]
-    """colours that tell values apart"""
+    """colours of the values of an axis, in order"""
     font: str
     font_size: int
     background: str | None
     legend: Spec
     translucent: bool
-    """whether dots let others shine through; a PDF of translucent dots is thirty times as large"""
+    """whether dots are translucent; a PDF file of translucent dots is thirty times as large"""
 
     def colours(self, amount: int) -> list[str]:
         """As many colours, in order."""
@@ -122,7 +122,7 @@ PAGE = Theme(
     },
     translucent=True,
 )
-"""The page's charts take their colours from its style sheet, which knows light, dark and print."""
+"""The page's charts take their colours from its style sheet, which has a light, a dark and a print version."""
 FIGURE = Theme(
     ink="#1B1F24",
     muted="#3F4650",
@@ -209,14 +209,13 @@ def log_axis(field: str, title: str, values: Iterable[float], margin: float = 1.
     }
 
 
-def axis(field: str, title: str, domain: Sequence[float] | None = None) -> Spec:
+def axis(field: str, title: str, domain: Sequence[float]) -> Spec:
     """A linear axis labelled in plain numbers."""
-    scale = {"domain": [rounded(end) for end in domain], "nice": False} if domain else {"zero": False}
     return {
         "field": field,
         "type": "quantitative",
         "title": title,
-        "scale": scale,
+        "scale": {"domain": [rounded(end) for end in domain], "nice": False},
         "axis": {"format": PLAIN, "grid": True},
     }
 

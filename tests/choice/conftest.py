@@ -1,10 +1,10 @@
 from functools import lru_cache
 
 import pytest
-from planted import planted
+from choice_tables import planted_table
 
 from prunecast.laws import Fit, fit
-from prunecast.table import Table, read
+from prunecast.table import read
 
 SHIPPED = "cifar10-resnet20-24ep"
 
@@ -17,12 +17,6 @@ def _shipped(law: str) -> Fit:
 @lru_cache
 def _planted(law: str) -> Fit:
     return fit(planted_table(), law=law)
-
-
-def planted_table() -> Table:
-    """Eq. 2 over depth and width, with the layers of a built-in family instead of the table's own counts."""
-    frame = planted(configurations=60, num_examples=(50_000, 12_500)).drop(columns=["weights", "nonzero"])
-    return read(frame.assign(family="cifar_resnet", dataset="cifar10", recipe="cifar10"))
 
 
 @pytest.fixture(params=["eq2", "dip"])

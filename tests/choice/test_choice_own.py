@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from finding import find
+from findings_of import findings_of
 from own_tables import own_table
 
 from prunecast.choice import choose
@@ -85,10 +85,10 @@ def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, f
 def test_open_parameters_make_a_guess_only_where_the_answer_rests_on_them() -> None:
     law = fit(read(own_table()))
     assert {"high_error", "p"} <= set(law.undetermined)
-    assert not find(choose(law, target_error=0.2), ParametersUndetermined)
+    assert not findings_of(choose(law, target_error=0.2), ParametersUndetermined)
     beyond = choose(law, target_error=0.77)
     assert beyond.answer.density < own_table()["density"].min()
-    assert find(beyond, ParametersUndetermined)
+    assert findings_of(beyond, ParametersUndetermined)
 
 
 def test_a_size_nobody_trained_rests_on_the_exponent_of_width(eq2: Fit) -> None:
@@ -97,5 +97,5 @@ def test_a_size_nobody_trained_rests_on_the_exponent_of_width(eq2: Fit) -> None:
     assert law.undetermined == ("psi",)
     own, between = (choose(law, target_error=0.2, width=width) for width in (0.5, 0.4))
     assert (own.answer.unpruned_source, between.answer.unpruned_source) == ("measured", "predicted")
-    assert not find(own, ParametersUndetermined)
-    assert [one.parameters for one in find(between, ParametersUndetermined)] == [("psi",)]
+    assert not findings_of(own, ParametersUndetermined)
+    assert [one.parameters for one in findings_of(between, ParametersUndetermined)] == [("psi",)]

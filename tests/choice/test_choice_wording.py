@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from finding import find
+from findings_of import findings_of
 
 import prunecast
 from prunecast.choice import Choice, Measure, Naming, findings
@@ -184,10 +184,10 @@ def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(target: fl
     assert (best.expected_error <= target) == met
     said = f"Its measured error is {best.error:.4f}, and a new training run is expected to get about "
     assert promise(choice).startswith(f"{said}{best.expected_error:.4f}; 95% of")
-    assert not any(one.measured for one in find(choice, findings.ImpossibleByLawButMeasured))
+    assert not any(one.measured for one in findings_of(choice, findings.ImpossibleByLawButMeasured))
 
 
 def test_the_least_error_of_a_law_that_dips_is_not_that_of_unpruned_networks() -> None:
     choice = prunecast.choose("cifar10-resnet", target_error=0.12)
-    (why,) = find(choice, findings.ImpossibleByLawButMeasured)
+    (why,) = findings_of(choice, findings.ImpossibleByLawButMeasured)
     assert 0.12 < why.least_error < 0.121

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from finding import find
+from findings_of import findings_of
 from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
@@ -79,7 +79,7 @@ def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
     assert chosen.met
     assert (best.depth, best.width, best.level, best.source) == (20, 1, 18, "measured")
     assert (best.error, best.nonzero_parameters) == (0.2932, 4880)
-    (why,) = find(chosen, findings.ImpossibleByLawButMeasured)
+    (why,) = findings_of(chosen, findings.ImpossibleByLawButMeasured)
     assert (why.measured, why.dips, why.dipping_law) == (True, False, "dip")
     assert why.least_error > 0.30
 
@@ -87,7 +87,7 @@ def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
 def test_the_dip_law_promises_what_was_measured(dip: Fit) -> None:
     chosen = choose(dip, target_error=0.30, num_examples=6250)
     assert chosen.met
-    assert not find(chosen, findings.ImpossibleByLawButMeasured)
+    assert not findings_of(chosen, findings.ImpossibleByLawButMeasured)
 
 
 def test_an_impossible_target_gets_the_least_error_and_the_reason(shipped: Fit) -> None:
@@ -152,25 +152,25 @@ def test_predicted_sizes_widen_the_interval(shipped: Fit) -> None:
     assert predicted
     wide, narrow = (np.log(c.answer.interval[1] / c.answer.interval[0]) for c in (chosen, narrowed))
     assert wide > narrow
-    (told,) = find(chosen, findings.UnprunedErrorPredicted)
+    (told,) = findings_of(chosen, findings.UnprunedErrorPredicted)
     assert told.unpruned_error == chosen.answer.unpruned_error
 
 
 def test_an_answer_outside_the_measured_range_says_so(shipped: Fit) -> None:
     chosen = choose(shipped, target_error=0.01, sizes="around")
     assert chosen.answer.extrapolated
-    (where,) = find(chosen, findings.OutsideMeasured)
+    (where,) = findings_of(chosen, findings.OutsideMeasured)
     assert where.ranges == (findings.MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)
     assert not choose(shipped, target_error=0.01).answer.width > 1
 
 
 def test_a_depth_that_never_varied_is_called_a_guess(shipped: Fit) -> None:
     chosen = choose(shipped, target_error=0.2, depth=8)
-    (where,) = find(chosen, findings.OutsideMeasured)
+    (where,) = findings_of(chosen, findings.OutsideMeasured)
     assert [(one.axis, one.value, one.lowest, one.highest) for one in where.ranges] == [("depth", 8, 20, 20)]
-    (guess,) = find(chosen, AxisNeverVaried)
+    (guess,) = findings_of(chosen, AxisNeverVaried)
     assert (guess.axis, guess.value) == ("depth", 20)
-    assert not find(choose(shipped, target_error=0.2), AxisNeverVaried)
+    assert not findings_of(choose(shipped, target_error=0.2), AxisNeverVaried)
 
 
 def test_it_is_smaller_than_pruning_the_network_that_matches(deep: Fit) -> None:
@@ -196,19 +196,19 @@ def test_the_planted_optimum_is_found() -> None:
 def test_a_family_that_is_not_built_in_is_counted_as_the_table_counts() -> None:
     frame = planted(configurations=40, num_examples=(50_000,)).assign(family="mine")
     chosen = choose(read(frame), target_error=0.2)
-    (how,) = find(chosen, findings.CountsFromTable)
+    (how,) = findings_of(chosen, findings.CountsFromTable)
     assert (how.reason, how.family) == (findings.CountsUnknown.FAMILY_NOT_BUILT_IN, "mine")
     assert chosen.answer.multiply_adds is None
     assert chosen.answer.depth in set(frame["depth"])
     plain = choose(read(frame.drop(columns=["weights", "nonzero"])), target_error=0.2)
-    assert find(plain, findings.SizesProportional)
+    assert findings_of(plain, findings.SizesProportional)
     assert plain.answer.nonzero_parameters == pytest.approx(plain.answer.paper_size)
 
 
 def test_few_configurations_leave_only_measured_sizes() -> None:
     chosen = choose(read(SHIPPED, where={"num_examples": 50_000, "width": 1}), target_error=0.2)
     assert chosen.answer.width == 1
-    assert find(chosen, findings.NoDenseLaw)
+    assert findings_of(chosen, findings.NoDenseLaw)
 
 
 def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
@@ -297,11 +297,11 @@ def test_what_an_answer_does_not_rest_on_is_said() -> None:
     """Short curves of the largest dataset, and parameters that nothing shows."""
     frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
     begun = frame[(frame["num_examples"] < 50_000) | (frame["level"] < 5)]
-    (told,) = find(choose(read(begun), target_error=0.3), findings.DensityOnlyAtOtherSizes)
+    (told,) = findings_of(choose(read(begun), target_error=0.3), findings.DensityOnlyAtOtherSizes)
     assert (told.num_examples, told.lowest_density) == (50_000, pytest.approx(0.41, abs=0.005))
-    assert not find(choose(read(frame), target_error=0.3), findings.DensityOnlyAtOtherSizes)
+    assert not findings_of(choose(read(frame), target_error=0.3), findings.DensityOnlyAtOtherSizes)
     short = choose(read(frame[frame["level"] < 8]), target_error=0.3)
-    assert find(short, findings.ParametersUndetermined)[0].symbols[0] == "ε↑"
+    assert findings_of(short, findings.ParametersUndetermined)[0].symbols[0] == "ε↑"
     with pytest.raises(PrunecastError, match="do not show how far the error rises"):
         choose(read(frame[frame["level"] < 8], chance=0.99), target_error=0.98)
 
@@ -314,7 +314,7 @@ def test_choices_use_validation_errors_where_every_row_has_one() -> None:
     assert chosen.answer == choose(read(frame), target_error=0.2).answer
     assert chosen.answer != choose(read(tested), target_error=0.2).answer
     assert chosen.metric is Metric.VALIDATION_ERROR
-    assert find(chosen, findings.ValidationErrorsUsed)
+    assert findings_of(chosen, findings.ValidationErrorsUsed)
     partly = held_out.assign(validation_error=held_out["validation_error"].where(held_out["level"] > 0))
     assert choose(read(partly), target_error=0.2).answer == choose(read(tested), target_error=0.2).answer
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from planted import law_error, planted, unpruned_error
 
 from prunecast import choose, fit, read
 from prunecast.errors import PrunecastError
@@ -58,6 +59,29 @@ def test_levels_are_counted_in_whole_weights() -> None:
         assert one.level == level
         surviving -= -(-surviving // 5)
     assert np.log(361 / 1384) / np.log(0.8) > 6.01
+
+
+@pytest.mark.parametrize(("kept", "levels"), [(0.512, 4), (0.64, 6), (2 / 3, 6), (0.9, 12)])
+def test_levels_are_those_of_the_table(kept: float, levels: int) -> None:
+    """At 51.2% per level a density takes a third of the levels that it takes at 80%, and so does its training."""
+    frame = planted(configurations=12, num_examples=(50_000,), noise=0.01)
+    share = kept ** frame["level"].to_numpy()
+    frame = frame.assign(density=share, nonzero=(frame["weights"] * share).round(), error=0.0)
+    frame["error"] = np.where(frame["level"] > 0, law_error(frame), unpruned_error(frame))
+    law = fit(read(frame[share > 1e-3]))
+    size = law.configurations[0]
+    one = choose(law, depth=size.depth, width=size.width, density=kept**levels).answer
+    assert (one.level, one.trainings) == (levels, levels + 1)
+    whole = choose(law, depth=size.depth, width=size.width, density=1.0).answer
+    assert one.training_cost == pytest.approx((levels + 1) * whole.training_cost)
+
+
+def test_a_training_budget_reaches_as_far_as_the_levels_of_the_table() -> None:
+    frame = planted(configurations=12, num_examples=(50_000,), noise=0.01)
+    third = frame[frame["level"] % 3 == 0].assign(level=lambda rows: rows["level"] // 3)
+    fine, coarse = (choose(read(own), max_training=0.03, target_error=0.3).answer for own in (frame, third))
+    assert max(fine.training_cost, coarse.training_cost) <= 0.03
+    assert coarse.stored_parameters < 0.9 * fine.stored_parameters
 
 
 @pytest.mark.parametrize(

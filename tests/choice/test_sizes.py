@@ -8,8 +8,8 @@ from typing import Any
 import click
 import numpy as np
 import pytest
-from finding import find
-from uneven_tables import uneven, uneven_table
+from choice_tables import uneven, uneven_table
+from findings_of import findings_of
 
 from prunecast import choose, frontier
 from prunecast.choice import DEFAULT_SIZES, candidates, choose_each, counter, inside
@@ -55,12 +55,12 @@ def test_outside_is_what_lies_further_out_than_anything_measured_on_two_axes() -
 def test_a_depth_that_was_never_trained_on_so_many_examples() -> None:
     chosen = choose(uneven(), target_error=0.2, depth=8)
     assert chosen.answer.extrapolated
-    (where,) = find(chosen, OutsideMeasured)
+    (where,) = findings_of(chosen, OutsideMeasured)
     assert where.pairs == (SHALLOW,)
     assert not where.avoidable  # this depth was asked for
     few = choose(uneven(), target_error=0.2, depth=8, num_examples=12_500)
     assert not few.answer.extrapolated
-    assert not find(few, OutsideMeasured)
+    assert not findings_of(few, OutsideMeasured)
     asked = {"width": 1, "unpruned_error": 0.1}
     assert uneven().predict(0.5, depth=8, num_examples=50_000, **asked).extrapolated
     assert not uneven().predict(0.5, depth=20, num_examples=50_000, **asked).extrapolated
@@ -72,7 +72,7 @@ def test_a_depth_that_was_never_trained_on_so_many_examples() -> None:
 def test_the_answer_the_page_and_the_frontier_say_so() -> None:
     wide = choose(uneven(), target_error=0.3, sizes="around")
     assert (wide.answer.depth, wide.answer.extrapolated) == (8, True)
-    (where,) = find(wide, OutsideMeasured)
+    (where,) = findings_of(wide, OutsideMeasured)
     assert (where.pairs, where.ranges, where.density, where.avoidable) == ((SHALLOW,), (), None, True)
     said = "depth 8 with 50,000 examples (depths up to 8 were measured"
     assert said in page(uneven_table(), sizes="around", studies=False).html
@@ -97,7 +97,7 @@ def test_within_leaves_out_what_is_outside(sizes: str, num_examples: float, dept
 
 
 def test_more_examples_than_were_measured() -> None:
-    (where,) = find(choose(uneven(), target_error=0.2, num_examples=1_000_000), OutsideMeasured)
+    (where,) = findings_of(choose(uneven(), target_error=0.2, num_examples=1_000_000), OutsideMeasured)
     assert where.ranges == (
         MeasuredRange(axis="num_examples", value=1_000_000, lowest=12_500, highest=50_000),
     )
@@ -170,7 +170,7 @@ def test_none_is_named_where_none_is_needed_or_none_is_there() -> None:
     ):
         chosen = choose(uneven(), **asked)
         assert chosen.further is None
-        assert not find(chosen, NetworkBeyondMeasured)
+        assert not findings_of(chosen, NetworkBeyondMeasured)
 
 
 def test_a_budget_that_nothing_within_keeps() -> None:

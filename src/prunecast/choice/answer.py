@@ -8,7 +8,7 @@ import numpy as np
 
 from prunecast.choice.caveats import caveats
 from prunecast.choice.counts import Naming, counter
-from prunecast.choice.options import Network, Options, concatenate, measured_options, predicted_options
+from prunecast.choice.options import Network, Options, measured_options, predicted_options
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_SIZES,
@@ -191,10 +191,10 @@ def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
     affordable = rows[search.affordable(rows)]
     if question.target_error is not None:
         meeting = affordable[search.meets(affordable)] if len(affordable) else affordable
-        options = concatenate(search.for_target(search.candidates), meeting)
+        options = search.for_target(search.candidates).joined(meeting)
         if len(options):
             return options[np.argsort(options.size(question.minimise), kind="stable")], True
-    options = concatenate(search.for_least_error(search.candidates), affordable)
+    options = search.for_least_error(search.candidates).joined(affordable)
     if not len(options):
         raise PrunecastError(_unaffordable(search))
     bound = np.round(options.log_bound(search.fit, question.confidence), 9)
@@ -263,9 +263,8 @@ def _matching(search: Search, unpruned: Options, rows: Options, options: Options
     size = unpruned.size(minimise)
     best = meets[np.argmin(size[meets])]
     depth, width = unpruned.networks.depth[best], unpruned.networks.width[best]
-    pruned = concatenate(
-        *(own[(own.networks.depth == depth) & (own.networks.width == width)] for own in (options, rows))
-    )
+    every = options.joined(rows)
+    pruned = every[(every.networks.depth == depth) & (every.networks.width == width)]
     smallest = float(pruned[search.meets(pruned)].size(minimise).min(initial=size[best]))
     return Matching(
         depth=float(depth),

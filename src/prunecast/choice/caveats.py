@@ -4,24 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from prunecast.choice.findings import (
-    AnsweredByLaw,
-    DensityOnlyAtOtherSizes,
-    ExamplesMeasured,
-    FittedWithoutTooLarge,
-    ImpossibleByLawButMeasured,
-    MeasuredBeatsLaw,
-    MeasuredPair,
-    MeasuredRange,
-    MeasuredWithinBudget,
-    NetworkBeyondMeasured,
-    NoDenseLaw,
-    OutsideMeasured,
-    ParametersUndetermined,
-    TargetOutOfReach,
-    UnprunedErrorPredicted,
-    ValidationErrorsUsed,
-)
+from prunecast.choice import findings
 from prunecast.choice.options import Network, Options
 from prunecast.choice.question import SizeRange
 from prunecast.choice.search import Search
@@ -33,12 +16,12 @@ from prunecast.laws import (
     Configuration,
     Fit,
     below,
-    findings,
     gaps,
     get_law,
     never_varied,
     selectable_laws,
 )
+from prunecast.laws import findings as law_findings
 from prunecast.metric import Metric
 
 
@@ -57,17 +40,19 @@ def caveats(
     yield from _undetermined(fit, best)
     yield from _law(fit)
     if best.unpruned_source == "predicted" and fit.dense is not None:
-        yield UnprunedErrorPredicted(unpruned_error=best.unpruned_error, deviation=fit.dense.deviation)
+        yield findings.UnprunedErrorPredicted(
+            unpruned_error=best.unpruned_error, deviation=fit.dense.deviation
+        )
     yield from never_varied(fit, {name: [getattr(best, name)] for name in AXES})
     if fit.dense is None:
-        yield NoDenseLaw()
+        yield findings.NoDenseLaw()
     yield from _settings(search, best)
 
 
-def _out_of_reach(search: Search) -> TargetOutOfReach:
+def _out_of_reach(search: Search) -> findings.TargetOutOfReach:
     question, fit = search.question, search.fit
     assert question.target_error is not None
-    return TargetOutOfReach(
+    return findings.TargetOutOfReach(
         target_error=question.target_error,
         confidence=question.confidence,
         budget=question.budgeted,
@@ -76,10 +61,10 @@ def _out_of_reach(search: Search) -> TargetOutOfReach:
     )
 
 
-def network_beyond(search: Search, beyond: Network) -> NetworkBeyondMeasured:
+def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMeasured:
     """The network outside what was measured, by what the table gives of networks."""
     naming = search.naming
-    return NetworkBeyondMeasured(
+    return findings.NetworkBeyondMeasured(
         depth=beyond.depth if "depth" in naming.axes else None,
         width=beyond.width if "width" in naming.axes else None,
         density=beyond.density,
@@ -92,10 +77,10 @@ def _measured(search: Search, options: Options, best: Network) -> Finding:
     """A measured network that the law would not have predicted."""
     question, fit, largest = search.question, search.fit, search.naming.largest
     if question.target_error is None:
-        return MeasuredWithinBudget()
+        return findings.MeasuredWithinBudget()
     predicted = options[~options.measured]
     if not len(predicted):
-        return ImpossibleByLawButMeasured(
+        return findings.ImpossibleByLawButMeasured(
             law=fit.law,
             least_error=float(np.exp(search.inversion.least_log_error)),
             dips=fit.dips,
@@ -103,7 +88,7 @@ def _measured(search: Search, options: Options, best: Network) -> Finding:
             measured=best.error <= question.target_error,
         )
     size = float(predicted.size(question.minimise)[0])
-    return MeasuredBeatsLaw(
+    return findings.MeasuredBeatsLaw(
         law=fit.law,
         minimise=question.minimise,
         predicted_size=size,
@@ -111,7 +96,7 @@ def _measured(search: Search, options: Options, best: Network) -> Finding:
     )
 
 
-def _outside(search: Search, best: Network) -> Iterator[OutsideMeasured]:
+def _outside(search: Search, best: Network) -> Iterator[findings.OutsideMeasured]:
     """On which axes an answer lies outside what was measured, and what was measured there."""
     if not best.extrapolated:
         return
@@ -120,7 +105,7 @@ def _outside(search: Search, best: Network) -> Iterator[OutsideMeasured]:
     pairs = tuple(_pairs(fit, best, {one.axis for one in ranges}))
     by_size = pairs or any(one.axis in ("depth", "width") for one in ranges)
     held = question.depth is not None or question.width is not None
-    yield OutsideMeasured(
+    yield findings.OutsideMeasured(
         ranges=ranges,
         pairs=pairs,
         density=best.density if below(fit, np.array(best.density)) else None,
@@ -129,23 +114,23 @@ def _outside(search: Search, best: Network) -> Iterator[OutsideMeasured]:
     )
 
 
-def _ranges(fit: Fit, best: Network) -> Iterator[MeasuredRange]:
+def _ranges(fit: Fit, best: Network) -> Iterator[findings.MeasuredRange]:
     """Each axis on which nothing was measured that far out."""
     for axis in AXES:
         known = [getattr(c, axis) for c in fit.configurations]
         value, lowest, highest = getattr(best, axis), min(known), max(known)
         if not lowest * (1 - SLACK) <= value <= highest * (1 + SLACK):
-            yield MeasuredRange(axis=axis, value=value, lowest=lowest, highest=highest)
+            yield findings.MeasuredRange(axis=axis, value=value, lowest=lowest, highest=highest)
 
 
-def _pairs(fit: Fit, best: Network, alone: set[str]) -> Iterator[MeasuredPair]:
+def _pairs(fit: Fit, best: Network, alone: set[str]) -> Iterator[findings.MeasuredPair]:
     """Every two axes, each of which was measured that far out, but not both at once."""
     seen: set[tuple[str, str]] = set()
     for gap in gaps(fit, {axis: np.array([getattr(best, axis)]) for axis in AXES}):
         if gap.missed[0] and gap.axes not in seen and not alone & set(gap.axes):
             seen.add(gap.axes)
             first, second = gap.axes
-            yield MeasuredPair(
+            yield findings.MeasuredPair(
                 axes=gap.axes,
                 values=(getattr(best, first), getattr(best, second)),
                 sides=gap.sides,
@@ -153,7 +138,7 @@ def _pairs(fit: Fit, best: Network, alone: set[str]) -> Iterator[MeasuredPair]:
             )
 
 
-def _undetermined(fit: Fit, best: Network) -> Iterator[ParametersUndetermined]:
+def _undetermined(fit: Fit, best: Network) -> Iterator[findings.ParametersUndetermined]:
     """Parameters that the answer depends on and the data do not determine.
 
     Between measured points of its own curve an answer depends on these points only; between the curves of other sizes
@@ -168,7 +153,7 @@ def _undetermined(fit: Fit, best: Network) -> Iterator[ParametersUndetermined]:
     across = {parameter.name for parameter in fit.form().parameters if parameter.between_sizes}
     names = tuple(name for name in fit.undetermined if not between or (name in across and not trained))
     if names:
-        yield ParametersUndetermined(parameters=names, symbols=tuple(map(fit.symbol, names)))
+        yield findings.ParametersUndetermined(parameters=names, symbols=tuple(map(fit.symbol, names)))
 
 
 def _distance(own: Configuration, best: Network) -> float:
@@ -180,9 +165,9 @@ def _law(fit: Fit) -> Iterator[Finding]:
     """Which law answers, where it is not the default one, and which predicts better, where that matters."""
     default = fit.family_law == DEFAULT_LAW
     if not default:
-        yield AnsweredByLaw(law=fit.law)
+        yield findings.AnsweredByLaw(law=fit.law)
     for finding in fit.findings:
-        if isinstance(finding, findings.LawPreference) and (
+        if isinstance(finding, law_findings.LawPreference) and (
             not default or (finding.clear and finding.best != fit.law)
         ):
             yield finding
@@ -191,22 +176,24 @@ def _law(fit: Fit) -> Iterator[Finding]:
 def _settings(search: Search, best: Network) -> Iterator[Finding]:
     fit = search.fit
     if fit.metric is Metric.VALIDATION_ERROR:
-        yield ValidationErrorsUsed()
+        yield findings.ValidationErrorsUsed()
     if fit.selected:
-        yield FittedWithoutTooLarge()
+        yield findings.FittedWithoutTooLarge()
     known = sorted({c.num_examples for c in fit.configurations})
     if len(known) > 1:
-        yield ExamplesMeasured(num_examples=search.question.num_examples, measured=tuple(known))
+        yield findings.ExamplesMeasured(num_examples=search.question.num_examples, measured=tuple(known))
         yield from _other_sizes(search, best)
     if search.counter.finding is not None:
         yield search.counter.finding
 
 
-def _other_sizes(search: Search, best: Network) -> Iterator[DensityOnlyAtOtherSizes]:
+def _other_sizes(search: Search, best: Network) -> Iterator[findings.DensityOnlyAtOtherSizes]:
     """An answer below every density that was measured with its number of examples."""
     every = [(c.num_examples, c.lowest_density) for c in search.fit.configurations]
     examples, reached = np.array(every, dtype=float).T
     own = reached[np.isclose(examples, search.question.num_examples)]
     lowest = float(own.min()) if len(own) else 0.0
     if reached.min() * (1 - SLACK) <= best.density < lowest * (1 - SLACK):
-        yield DensityOnlyAtOtherSizes(num_examples=search.question.num_examples, lowest_density=lowest)
+        yield findings.DensityOnlyAtOtherSizes(
+            num_examples=search.question.num_examples, lowest_density=lowest
+        )

@@ -3,15 +3,15 @@
 Counts are exact integers where the family is built in, else what the table says.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import pairwise
+from typing import Any, Self
 
 import numpy as np
 
 from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotExact, SizesProportional
-from prunecast.laws import AXES, Fit, Floats, size_of
+from prunecast.laws import AXES, Fit, Floats, Integers, Mask, size_of
 
 SAME_COUNT = 1e-3
 
@@ -39,8 +39,24 @@ def naming(fit: Fit, counter: "Counter", **asked: float | None) -> Naming:
     return Naming(axes=axes, largest=largest)
 
 
+class Arrays:
+    """Base of dataclasses whose fields are arrays of one length, or such dataclasses again."""
+
+    def __getitem__(self, at: Integers | Mask) -> Self:
+        return replace(self, **{name: value[at] for name, value in vars(self).items()})  # type: ignore[type-var]
+
+    def joined(self, other: Self) -> Self:
+        """These entries, then those of another one."""
+
+        def both(one: Any, two: Any) -> Any:
+            return one.joined(two) if isinstance(one, Arrays) else np.concatenate([one, two])
+
+        fields = {name: both(value, getattr(other, name)) for name, value in vars(self).items()}
+        return replace(self, **fields)  # type: ignore[type-var]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class Counts(Arrays):
     """Sizes of unpruned networks, one entry per network; NaN where unknown."""
 
     weights: Floats
@@ -134,38 +150,15 @@ def _unknown(fit: Fit, classes: int) -> CountsUnknown | None:
 
 @lru_cache(maxsize=1 << 14)
 def member_counts(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
-    """Prunable weights, other parameters and multiply-adds of one member."""
-    line = _by_depth(family, width, classes)
-    if line is not None and depth in FAMILIES[family].depths:
-        steps = (depth - line.depth) // line.apart
-        weights, fixed, multiply_adds = (first + step * steps for first, step in line.counts)
-        return weights, fixed, multiply_adds
-    return _count_layers(family, depth, width, classes)
+    """Prunable weights, other parameters and multiply-adds of one member.
 
-
-def _count_layers(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
+    Families that repeat one block grow by the same step with every depth, so their first members give the others.
+    """
+    depths = FAMILIES[family].depths
+    if isinstance(depths, range) and depth in depths[3:]:
+        one, two, three = (np.array(member_counts(family, own, width, classes)) for own in depths[:3])
+        if (three - two == two - one).all():
+            weights, fixed, multiply_adds = (one + depths.index(depth) * (two - one)).tolist()
+            return weights, fixed, multiply_adds
     member = architecture(family, depth=depth, width=width, num_classes=classes)
     return member.weights, member.parameters - member.weights, member.multiply_adds
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Line:
-    """Counts that grow by the same step with every depth."""
-
-    depth: int
-    apart: int
-    counts: tuple[tuple[int, int], ...]
-    """first value and step of each count"""
-
-
-@lru_cache(maxsize=1 << 12)
-def _by_depth(family: str, width: float, classes: int) -> _Line | None:
-    """The line of counts over depth for families that repeat one block, from four members; None where steps differ."""
-    depths = FAMILIES[family].depths
-    if not isinstance(depths, range):
-        return None
-    first = [_count_layers(family, depth, width, classes) for depth in depths[:4]]
-    steps = {tuple(b - a for a, b in zip(one, two, strict=True)) for one, two in pairwise(first)}
-    if len(steps) > 1:
-        return None
-    return _Line(depth=depths[0], apart=depths.step, counts=tuple(zip(first[0], steps.pop(), strict=True)))

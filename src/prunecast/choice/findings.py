@@ -18,7 +18,6 @@ class TargetOutOfReach(AboutTarget):
     """No network meets the target, so the answer is the network with the least error."""
 
     kind: ClassVar[str] = "target_out_of_reach"
-
     target_error: float
     confidence: float
     budget: bool
@@ -33,7 +32,6 @@ class NetworkBeyondMeasured(AboutTarget):
     """A network outside what was measured is predicted to meet the target; only a wider question returns it."""
 
     kind: ClassVar[str] = "network_beyond_measured"
-
     depth: float | None
     """None where the table has no depths"""
     width: float | None
@@ -57,7 +55,6 @@ class MeasuredBeatsLaw(AboutTarget):
     """The answer was measured, and is smaller than every network that the law predicts to meet the target."""
 
     kind: ClassVar[str] = "measured_beats_law"
-
     law: str
     minimise: Measure
     predicted_size: float
@@ -71,7 +68,6 @@ class ImpossibleByLawButMeasured(AboutTarget):
     """The law calls the target impossible, but measured networks meet it or let a new run be expected to."""
 
     kind: ClassVar[str] = "impossible_by_law_but_measured"
-
     law: str
     least_error: float
     """the least error that the law predicts of any candidate at any density"""
@@ -110,7 +106,6 @@ class OutsideMeasured(Finding):
     """The answer lies outside what was measured."""
 
     kind: ClassVar[str] = "outside_measured"
-
     ranges: tuple[MeasuredRange, ...]
     """axes on which nothing was measured that far out"""
     pairs: tuple[MeasuredPair, ...]
@@ -128,7 +123,6 @@ class ParametersUndetermined(Finding):
     """The answer depends on parameters that the data do not determine."""
 
     kind: ClassVar[str] = "parameters_undetermined"
-
     parameters: tuple[str, ...]
     symbols: tuple[str, ...]
 
@@ -138,7 +132,6 @@ class AnsweredByLaw(Finding):
     """The answer comes from another law than the default one."""
 
     kind: ClassVar[str] = "answered_by_law"
-
     law: str
 
 
@@ -147,7 +140,6 @@ class UnprunedErrorPredicted(Finding):
     """This size was never trained, so the dense law predicts its unpruned error."""
 
     kind: ClassVar[str] = "unpruned_error_predicted"
-
     unpruned_error: float
     deviation: float
     """relative rms deviation of the dense law on sizes left out"""
@@ -179,7 +171,6 @@ class ExamplesMeasured(Finding):
     """The number of training examples chosen for, where the table has several."""
 
     kind: ClassVar[str] = "examples_measured"
-
     num_examples: float
     measured: tuple[float, ...]
 
@@ -189,7 +180,6 @@ class DensityOnlyAtOtherSizes(Finding):
     """The answer's density was reached with other numbers of examples only."""
 
     kind: ClassVar[str] = "density_only_at_other_sizes"
-
     num_examples: float
     lowest_density: float
     """the lowest density measured with this number of examples"""

@@ -1,13 +1,13 @@
 """Pruned networks to choose among, as arrays: what a law predicts of them, or what was measured."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from scipy import special  # `stats` takes longer to import than most fits take
 
-from prunecast.choice.counts import Counter
+from prunecast.choice.counts import Arrays, Counter
 from prunecast.choice.question import Measure, as_measure
 from prunecast.choice.shrinkage import run_noise, shrink_curve
 from prunecast.choice.sizes import Candidates
@@ -58,7 +58,7 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Arrays):
     """Pruned networks, one entry each."""
 
     networks: Candidates
@@ -74,10 +74,6 @@ class Options:
 
     def __len__(self) -> int:
         return len(self.density)
-
-    def __getitem__(self, at: Integers | Mask) -> "Options":
-        arrays = {name: value[at] for name, value in vars(self).items() if name != "networks"}
-        return replace(self, networks=self.networks[at], **arrays)
 
     @property
     def nonzero(self) -> Floats:
@@ -123,18 +119,6 @@ def kept_per_level(fit: Fit) -> Fraction:
     simple = Fraction(fit.kept_per_level).limit_denominator(SIMPLE)
     exact = Fraction(fit.kept_per_level).limit_denominator(1000)
     return simple if abs(simple - exact) <= ROUNDED else exact
-
-
-def concatenate(first: Options, second: Options) -> Options:
-    """Both sets of networks, the first one's first."""
-
-    def both(one: Any, two: Any) -> Any:
-        if isinstance(one, np.ndarray):
-            return np.concatenate([one, two])
-        return replace(one, **{name: both(value, getattr(two, name)) for name, value in vars(one).items()})
-
-    joined: Options = both(first, second)
-    return joined
 
 
 def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Options:

@@ -27,10 +27,10 @@ from prunecast.spec import RECIPES
 
 LEAST = 1e-6
 """No density below this is ever considered."""
-GRID, MOST_STEPS, EXACT = 400, 60, 1e-13
-"""A root is bracketed on a grid and then found to this accuracy in log density."""
+GRID, HALVINGS = 400, 45
+"""Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
 ITERATIONS, CLOSE = 30, 1e-6
-COARSE_GRID, HALVINGS = 24, 25
+COARSE_GRID, FEW_HALVINGS = 24, 25
 MINIMUM_GRID, ZOOMS = 60, 4
 
 
@@ -82,17 +82,17 @@ class Inversion:
     def _bracketed(self, log_target: Floats) -> Floats:
         grid, curves = self._curves
         log_target = np.broadcast_to(log_target, (len(self.networks),))
-        excess = curves - log_target
-        met = excess <= 0
+        met = curves <= log_target
         first = met.argmax(axis=0)
         density = np.where(met.any(axis=0), LEAST, np.inf)
         crossing = np.flatnonzero(first)
         end, networks, aims = first[crossing], self.networks[crossing], log_target[crossing]
         density[crossing] = np.exp(
-            _root(
-                lambda at: log_error(self.fit, networks, np.exp(at)) - aims,
-                (np.log(grid[end - 1]), np.log(grid[end])),
-                (excess[end - 1, crossing], excess[end, crossing]),
+            _bisected(
+                lambda at: log_error(self.fit, networks, np.exp(at)) <= aims,
+                np.log(grid[end - 1]),
+                np.log(grid[end]),
+                HALVINGS,
             )
         )
         return density
@@ -113,21 +113,13 @@ def _crossings(log_density: Floats, falling: Floats, log_targets: Floats) -> Flo
     return np.where(first < len(falling), np.exp(between), np.inf)
 
 
-def _root(
-    function: Callable[[Floats], Floats], ends: tuple[Floats, Floats], values: tuple[Floats, Floats]
-) -> Floats:
-    """Where functions change sign between two ends: false position, an end that stays put counting half (Illinois)."""
-    (last, other), (here, there) = ends[::-1], values[::-1]
-    for _ in range(MOST_STEPS):
-        slope = np.where(here == there, 1.0, here - there)
-        tried = last - here * (last - other) / slope
-        if (np.abs(tried - last) <= EXACT).all():
-            return tried
-        value = function(tried)
-        passed = (value > 0) != (here > 0)
-        other, there = np.where(passed, last, other), np.where(passed, here, there / 2)
-        last, here = tried, value
-    return last
+def _bisected(met: Callable[[Floats], Mask], lower: Floats, upper: Floats, halvings: int) -> Floats:
+    """The log densities between two ends from which on a target is met, as it is at the upper ends."""
+    for _ in range(halvings):
+        middle = (lower + upper) / 2
+        good = met(middle)
+        lower, upper = np.where(good, lower, middle), np.where(good, middle, upper)
+    return upper
 
 
 def confident_density(inversion: Inversion, log_target: float, confidence: float) -> Floats:
@@ -177,11 +169,12 @@ def _halved(
     grid = np.linspace(np.broadcast_to(np.log(ends[0]), len(networks)), np.log(ends[1]), COARSE_GRID)
     kept = np.array([_kept(fit, networks, np.exp(row), log_target, score) for row in grid])
     first, each = kept.argmax(axis=0), np.arange(len(networks))
-    lower, upper = grid[np.maximum(first - 1, 0), each], grid[first, each]
-    for _ in range(HALVINGS):
-        middle = (lower + upper) / 2
-        good = _kept(fit, networks, np.exp(middle), log_target, score)
-        lower, upper = np.where(good, lower, middle), np.where(good, middle, upper)
+    upper = _bisected(
+        lambda at: _kept(fit, networks, np.exp(at), log_target, score),
+        grid[np.maximum(first - 1, 0), each],
+        grid[first, each],
+        FEW_HALVINGS,
+    )
     return np.where(kept.any(axis=0), np.exp(upper), np.inf)
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.catalog import FAMILIES
-from prunecast.choice.counts import Counter, Counts
+from prunecast.choice.counts import Arrays, Counter, Counts
 from prunecast.choice.question import ALLOW_AROUND, DEFAULT_SIZES, Question, SizeRange, as_size_range
 from prunecast.choice.shrinkage import shrink_unpruned
 from prunecast.errors import PrunecastError
-from prunecast.laws import Configuration, Fit, Floats, Integers, Mask, Points, outside, query
+from prunecast.laws import Configuration, Fit, Floats, Mask, Points, outside, query
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
@@ -24,7 +24,7 @@ CHANNEL_STEP = 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidates:
+class Candidates(Arrays):
     """Unpruned networks as arrays, one entry per network."""
 
     depth: Floats
@@ -44,11 +44,6 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.depth)
-
-    def __getitem__(self, at: Integers | Mask) -> "Candidates":
-        counts = Counts(**{name: value[at] for name, value in vars(self.counts).items()})
-        fields = {name: value[at] for name, value in vars(self).items() if name != "counts"}
-        return replace(self, counts=counts, **fields)
 
     @classmethod
     def of_points(cls, counter: Counter, points: Points) -> "Candidates":

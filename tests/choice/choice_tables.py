@@ -1,4 +1,4 @@
-"""A table that is no box: what was measured on each axis alone was not measured together."""
+"""Tables with a planted law: a family counted by its layers, and one measured unevenly."""
 
 from functools import cache
 
@@ -9,8 +9,14 @@ from prunecast.laws import Fit
 from prunecast.table import Table
 
 
+def planted_table() -> Table:
+    """Eq. 2 over depth and width, with the layers of a built-in family instead of the table's own counts."""
+    frame = planted(configurations=60, num_examples=(50_000, 12_500)).drop(columns=["weights", "nonzero"])
+    return read(frame.assign(family="cifar_resnet", dataset="cifar10", recipe="cifar10"))
+
+
 def uneven_table() -> Table:
-    """Depth 8 was trained on few examples only, depth 20 on many too."""
+    """Not all depths with all numbers of examples: depth 8 was trained on few examples only, depth 20 on many too."""
     frame = planted(
         configurations=16, depths=(8, 20), widths=(0.25, 0.5, 1, 2), num_examples=(50_000, 12_500), noise=0.01
     )

@@ -10,7 +10,7 @@ from findings_of import findings_of
 from own_tables import own_table
 
 from prunecast.choice import choose
-from prunecast.choice.findings import ParametersUndetermined
+from prunecast.choice.findings import CountsUnknown, ParametersUndetermined, SizesProportional
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
@@ -63,6 +63,18 @@ def test_frontiers_and_studies_say_shares_too(own: str, asked: list[str]) -> Non
     assert "depth" not in head
     assert "examples" not in head
     assert "%" in rest.splitlines()[0]
+
+
+def test_a_column_of_ones_is_named_and_an_absent_one_is_not() -> None:
+    table = own_table()
+    absent, ones = (choose(read(own), target_error=0.2) for own in (table, table.assign(depth=1)))
+    assert absent.answer == ones.answer
+    assert (absent.naming.axes, ones.naming.axes) == (("width",), ("depth", "width"))
+    assert "depth" not in f"{advice(absent)} {absent!r}"
+    assert advice(ones).startswith("Train depth 1, width 0.5")
+    named = choose(read(table.assign(family="cifar_resnet", dataset="cifar10")), target_error=0.2)
+    (why,) = findings_of(named, SizesProportional)
+    assert why.reason is CountsUnknown.NO_DEPTHS
 
 
 def test_a_network_without_sizes_is_the_measured_one() -> None:

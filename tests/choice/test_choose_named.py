@@ -1,10 +1,14 @@
 """Choices with a depth, a width or a density held, down to one named network."""
 
+from dataclasses import replace
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from planted import law_error, planted, unpruned_error
 
 from prunecast import choose, fit, read
+from prunecast.choice import kept_per_level
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 
@@ -74,6 +78,14 @@ def test_levels_are_those_of_the_table(kept: float, levels: int) -> None:
     assert (one.level, one.trainings) == (levels, levels + 1)
     whole = choose(law, depth=size.depth, width=size.width, density=1.0).answer
     assert one.training_cost == pytest.approx((levels + 1) * whole.training_cost)
+
+
+@pytest.mark.parametrize(
+    ("shown", "exact"),
+    [(0.8, "4/5"), (0.512, "64/125"), (0.667, "2/3"), (0.333, "1/3"), (1.0, "999/1000"), (1e-5, "1/1000")],
+)
+def test_a_share_per_level_is_an_exact_fraction(eq2: Fit, shown: float, exact: str) -> None:
+    assert kept_per_level(replace(eq2, kept_per_level=shown)) == Fraction(exact)
 
 
 def test_a_training_budget_reaches_as_far_as_the_levels_of_the_table() -> None:

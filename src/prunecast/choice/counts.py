@@ -144,7 +144,8 @@ def _unknown(fit: Fit, classes: int) -> CountsUnknown | None:
     if not classes:
         return CountsUnknown.CLASSES_UNKNOWN if fit.origin.dataset else CountsUnknown.NO_DATASET
     if not all(c.depth in FAMILIES[family].depths for c in fit.configurations):
-        return CountsUnknown.DEPTH_NOT_IN_FAMILY
+        given = "depth" in fit.columns
+        return CountsUnknown.DEPTH_NOT_IN_FAMILY if given else CountsUnknown.NO_DEPTHS
     return None
 
 

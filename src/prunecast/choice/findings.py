@@ -192,6 +192,7 @@ class CountsUnknown(StrEnum):
     FAMILY_NOT_BUILT_IN = "family_not_built_in"
     NO_DATASET = "no_dataset"
     CLASSES_UNKNOWN = "classes_unknown"
+    NO_DEPTHS = "no_depths"
     DEPTH_NOT_IN_FAMILY = "depth_not_in_family"
     COUNTS_DIFFER = "counts_differ"
 

@@ -116,8 +116,8 @@ def quantile(fit: Fit, confidence: float) -> float:
 
 def kept_per_level(fit: Fit) -> Fraction:
     """The share of weights that a level keeps, as an exact fraction: 2/3 where the table shows 0.667."""
-    simple = Fraction(fit.kept_per_level).limit_denominator(SIMPLE)
-    exact = Fraction(fit.kept_per_level).limit_denominator(1000)
+    shown = Fraction(min(max(fit.kept_per_level, 0.001), 0.999))
+    simple, exact = shown.limit_denominator(SIMPLE), shown.limit_denominator(1000)
     return simple if abs(simple - exact) <= ROUNDED else exact
 
 

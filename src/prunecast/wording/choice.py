@@ -258,6 +258,7 @@ def _reason(finding: findings.SizesNotExact) -> str:
         CountsUnknown.FAMILY_NOT_BUILT_IN: f"the family {finding.family!r} is not built in",
         CountsUnknown.NO_DATASET: "the table names no dataset",
         CountsUnknown.CLASSES_UNKNOWN: f"the number of classes of {finding.dataset!r} is unknown",
+        CountsUnknown.NO_DEPTHS: "the table has no depths",
         CountsUnknown.DEPTH_NOT_IN_FAMILY: f"the table's depths are not those of the built-in {finding.family}",
         CountsUnknown.COUNTS_DIFFER: f"the table's weights are not those of the built-in {finding.family}",
     }[finding.reason]

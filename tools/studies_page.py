@@ -7,8 +7,8 @@ import pandas as pd
 from page_parts import DOCS, command
 
 from prunecast import tables
-from prunecast.cli.show_study import claims
 from prunecast.laws import Deviation
+from prunecast.report import claims
 from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
 from prunecast.wording import fitted_to
@@ -110,11 +110,11 @@ def contour_lines(table: Table) -> str:
 
 def claim_lines(table: Table) -> str:
     """What the paper claims of the smallest networks, by either law."""
-    found = [claims(optimality(table, law=law)) for law in ("eq2", "dip")]
+    found = [claims(optimality(table, law=law), table.metric) for law in ("eq2", "dip")]
     lines = [
         f"| {first} | {by_eq2} | {by_dip} |" for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)
     ]
-    return "\n".join(["| | eq2 | dip |", "|---|---|---|", *lines]).replace("| -", "| −").replace(", -", ", −")
+    return "\n".join(["| | eq2 | dip |", "|---|---|---|", *lines])
 
 
 def noise_lines(table: Table) -> str:

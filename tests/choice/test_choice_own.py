@@ -33,9 +33,9 @@ def _run(*arguments: str) -> str:
 def test_sizes_known_in_proportion_are_shares_of_the_largest_network(own: str) -> None:
     text = _run("choose", own, "--target-error", "0.2")
     best = choose(own, target_error=0.2).answer
-    assert text.startswith("Train width 0.5, and prune")
-    (row,) = (line for line in text.splitlines() if line.startswith("size, of the largest"))
-    assert row.split()[-1] == f"{100 * best.nonzero_parameters:.2g}%"
+    assert text.startswith("Train width 1/2, and prune")
+    (row,) = (line for line in text.splitlines() if line.endswith("of the largest measured network unpruned"))
+    assert row.split()[:2] == ["Size", f"{100 * best.nonzero_parameters:.2g}%"]
     for word in ("depth", "stored", "non-zero", "examples", "l·w²·d  "):
         assert word not in text
     assert "a column `weights` gives real counts" in text

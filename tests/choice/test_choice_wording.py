@@ -86,7 +86,7 @@ SENTENCES = [
             pairs=(MeasuredPair(axes=("depth", "width"), values=(20, 0.25), sides=(1, -1), reach=0.5),),
             density=0.005,
         ),
-        "depth 20 with width 0.25 (depths from 20 on were measured with widths of at least 0.5), density 0.005 "
+        "depth 20 with width 1/4 (depths from 20 on were measured with widths of at least 1/2), density 0.005 "
         "(measured down to 0.01)",
     ),
     (
@@ -164,8 +164,8 @@ def test_the_line_at_a_prompt(chosen: Choice) -> None:
 def test_names_and_sizes_are_those_of_the_table() -> None:
     counted, relative = Naming(axes=("depth", "width")), Naming(axes=("width",), largest=4.0)
     assert (network_name(counted, 20, 0.5), network_name(relative, 1, 0.5)) == (
-        "depth 20, width 0.5",
-        "width 0.5",
+        "depth 20, width 1/2",
+        "width 1/2",
     )
     assert network_name(Naming(axes=()), 1, 1) == "the measured network"
     assert [amount(counted, size) for size in (12345.6, 3.14159)] == ["12,346", "3.142"]

@@ -1,4 +1,4 @@
-"""The text people read, held word for word in golden/*.txt; `make renew` writes them anew."""
+"""The text people read, kept word for word in golden/*.txt; `make renew` writes them again."""
 
 from pathlib import Path
 
@@ -7,8 +7,10 @@ import pytest
 from golden_files import golden
 from planted import planted
 
-from prunecast.cli import show
-from prunecast.laws import compare, fit, fit_each
+from prunecast import report
+from prunecast.laws import SINGLE_LAW, compare, fit, fit_each
+from prunecast.metric import Metric
+from prunecast.report import terminal
 from prunecast.table import read
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -20,7 +22,7 @@ def at_50000():
 
 
 def fitted(table, **options):
-    return show.fit(fit(table, **options), table.notes)
+    return report.fit_summary(fit(table, **options), table)
 
 
 def cut():
@@ -28,18 +30,13 @@ def cut():
     return fitted(read(whole.frame[whole.frame["error"] < 0.6]))
 
 
-def predicted():
+def predicted(density, width):
     law = fit(at_50000())
-    density, width = np.meshgrid([1.0, 0.1, 0.01, 0.0001], [0.25, 1.0, 3.0], indexing="ij")
-    return show.predictions(law.predict(density, width=width).frame())
+    density, width = np.meshgrid(density, width, indexing="ij")
+    return report.predictions(law.predict(density, width=width), law.metric)
 
 
-def predicted_on_the_page():
-    density, width = np.meshgrid([0.1, 0.01], [0.25, 1.0], indexing="ij")
-    return show.predictions(fit(at_50000()).predict(density, width=width).frame())
-
-
-TEXTS = {
+SECTIONS = {
     "fit": lambda: fitted(at_50000()),
     "fit-all-sizes": lambda: fitted(read(SHIPPED)),
     "fit-cut": cut,
@@ -47,19 +44,19 @@ TEXTS = {
     "fit-dip": lambda: fitted(read(SHIPPED), law="dip"),
     "fit-replicates": lambda: fitted(read(planted(configurations=20, replicates=3))),
     "fit-one": lambda: fitted(at_50000().select(width=0.5)),
-    "singles": lambda: show.singles(fit_each(at_50000())),
-    "scores": lambda: show.scores(compare(at_50000())),
-    "predictions": predicted,
-    "predict": predicted_on_the_page,
+    "singles": lambda: report.single_fits(fit_each(at_50000()), SINGLE_LAW, Metric.ERROR),
+    "scores": lambda: report.scores(compare(at_50000()), Metric.ERROR),
+    "predictions": lambda: predicted([1.0, 0.1, 0.01, 0.0001], [0.25, 1.0, 3.0]),
+    "predict": lambda: predicted([0.1, 0.01], [0.25, 1.0]),
 }
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", SECTIONS)
 def test_text_is_the_golden_one(name):
-    text = TEXTS[name]() + "\n"
+    text = terminal.text(SECTIONS[name]()) + "\n"
     assert text == golden(GOLDEN / f"{name}.txt", text)
-    assert max(len(line) for line in text.splitlines()) <= show.WIDTH
+    assert max(len(line) for line in text.splitlines()) <= terminal.WIDTH
 
 
 def test_no_golden_file_is_left_over():
-    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(TEXTS)
+    assert {path.stem for path in GOLDEN.glob("*.txt")} == set(SECTIONS)

@@ -6,7 +6,6 @@ import pytest
 from click.testing import CliRunner
 from planted import planted
 
-from prunecast.choice.spoken import speaker
 from prunecast.cli import cli
 
 COMMANDS = (
@@ -47,21 +46,3 @@ def test_a_choice_by_validation_errors_says_so(asked, frame, tmp_path):
     flat = " ".join(output.split())
     assert "validation error" in flat
     assert re.findall(r"(?<!validation )\berrors?\b", flat, re.IGNORECASE) == []
-
-
-@pytest.mark.parametrize(
-    ("quantity", "text", "said"),
-    [
-        ("loss", "Test errors fall, the test error rises.", "Test losses fall, the test loss rises."),
-        ("loss", "fix it with --high-error chance", "fix it with --high-error chance"),
-        (
-            "validation_error",
-            "Errors fall, the test error rises.",
-            "Validation errors fall, the validation error rises.",
-        ),
-        ("validation_error", "made by validation errors", "made by validation errors"),
-        ("error", "Errors of errors.csv", "Errors of errors.csv"),
-    ],
-)
-def test_only_words_are_turned(quantity, text, said):
-    assert speaker(quantity)(text) == said

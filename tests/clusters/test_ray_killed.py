@@ -8,7 +8,7 @@ import pytest
 import rays
 from small import MANY, parsed, table
 
-from prunecast.cli.show_sweep import status
+from prunecast.cli.show import status
 from prunecast.sweep import Progress, look, run_plan
 
 rays.need_ray()

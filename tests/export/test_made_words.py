@@ -8,7 +8,7 @@ import pytest
 
 from prunecast.choice import Question
 from prunecast.choice.findings import UnprunedErrorPredicted
-from prunecast.cli import show_made
+from prunecast.cli.make import card_text
 from prunecast.export import card_text as words
 from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 from prunecast.metric import Metric
@@ -84,7 +84,7 @@ def test_the_card_is_the_golden_one() -> None:
 
 
 def test_what_is_printed_is_the_golden_text() -> None:
-    assert show_made.card(CARD, Path("network")) + "\n" == (GOLDEN / "made.txt").read_text(encoding="utf-8")
+    assert card_text(CARD, Path("network")) + "\n" == (GOLDEN / "made.txt").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

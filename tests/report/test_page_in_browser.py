@@ -157,7 +157,7 @@ def test_below_what_is_met_the_page_speaks_of_the_target_that_was_typed(written,
 def test_what_guessing_reaches_needs_no_network(written, visit):
     page = visit(written("measured")).page
     page.locator("#box").fill("0.93")
-    assert page.locator("#headline").inner_text() == "0.93 needs no network: guessing errs by 0.9."
+    assert page.locator("#headline").inner_text() == "0.93 needs no network: guessing has an error of 0.9."
     assert page.locator("#facts").inner_text() == ""
     page.locator("#box").fill("nonsense")
     page.locator("#box").fill("0.2")

@@ -8,15 +8,15 @@ from planted import planted
 from report_tables import TABLES
 
 from prunecast import fit, studies
-from prunecast.cli.show_study import invariance
-from prunecast.report import page
-from prunecast.report.answers import answers, facts, headline
-from prunecast.report.charts import view
-from prunecast.report.evidence import study_sections
-from prunecast.report.limits import beyond
-from prunecast.report.sections import in_words
+from prunecast.report import page, terminal
+from prunecast.report.answers import Request, answers, too_high
+from prunecast.report.charts import Source, view
+from prunecast.report.choices import facts
+from prunecast.report.fits import parameters_section
+from prunecast.report.studies import study_sections
 from prunecast.report.vega import ticks
 from prunecast.table import Table, read
+from prunecast.wording.report import headline
 
 
 def uneven(lowest: float) -> Table:
@@ -43,8 +43,8 @@ def test_one_curve_has_no_spread_and_no_contours():
     contours, alone = invariance_section(uneven(0.2)).grids
     assert contours.rows[0][:3] == ["width", "0", "too few"]
     assert [row[-1] for row in alone.rows] == ["–"] * 3
-    assert alone.caption == "Eq. 1 fitted alone: 1 configuration determines it"
-    text = invariance(found)
+    assert alone.caption == "Eq. 1 fitted to single curves: 1 configuration determines it"
+    text = terminal.text(invariance_section(uneven(0.2)))
     assert "too few" in text
     assert "0.0%" not in text
 
@@ -63,30 +63,43 @@ def test_no_page_says_nan():
 def test_a_study_by_another_law_than_the_page_names_it(written):
     html = written("all sizes").read_text(encoding="utf-8")
     assert fit(TABLES["all sizes"](), law="auto").law == "dip"
-    assert "the law is the one above, the law that follows the dip." in html
+    assert "Where a study names no other law, it uses the dip law." in html
     headers = [name for one in invariance_section(TABLES["all sizes"]()).grids for name in one.header]
     assert {"By Eq. 2", "Joint fit of Eq. 2"} <= set(headers)
+
+
+def meaning(table, law):
+    return parameters_section(Source(table=table, fit=law)).notes
 
 
 def test_what_is_not_determined_is_no_fact():
     law = fit(shallow(), law="eq2")
     assert {"high_error", "psi"} <= set(law.undetermined)
-    said = in_words(law)
-    assert said[0].endswith("is a guess.")
-    assert not any("every network ends" in one or "at equal error" in one for one in said)
-    assert sum("which the data do not determine" in one for one in said) == len(said) - 1
-    assert beyond(law, str)[-1]["headline"].startswith("The data do not tell how far")
-    known = in_words(fit(TABLES["planted"](), law="eq2"))
-    assert known[0].startswith("Pruned without end, every network ends at an error of")
+    notes = meaning(shallow(), law)
+    assert notes[0].endswith("is a guess.")
+    assert not any("However far" in one or "at equal error" in one for one in notes)
+    assert sum("which the data do not determine" in one for one in notes) == len(notes) - 1
+    assert too_high(law)[-1]["headline"].startswith("The data do not show how far")
+    table = TABLES["planted"]()
+    known = meaning(table, fit(table, law="eq2"))
+    assert known[0].startswith("However far a network is pruned, its error stops rising at ε↑ = ")
 
 
-def test_a_table_without_depths_and_counts_is_told_neither():
-    answer = answers(fit(read(own_table()), law="eq2"))[20]
-    assert headline(answer).startswith("Train width ")
-    told = {name: (value, remark) for name, value, remark in facts(answer)}
-    assert "depth" not in told["Network"][0]
-    assert told["Size"][0].endswith("%")
-    assert told["Size"][1] == "of the largest measured network unpruned"
+@pytest.mark.parametrize(("law", "dips"), [("eq2", False), ("dip", True)])
+def test_only_a_law_that_dips_says_that_light_pruning_helps(law, dips):
+    table = TABLES["all sizes"]()
+    notes = meaning(table, fit(table, law=law))
+    assert any(one.startswith("Light pruning lowers the error by up to ") for one in notes) == dips
+
+
+def test_a_table_without_depths_and_counts_gets_neither():
+    law = fit(read(own_table()), law="eq2")
+    answer = answers(law, Request())[20]
+    assert headline(answer.choice).startswith("Train width ")
+    found = {fact.name: fact for fact in facts(answer.choice, law.kept_per_level)}
+    assert "depth" not in found["Network"].value
+    assert found["Size"].value.endswith("%")
+    assert found["Size"].remark == "of the largest measured network unpruned"
     html = page(read(own_table()), studies=False).html
     assert '"title":"size, in proportion to the weights"' in html
     assert "Stored parameters</th>" not in html

@@ -13,8 +13,11 @@ from golden_files import golden
 from own_tables import own_table
 from planted import WEIGHTS, law_error, planted, unpruned_error
 
-from prunecast.cli import cli, show_answer
+from prunecast import report
+from prunecast.cli import cli
 from prunecast.laws import fit, measured
+from prunecast.metric import Metric
+from prunecast.report import terminal
 from prunecast.studies import SuggestionKind, expected_regret, findings, next_training
 from prunecast.studies.next_training import Weighing
 from prunecast.studies.refits import full_fit
@@ -143,8 +146,8 @@ def test_a_table_of_ones_own_is_told_densities_and_no_axis_that_it_lacks(tmp_pat
     path = tmp_path / "own.csv"
     own_table().to_csv(path, index=False)
     text = CliRunner().invoke(cli, ["next", str(path)], catch_exceptions=False).output
-    header = next(line for line in text.splitlines() if line.startswith("train "))
-    assert header.split()[:4] == ["train", "width", "to", "density"]
+    header = next(line for line in text.splitlines() if line.startswith("Train "))
+    assert header.split()[:4] == ["Train", "Width", "To", "density"]
     assert "depth" not in text.lower()
     study = next_training(read(path))
     lowest = float(own_table()["density"].min())
@@ -169,7 +172,7 @@ def test_a_verdict_agrees_with_its_costs() -> None:
     assert study.regret < 0.02
     assert not study.settled
     assert isinstance(study.doubt, findings.RegretUndetermined)
-    text = show_answer.next_training(study)
+    text = terminal.text(report.next_training(study, Metric.ERROR))
     assert "These costs are small, but" in text
     assert "which network to choose" not in text
     assert next_training(read(SHIPPED)).doubt is None

@@ -6,7 +6,7 @@ import pytest
 import torch
 from small import BRIEF, parsed
 
-from prunecast.cli.show_plan import plan as show_plan
+from prunecast.cli.show import plan as show_plan
 from prunecast.fleet.build import Builder
 from prunecast.fleet.options import Options
 from prunecast.fleet.yard import Yard
@@ -74,8 +74,8 @@ def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkey
     assert (found.fleet.chains, found.alone.chains) == (1, 3)
     assert {one.spec.family for one in found.timings} == {spec.family for spec in specs(plan)}
     told = words(found, plan)
-    assert " 1 chain, at most 3 trainings, as a fleet of packs (" in told
-    assert "); 3 chains, at most 9 trainings, one after the other (" in told
+    assert " 1 chain, at most 3 training runs, as a fleet of packs (" in told
+    assert "); 3 chains, at most 9 training runs, one after the other (" in told
 
 
 def specs(plan):
@@ -188,8 +188,8 @@ def test_a_time_says_which_way_it_was_reckoned():
     plan = read_plan("cifar10-vgg", scale="smoke")
     share = Share(chains=2, trainings=6, seconds=4e8)
     fleet = words(Estimate(device="NVIDIA H200", fleet=share), plan)
-    assert "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 trainings, as a fleet of packs. " in fleet
+    assert "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, as a fleet of packs. " in fleet
     alone = words(Estimate(device="NVIDIA H200", alone=share), plan)
-    assert "on NVIDIA H200: 2 chains, at most 6 trainings, one after the other. " in alone
+    assert "on NVIDIA H200: 2 chains, at most 6 training runs, one after the other. " in alone
     two = words(Estimate(device="cpu", alone=share), plan, jobs=2)
-    assert "At most 6 y 125 d on cpu: 2 chains, at most 6 trainings, 2 at a time. " in two
+    assert "At most 6 y 125 d on cpu: 2 chains, at most 6 training runs, 2 at a time. " in two

@@ -166,7 +166,7 @@ def test_the_full_grid_is_estimated_here():
 
 def test_the_command_line_shows_a_scale():
     output = CliRunner().invoke(cli, ["plan", "cifar10-resnet", "--scale", "small", "--no-estimate"]).output
-    assert "cifar10-resnet-small: 36 chains, at most 1,476 trainings (level cap 40)" in output
+    assert "cifar10-resnet-small: 36 chains, at most 1,476 training runs (level cap 40)" in output
     assert "33,260 network-epochs" in output
 
 

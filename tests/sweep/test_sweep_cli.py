@@ -4,7 +4,7 @@ from small import BRIEF, parsed, table
 
 from prunecast.cli import cli
 from prunecast.cli.progress import Clock, panel
-from prunecast.cli.show_sweep import duration
+from prunecast.cli.show import duration
 from prunecast.pruning import chain_folder
 from prunecast.sweep import LeftOut, look, run_plan, shipped_plans
 from prunecast.sweep.board import Board
@@ -39,12 +39,12 @@ def test_every_shipped_plan_can_be_shown(name):
 
 def test_a_plan_is_counted_and_timed(plan_file):
     output = invoke("plan", plan_file, "--jobs", 2).output
-    assert "brief: 4 chains, at most 12 trainings (level cap 2)" in output
-    assert "    3     0.5          438        404        4                   12" in output
+    assert "brief: 4 chains, at most 12 training runs (level cap 2)" in output
+    assert "    3     0.5          438        404        4                       12" in output
     assert "digits_cnn       3     0.5      32" in output
     flat = " ".join(output.split())
     assert (
-        "on cpu: 4 chains, at most 12 trainings, 2 at a time. Chains that end before their level cap" in flat
+        "on cpu: 4 chains, at most 12 training runs, 2 at a time. - Chains that end before their level cap" in flat
     )
     assert "timed" not in invoke("plan", plan_file, "--no-estimate").output
 
@@ -92,7 +92,7 @@ def test_status_tells_the_states_apart(tmp_path, plan_file):
         next(running)
     with chain_folder(store, plan.chains[2].spec).locked():
         output = invoke("status", plan_file, "--store", store).output
-    assert "brief: 4 chains (1 ended, 2 running, 1 waiting), 4 trainings done" in output
+    assert "brief: 4 chains (1 ended, 2 running, 1 waiting), 4 training runs done" in output
     assert "1       ended: level cap       3     0.5        100           0        3" in output
     running.close()
     assert "1 begun" in invoke("status", plan_file, "--store", store).output

@@ -1,22 +1,22 @@
-"""The whole journey on two cores: sweep, fit, choice, the chosen network trained for real, and the page."""
+"""Everything on two cores: sweep, fit, choice, the chosen network trained and pruned, and the page."""
 
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from prunecast.choice import choose
-from prunecast.cli import show, show_answer
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
 from prunecast.export import Card, make, title, verdict
+from prunecast.files import write_text
 from prunecast.laws import Fit, fit
-from prunecast.report import page, words
-from prunecast.report.page import write
+from prunecast.report import choice, fit_summary, page, terminal
 from prunecast.sweep import Plan, export, look, read_plan, run_plan
 from prunecast.sweep.board import Board
 from prunecast.sweep.executors import usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
+from prunecast.wording import numbers
 
 Say = Callable[[str], None]
 CONFIDENCE = 0.95
@@ -24,9 +24,9 @@ CONFIDENCE = 0.95
 
 
 def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say: Say = print) -> Card | None:
-    """Run every step in a folder and say what it finds; what is there already is not trained again.
+    """Run every step in a folder and print what it finds; what is there already is not trained again.
 
-    No network is made where the law calls the target impossible; the page is written all the same.
+    No network is made where the law calls the target impossible; the page is written even so.
     """
     if not 0 < target_error < 1:
         raise PrunecastError(f"the target error is a share of the test set below 1, not {target_error:g}")
@@ -40,19 +40,19 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     say("\n2. Fit: one law for all of them.\n")
     fitted = fit(table)
     fitted.save(folder / "law.json")
-    say(show.fit(fitted))
-    likely = words.percent(CONFIDENCE, digits=0)
+    say(terminal.text(fit_summary(fitted)))
+    likely = numbers.percent(CONFIDENCE, digits=0)
     say(
-        f"\n3. Choice: the fewest parameters with an error of at most {target_error:g} in {likely} of trainings.\n"
+        f"\n3. Choice: the fewest parameters with an error of at most {target_error:g} in {likely} of training runs.\n"
     )
     chosen = choose(fitted, target_error=target_error, confidence=CONFIDENCE)
-    say(show_answer.choice(chosen))
+    say(terminal.text(choice(chosen)))
     say("\n4. Proof: the chosen network, trained and pruned with a seed that the fit has not seen.")
     card = _made(planned, fitted, target_error, folder) if chosen.met else None
     say("\n5. Page.")
     path = folder / "report.html"
     shown = page(table, target_error=target_error, confidence=CONFIDENCE, command="prunecast demo")
-    write(path, shown.html)
+    write_text(path, shown.html)
     say("\n" + _found(card, folder))
     say(f"The page is {path.resolve().as_uri()}; all of this took {time.monotonic() - began:.0f} s.")
     return card
@@ -75,7 +75,7 @@ def _run(planned: Plan, store: Path) -> None:
 
 
 def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path) -> Card:
-    """The chosen network in a folder of its own; its trainings lie beside those of the sweep."""
+    """The chosen network in a folder of its own; its training runs share the store of the sweep."""
     return make(
         fitted,
         planned,
@@ -91,7 +91,7 @@ def _found(card: Card | None, folder: Path) -> str:
     if card is None:
         return "Found: no network for this target, so none was made."
     return (
-        f"Found: {title(card)} ({words.plural(card.network.level, 'level')}).\n{verdict(card)}\n"
+        f"Found: {title(card)} ({plural(card.network.level, 'level')}).\n{verdict(card)}\n"
         f"The network and its card are in {folder / 'network'}: {card.disk.sparse:,} bytes without its zeros, "
         f"{card.disk.dense:,} with them."
     )

@@ -1,12 +1,12 @@
 """The commands of the engine: look at a plan, run it, see where it stands, and export its table."""
 
 import contextlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from prunecast.cli import import_from
 from prunecast.cli.cluster import cluster_options, placed
 from prunecast.errors import PrunecastError
 from prunecast.text import plural
@@ -36,12 +36,10 @@ TABLE = click.Path(dir_okay=False, path_type=Path)
 
 
 def read(source: str, scale: str, data: Path | None = None) -> "Plan":
-    """Read a plan; a user's own family may lie in this folder or beside the plan."""
+    """Read a plan; a user's own family may be in this folder or in the plan's."""
     from prunecast.sweep import read_plan
 
-    for folder in (str(Path(source).absolute().parent), str(Path.cwd())):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    import_from(source)
     return read_plan(source, scale=scale, data=data)
 
 
@@ -57,13 +55,13 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     A few of its networks are trained for a fraction of a second each to measure their speed; on a GPU, a few packs
     of them as the fleet trains them, which takes up to a minute.
     """
-    from prunecast.cli import show_plan
+    from prunecast.cli import show
     from prunecast.sweep import shipped_plans
     from prunecast.sweep.plan import scales, summary
 
     if plan is None:
         told = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
-        click.echo(show_plan.plans(told))
+        click.echo(show.plans(told))
         return
     from prunecast.sweep.executors import usual_jobs
     from prunecast.sweep.overview import overview
@@ -78,7 +76,7 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
             click.echo("Timing packs of networks, for up to a minute ...", err=True)
         measured = estimate(planned, device)
     beside = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
-    click.echo(show_plan.plan(seen, measured, beside))
+    click.echo(show.plan(seen, measured, beside))
 
 
 @click.command()
@@ -152,7 +150,7 @@ def _begin(planned: "Plan", store: Path, board: "Board") -> None:
 
 
 def _end(board: "Board", seconds: float) -> None:
-    from prunecast.cli.show_sweep import duration
+    from prunecast.cli.show import duration
 
     out = f", {len(board.left_out):,} left out" if board.left_out else ""
     failed = f", {len(board.failed):,} failed" if board.failed else ""
@@ -172,12 +170,11 @@ def _end(board: "Board", seconds: float) -> None:
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
 def status(plan: str, scale: str, store: Path, everything: bool) -> None:
     """Say where PLAN stands, also while it runs in another terminal."""
-    from prunecast.cli import show_sweep
+    from prunecast.cli import show
     from prunecast.sweep import look
 
     planned = read(plan, scale)
-    show = show_sweep.full_status if everything else show_sweep.status
-    click.echo(show(planned.name, look(planned, store)))
+    click.echo(show.status(planned.name, look(planned, store), everything=everything))
 
 
 @click.command()

@@ -1,12 +1,19 @@
 """The commands of the law: fit, predict, compare."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 import click
+import numpy as np
 
-from prunecast.cli.options import JSON, LAW, OutputFile, Source, table_options
+from prunecast import laws, report
+from prunecast.cli import import_from
+from prunecast.cli.options import JSON, OutputFile, Source, law_option, table_options
+from prunecast.files import dumps
+from prunecast.report import terminal
 from prunecast.text import parse_number
+from prunecast.wording import finding_as_json, fit_as_json
 
 
 class HighError(click.ParamType[str | float]):
@@ -44,7 +51,9 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @click.command()
 @table_options
 @click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
-@LAW
+@law_option(
+    laws.DEFAULT_LAW, "The law to fit; auto is the one that the data prefer. Your own is MODULE:NAME."
+)
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
 )
@@ -55,7 +64,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
     show_default=True,
     help="What is squared and summed: (estimate − measured)/measured, or the difference of logarithms.",
 )
-@click.option("--huber", type=float, help="Let deviations beyond this pull only linearly.")
+@click.option("--huber", type=float, help="Count deviations larger than this linearly, not squared.")
 @click.option(
     "--each-replicate", is_flag=True, help="Fit every replicate's row instead of means over replicates."
 )
@@ -64,37 +73,25 @@ def fit(
     source: Source,
     as_json: bool,
     output: Path | None,
-    law: str,
-    high_error: str | float,
-    residual: str,
-    huber: float | None,
     each_replicate: bool,
     each_configuration: bool,
+    **options: Any,
 ) -> None:
     """Fit the law to TABLE: a CSV or Parquet file, or the name of a table that ships with prunecast."""
-    from prunecast.cli import show
-    from prunecast.laws import as_json as law_as_json
-    from prunecast.laws import dumps, fit_each
-    from prunecast.laws import fit as fit_law
-    from prunecast.wording import sentences
-
-    data = source.read()
+    table = source.read()
     replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
     if each_configuration:
-        singles = fit_each(data, replicates=replicates)
-        click.echo(dumps(show.singles_as_json(singles)) if as_json else show.singles(singles, source.metric))
+        singles, law = laws.fit_each(table, replicates=replicates), laws.SINGLE_LAW
+        body = {"law": law.name, "configurations": [asdict(one) for one in singles]}
+        click.echo(dumps(body) if as_json else terminal.text(report.single_fits(singles, law, table.metric)))
         return
-    result = fit_law(
-        data, law=law, replicates=replicates, residual=residual, huber=huber, high_error=high_error
-    )
+    result = laws.fit(table, replicates=replicates, **options)
     if output is not None:
         result.save(output)
     if as_json:
-        body = {**law_as_json(result), "table_notes": sentences(data.findings, data.metric)}
-        del body["spread"]
-        click.echo(dumps(body))
+        click.echo(dumps(fit_as_json(result, table)))
         return
-    click.echo(show.fit(result, sentences(data.findings, data.metric)))
+    click.echo(terminal.text(report.fit_summary(result, table)))
     if output is not None:
         click.echo(f"The law is saved in {output}.")
 
@@ -113,37 +110,27 @@ def fit(
 @JSON
 def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None:
     """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
-    import numpy as np
-
-    from prunecast.cli import show
-    from prunecast.laws import dumps, load
-    from prunecast.laws.predict import unvaried
-
-    fitted = load(law)
+    import_from(law)
+    fitted = laws.load(law)
     given = {name: values for name, values in asked.items() if values is not None}
     grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True))
     prediction = fitted.predict(grid.pop("density"), **grid)
-    frame = prediction.frame()
-    notes = list(unvaried(fitted, vars(prediction)))
-    if as_json:
-        click.echo(dumps({"law": fitted.law, "predictions": frame.to_dict("records"), "notes": notes}))
+    found = list(laws.never_varied(fitted, vars(prediction)))
+    if not as_json:
+        click.echo(terminal.text(report.predictions(prediction, fitted.metric, found)))
         return
-    click.echo(show.predictions(frame, fitted.metric, notes))
+    notes = [finding_as_json(finding, fitted.metric) for finding in found]
+    records = prediction.frame().to_dict("records")
+    click.echo(dumps({"law": fitted.law, "predictions": records, "notes": notes}))
 
 
 @click.command()
 @table_options
 def compare(source: Source, as_json: bool) -> None:
-    """Rank Eq. 2, the law dip and their rivals on TABLE, in sample and on configurations they have not seen."""
-    from dataclasses import asdict
-
-    from prunecast.cli import show
-    from prunecast.laws import compare as compare_laws
-    from prunecast.laws import dumps
-
-    scores = compare_laws(source.read())
-    click.echo(
-        dumps({"scores": [asdict(score) for score in scores]})
-        if as_json
-        else show.scores(scores, source.metric)
-    )
+    """Rank the laws and their rivals on TABLE, in sample and on configurations they have not seen."""
+    table = source.read()
+    scores = laws.compare(table)
+    if as_json:
+        click.echo(dumps({"scores": [asdict(score) for score in scores]}))
+    else:
+        click.echo(terminal.text(report.scores(scores, table.metric)))

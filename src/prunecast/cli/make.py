@@ -10,6 +10,8 @@ from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
 from prunecast.errors import PrunecastError
+from prunecast.files import dumps
+from prunecast.report import Grid, Section, choice, terminal
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
@@ -44,7 +46,7 @@ def make(
     """Train and prune the network that `choose` names; TABLE is a table or a law that `prunecast fit -o` saved.
 
     Ctrl-C stops; the same command goes on. The network is pruned to exactly the chosen density and written as
-    safetensors, dense and sparse, with a card that puts its measured error beside the predicted one.
+    safetensors, dense and sparse, with a card that compares its measured error with the predicted one.
     """
     try:
         from prunecast.export import order
@@ -53,28 +55,56 @@ def make(
     fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     card = _made(placed, silent=as_json)
-    from prunecast.cli import show_made
-    from prunecast.laws import dumps
-
-    click.echo(dumps(card.as_json()) if as_json else show_made.card(card, output))
+    click.echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
 
 
 make.params[:0] = [param for param in choose.params if param.name != "frontier"]
 
 
 def _made(placed: "Order", *, silent: bool) -> "Card":
-    from prunecast.cli import show_made
     from prunecast.cli.progress import follow
     from prunecast.export import finish, silently, train
 
-    def told(events: "Iterable[Event]", plan: "Plan", board: "Board") -> None:
+    def shown(events: "Iterable[Event]", plan: "Plan", board: "Board") -> None:
         follow(events, plan, board, 1)
 
     if not silent:
-        click.echo(show_made.order(placed))
+        click.echo(order_text(placed))
     try:
-        train(placed, silently if silent else told)
+        train(placed, silently if silent else shown)
         return finish(placed)
     except KeyboardInterrupt:
         click.echo(f"Stopped. Finished levels are in {placed.store}; the same command goes on.", err=True)
         raise SystemExit(130) from None
+
+
+def order_text(placed: "Order") -> str:
+    """The choice, and what it takes."""
+    spec = placed.chain.spec
+    training = (
+        f"Training it on {spec.num_examples:,} examples of {spec.dataset} with the recipe {spec.recipe.name} and the "
+        f"method {spec.method.name}, replicate {spec.replicate}: levels 0 to {placed.level}, the last with "
+        f"{spec.final_nonzero:,} weights."
+    )
+    return terminal.text(choice(placed.choice), Section(title=training))
+
+
+def card_text(made: "Card", folder: Path) -> str:
+    """What was measured and what was predicted, the sizes, and where the files are."""
+    from prunecast.export import ZEROS, title, verdict
+
+    counts, disk = made.counts, made.disk
+    rows = [
+        ["prunable weights", f"{counts.weights:,}", f"{counts.nonzero:,}"],
+        ["parameters, with biases and normalisation", f"{counts.parameters:,}", f"{counts.stored:,}"],
+        ["multiply-adds per image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"],
+        ["bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"],
+    ]
+    return terminal.text(
+        Section(
+            title=f"Made: {title(made)}.",
+            text=[verdict(made)],
+            grids=[Grid(header=["Size", "Dense", "Without zeros"], rows=rows)],
+            notes=[ZEROS, f"The network and its card are in {folder}; card.md has the rest."],
+        )
+    )

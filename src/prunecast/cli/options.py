@@ -5,16 +5,20 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from prunecast.errors import PrunecastError
+from prunecast.choice import DEFAULT_SIZES, Measure, SizeRange
+from prunecast.cli import import_from
+from prunecast.errors import PrunecastError, sentence
 from prunecast.files import check_folder
+from prunecast.laws import AUTO, get_law, selectable_laws
+from prunecast.metric import Metric
+from prunecast.table import Table, read
 from prunecast.text import parse_number
 
-if TYPE_CHECKING:
-    from prunecast.table import Table
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Number(click.ParamType[float]):
@@ -30,38 +34,49 @@ class Number(click.ParamType[float]):
             self.fail(f"{value!r} is not a number such as 0.5 or 1/16", param, ctx)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-LAWS = click.Choice(["auto", "eq2", "dip"])
-STUDIED_LAWS = click.Choice(["eq2", "dip"])
+class LawName(click.ParamType[str]):
+    """A law by its registered name, or a user's own as `module:attribute`."""
+
+    name = "law"
+
+    def __init__(self, *, auto: bool) -> None:
+        self._auto = (AUTO,) if auto else ()
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The names that there are."""
+        return f"[{'|'.join((*self._auto, *selectable_laws(), 'MODULE:NAME'))}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The law's name, after it was found or imported; its module may lie beside the table."""
+        if value in self._auto:
+            return str(value)
+        import_from("" if ctx is None else ctx.params.get("table", ""))
+        try:
+            return get_law(value).name
+        except PrunecastError as problem:
+            self.fail(sentence(problem), param, ctx)
+
+
+def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable[[Any], Any]:
+    """The option that names a law."""
+    shown = default is not None
+    return click.option("--law", type=LawName(auto=auto), default=default, show_default=shown, help=text)
+
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-
-
-def _law(laws: click.Choice[str], default: str, words: str) -> Callable[[Any], Any]:
-    return click.option("--law", type=laws, default=default, show_default=True, help=words)
-
-
-LAW = _law(
-    LAWS,
-    "eq2",
-    "The paper's Eq. 2, the law that follows a dip below the unpruned error, or the one that the data prefer.",
-)
-STUDIED_LAW = _law(
-    STUDIED_LAWS, "eq2", "The paper's Eq. 2, or the law that follows a dip below the unpruned error."
-)
-BEST_LAW = _law(
-    LAWS,
-    "auto",
-    "The law that predicts sizes left out of the fit better, or Eq. 2, or the law that follows a dip.",
+BEST_LAW = law_option(
+    AUTO,
+    "The law to fit; auto is the one that best predicts sizes left out of its fit. Your own is MODULE:NAME.",
 )
 TABLE = (
-    click.argument("table"),
+    click.argument("table", is_eager=True),
     click.option(
         "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
     ),
     click.option(
         "--metric",
-        type=click.Choice(["error", "loss"]),
-        default="error",
+        type=click.Choice([Metric.ERROR.value, Metric.LOSS.value]),
+        default=Metric.ERROR.value,
         show_default=True,
         help="What the table holds: errors, as shares, or losses.",
     ),
@@ -75,8 +90,8 @@ TABLE = (
 CANDIDATES = (
     click.option(
         "--minimise",
-        type=click.Choice(["stored", "nonzero", "multiply-adds", "paper"]),
-        default="stored",
+        type=click.Choice([measure.value for measure in Measure]),
+        default=Measure.STORED.value,
         show_default=True,
         help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
     ),
@@ -86,10 +101,10 @@ CANDIDATES = (
     click.option("--num-examples", type=float, help="Training examples; by default the most measured."),
     click.option(
         "--sizes",
-        type=click.Choice(["measured", "within", "around"]),
-        default="within",
+        type=click.Choice([sizes.value for sizes in SizeRange]),
+        default=DEFAULT_SIZES.value,
         show_default=True,
-        help="Only measured sizes, also others within what was measured, or also beyond.",
+        help="Only measured sizes, also others within what was measured, or also some outside.",
     ),
 )
 
@@ -110,10 +125,8 @@ class Source:
     chance: float | None
     without_too_large: bool
 
-    def read(self) -> "Table":
+    def read(self) -> Table:
         """The checked table."""
-        from prunecast.table import read
-
         where: dict[str, str] = {}
         for name, sign, value in (condition.partition("=") for condition in self.where):
             if not (name and sign and value):
@@ -162,7 +175,7 @@ class OutputFile(click.Path):
         super().__init__(dir_okay=False, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path; a missing folder is told before any work."""
+        """The path; a missing folder is refused before any work."""
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
         check_folder(path)
         return path

@@ -11,8 +11,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from prunecast.cli.show import grid
-from prunecast.cli.show_sweep import duration
+from prunecast.cli.show import duration
+from prunecast.report import Grid, terminal
 
 if TYPE_CHECKING:
     from prunecast.sweep.board import Board
@@ -102,5 +102,6 @@ def panel(board: "Board", clock: Clock) -> Group:
         ProgressBar(total=max(1, board.levels_expected), completed=board.levels_done, width=20),
         Text(f"levels {clock.left} · chains {board.chains_done:,} of {board.chains:,}"),
     )
+    shown = [terminal.table(Grid(header=header, rows=rows, left=0))] if rows else []
     failed = [Text(f"{len(board.failed)} failed", style="bold")] if board.failed else []
-    return Group(*([grid(header, rows, left=0)] if rows else []), bar, *failed)
+    return Group(*shown, bar, *failed)

@@ -5,40 +5,29 @@ from typing import Any
 
 import click
 
-from prunecast.cli.options import (
-    BEST_LAW,
-    Source,
-    candidate_options,
-    command_line,
-    output,
-    table_source,
-)
+from prunecast.cli.options import BEST_LAW, Source, candidate_options, command_line, output, table_source
 from prunecast.errors import PrunecastError
+from prunecast.files import write_text
 
 
 @click.command()
 @table_source
 @BEST_LAW
 @output("report.html", "The page, one file.")
-@click.option("--target-error", type=float, help="Where the slider stands when the page opens.")
+@click.option("--target-error", type=float, help="The target that the page shows first.")
 @candidate_options
 @click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
 @click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
-def report(
-    source: Source,
-    output: Path,
-    **asked: Any,
-) -> None:
+def report(source: Source, output: Path, **asked: Any) -> None:
     """Write one page that answers for every target error which network of TABLE's family to train and prune."""
     from rich.console import Console
 
     from prunecast.report import page
-    from prunecast.report.page import write
 
-    data, command = source.read(), command_line(click.get_current_context())
-    with Console(stderr=True).status("reading the table") as status:  # seen on a terminal alone
-        made = page(data, command=command, tell=status.update, **asked)
-    write(output, made.html)
+    table, command = source.read(), command_line(click.get_current_context())
+    with Console(stderr=True).status("reading the table") as status:  # shown on a terminal only
+        made = page(table, command=command, tell=status.update, **asked)
+    write_text(output, made.html)
     click.echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
     if made.missing:
         click.echo(made.missing)
@@ -49,20 +38,14 @@ def report(
 @BEST_LAW
 @output("figures", "Folder for the figures.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
-def figures(
-    source: Source,
-    output: Path,
-    **asked: Any,
-) -> None:
+def figures(source: Source, output: Path, **asked: Any) -> None:
     """Draw every figure of the paper that TABLE allows, as PDF, PNG and SVG."""
     from prunecast.report import draw_figures
 
     try:
         drawn = draw_figures(source.read(), output, **asked)
     except OSError as problem:
-        raise PrunecastError(
-            f"{output} cannot be written: {problem.strerror}; choose another place"
-        ) from None
+        raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another path") from None
     for one in drawn:
         click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
 
@@ -74,14 +57,14 @@ def figures(
 )
 @click.option("--plan", default="digits", show_default=True, help="The plan of the sweep.")
 def demo(output: Path, target_error: float, plan: str) -> None:
-    """The whole journey on two cores: sweep, fit, choice, the chosen network trained for real, and the page."""
+    """Run everything on two cores: sweep, fit, choice, training the chosen network, and the page."""
     try:
-        from prunecast.cli.demo import demo as journey
+        from prunecast.cli.demo import demo as run
     except ImportError as missing:
         raise PrunecastError(
             f"the demo needs {missing.name}: pip install 'prunecast[train,report]'"
         ) from None
     try:
-        journey(output, plan=plan, target_error=target_error, say=click.echo)
+        run(output, plan=plan, target_error=target_error, say=click.echo)
     except KeyboardInterrupt:
         raise PrunecastError(f"stopped; the same command goes on with what is in {output}") from None

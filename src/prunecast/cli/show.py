@@ -1,212 +1,246 @@
-"""Results as text for people; numbers come in, strings go out."""
+"""Plans and sweeps as text: what a plan would do, how long it takes, and the state of its chains."""
 
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from io import StringIO
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
-from prunecast.choice.spoken import Speak, speaker
-from prunecast.laws.words import MEANING
+from prunecast.report import Grid, Section, terminal
 from prunecast.text import plural
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from prunecast.sweep.estimate import Estimate
+    from prunecast.sweep.look import Standing
+    from prunecast.sweep.overview import Network, Overview
 
-    from prunecast.laws import Deviation, Fit, Score, SingleFit
-
-WIDTH = 110
-
-
-def render(parts: Iterable[object], quantity: str = "error") -> str:
-    """Lines of a fixed width, without colour, so that text is the same everywhere.
-
-    The word error becomes that of another quantity where the numbers are losses or validation errors.
-    """
-    stream, speak = StringIO(), speaker(quantity)
-    console = Console(file=stream, width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
-    for part in parts:
-        console.print(_spoken(part, speak))
-    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+MOST_LISTED = 30
+MOST_NAMED = 8
+CHAINS = ("chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error")
 
 
-def _spoken(part: object, speak: Speak) -> object:
-    """A part of a page with its words turned."""
-    if isinstance(part, str):
-        return speak(part)
-    columns = part.columns if isinstance(part, Table) else ()
-    cells = [part, *(cell for column in columns for cell in (column.header, *column.cells))]
-    for text in (cell for cell in cells if isinstance(cell, Text)):
-        text.plain = speak(text.plain)
-    return part
+def duration(seconds: float) -> str:
+    """A time in the largest unit that fits and the next smaller one."""
+    units = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    for (size, unit), (smaller, name) in itertools.pairwise(units):
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / smaller), size // smaller)
+            return f"{whole} {unit} {rest} {name}" if rest else f"{whole} {unit}"
+    return f"{seconds:.0f} s"
 
 
-def grid(header: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> Table:
-    """A table; the first `left` columns are words, the others numbers."""
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for index, name in enumerate(header):
-        table.add_column(Text(name), justify="left" if index < left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    return table
-
-
-def bullets(texts: Iterable[str]) -> list[Table]:
-    """Sentences as a list; nothing where there are none."""
-    listed = Table.grid(padding=(0, 1))
-    for text in texts:
-        listed.add_row(Text("-"), Text(text))
-    return [listed] if listed.row_count else []
-
-
-def percent(value: float, sign: bool = False) -> str:
-    """One digit after the point, a dash where there is no number."""
-    return "–" if not math.isfinite(value) else f"{value:{'+' if sign else ''}.1%}"
-
-
-def number(value: float) -> str:
-    """Three significant digits, a dash where there is no number."""
-    return f"{value:.3g}" if math.isfinite(value) else "–"
-
-
-def _deviation(own: "Deviation") -> list[str]:
-    return [percent(own.mean, sign=True), percent(own.std), f"{own.rows:,}"]
-
-
-def equation(result: "Fit") -> str:
-    """The law and its invariant; the law `dip` takes a second line for its plateau."""
-    law, axes = result.law, result.axes
-    powers = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
-    invariant = " · ".join([*(powers[axis] for axis in axes), "density"])
-    low = "unpruned" if law != "dip" else "low"
-    words = f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
-    if law != "dip":
-        return words
-    share = "A/(1 + n/(ρM))" if "dip_ratio" in result.parameters else "A"
-    return f"{words}\nlow = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
-
-
-def fit(result: "Fit", table_notes: Sequence[str] = ()) -> str:
-    """A fitted law on one screen."""
-    origin = result.origin
-    words = [word for word in (origin.family, origin.dataset, origin.method, origin.recipe) if word]
-    about = f" ({', '.join(words)})" if words else ""
-    counts = f"{plural(result.rows, 'row')} of {plural(len(result.configurations), 'configuration')}"
-    name = {"eq1": "Eq. 1", "eq2": "Eq. 2", "dip": "The dip law"}[result.law]
-    return render(
-        [
-            Text(f"{name} fitted to {origin.table}{about}: {counts}"),
-            Text(equation(result)),
-            "",
-            _parameters(result),
-            "",
-            Text(f"deviation (estimate − measured)/measured; {_noise(result)}"),
-            grid(
-                ["", "mean μ", "std σ", "rows"],
-                [["all", *_deviation(result.deviation)]]
-                + [[name, *_deviation(own)] for name, own in result.regions.items() if own.rows],
-            ),
-            *([""] if result.notes or table_notes else []),
-            *bullets([*(note.text for note in result.notes), *table_notes]),
-        ],
-        result.metric,
-    )
-
-
-def _noise(result: "Fit") -> str:
-    floor = result.noise_floor
-    if floor is None:
-        return "no replicates, so the noise floor is unknown"
-    scatter, best = percent(floor.replicate), percent(floor.fit)
-    if result.deviation.std < floor.fit:
-        return f"replicates scatter by {scatter}; that alone would leave {best}, and the fit stays within it"
-    return f"replicates scatter by {scatter}, so {best} is the best a fit to these rows can do"
-
-
-def _parameters(result: "Fit") -> Table:
-    def row(name: str) -> list[str]:
-        symbol, meaning = MEANING[name]
-        low, high = result.intervals[name]
-        span = "held" if name in result.fixed else f"{number(low)} to {number(high)}"
-        remark = ", not determined" if name in result.undetermined else ""
-        return [symbol, meaning + remark, number(result.parameters[name]), span]
-
-    return grid(
-        ["", "parameter", "estimate", "95% interval"], [row(name) for name in result.parameters], left=2
-    )
-
-
-def singles(fits: Sequence["SingleFit"], quantity: str = "error") -> str:
-    """Eq. 1 for each configuration."""
-    rows = [
-        [
-            *(f"{value:g}" for value in (one.depth, one.width, one.num_examples)),
-            *(number(value) for value in (one.unpruned_error, *one.parameters.values())),
-            *_deviation(one.deviation),
-            ", ".join(MEANING[name][0] for name in one.at_bound),
-        ]
-        for one in fits
+def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
+    """The plans that ship, one line each: name, summary, scales."""
+    widest = max(map(len, shipped))
+    lines = [
+        f"{name:<{widest}}  {summary}" + (f" [{', '.join(scales)}]" if len(scales) > 1 else "")
+        for name, (summary, scales) in shipped.items()
     ]
-    header = ["depth", "width", "examples", "unpruned", "ε↑", "γ", "p", "mean μ", "std σ", "rows", "at bound"]
-    return render(["Eq. 1 fitted to each configuration alone", "", grid(header, rows, left=0)], quantity)
+    hint = (
+        "prunecast plan NAME shows one of them, prunecast run NAME runs it; --scale takes a word in brackets."
+    )
+    return "\n".join([*lines, "", hint])
 
 
-def singles_as_json(fits: Sequence["SingleFit"]) -> dict[str, Any]:
-    """Eq. 1 for each configuration, for programs."""
-    return {"law": "eq1", "configurations": [asdict(one) for one in fits]}
-
-
-def predictions(frame: "pd.DataFrame", quantity: str = "error", notes: Iterable[str] = ()) -> str:
-    """Predicted errors, one row each; the number of examples where it tells rows apart."""
-    several = frame["num_examples"].nunique() > 1
-    rows = [
-        [
-            f"{row.density:.4g}",
-            f"{row.depth:g}",
-            f"{row.width:g}",
-            *([f"{row.num_examples:,.0f}"] if several else []),
-            f"{row.unpruned_error:.4f} {row.unpruned_source}",
-            f"{row.error:.4f}",
-            f"{row.lower:.4f} to {row.upper:.4f}",
-            str(row.region) + (", extrapolated" if row.extrapolated else ""),
+def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
+    """A plan on one screen."""
+    most = "at most " if any(seen.level_caps) else ""
+    caps = " or ".join(map(str, seen.level_caps))
+    counts = (
+        f"{plural(seen.chains, 'chain')}, {most}{plural(seen.trainings, 'training run')} (level cap {caps})"
+    )
+    text = []
+    if seen.selecting:
+        which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"
+        text = [
+            f"Selection: the unpruned networks of {which} chains are trained first. Those whose unpruned error rises "
+            "as they grow deeper or wider are left out."
         ]
-        for row in frame.itertuples()
-    ]
-    sizes = ["depth", "width", *(["examples"] if several else [])]
-    header = ["density", *sizes, "unpruned error", "error", "95% of new runs", "region"]
-    said = bullets(notes)
-    return render([grid(header, rows, left=0), *([""] if said else []), *said], quantity)
-
-
-def scores(results: Sequence["Score"], quantity: str = "error") -> str:
-    """The two tracks of a comparison."""
-    parts: list[object] = []
-    for given, title in ((True, "given the unpruned error"), (False, "not given the unpruned error")):
-        rows = [
-            [
-                score.title,
-                str(score.parameters),
-                *(mean_and_std(own) for own in (score.in_sample, score.configurations_out, score.large_out)),
-            ]
-            for score in results
-            if score.given_unpruned == given
-        ]
-        header = [title, "free", "in sample", "left out", "large left out"]
-        parts += [grid(header, rows), ""]
-    parts.append(
-        Text(
-            "deviation μ ± σ in sample, with configurations left out, and from the smaller half of networks to the "
-            "larger; free: number of fitted parameters; ranked by √(μ² + σ²) with configurations left out"
+    timed = [*_timed_packs(measured), *_timed_networks(measured)] if measured else []
+    return terminal.text(
+        Section(
+            title=f"{seen.name}: {counts}, {seen.epochs:,.0f} network-epochs",
+            text=text,
+            grids=[_axes(seen), _networks(seen.networks), *timed],
+            notes=[_time(measured, jobs), *_assumptions(measured)] if measured else [],
         )
     )
-    return render(parts, quantity)
 
 
-def mean_and_std(own: "Deviation") -> str:
-    """μ ± σ in percent."""
-    return "too few" if not math.isfinite(own.mean) else f"{own.mean:+.1%} ± {own.std:.1%}"
+def _axes(seen: "Overview") -> Grid:
+    def listed(values: Sequence[object]) -> str:
+        shown = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
+        return ", ".join(shown[:12]) + (f" ... ({len(shown)} values)" if len(shown) > 12 else "")
+
+    rows = [(axis, listed(values)) for axis, values in seen.axes.items()]
+    return Grid(header=["axis", "values"], rows=rows, left=2)
+
+
+def _networks(networks: "Sequence[Network]") -> Grid:
+    several = len({network.family for network in networks}) > 1
+    rows = [
+        [
+            *([network.family] if several else []),
+            str(network.depth),
+            f"{network.width:g}",
+            "–" if network.parameters is None else f"{network.parameters:,}",
+            "–" if network.weights is None else f"{network.weights:,}",
+            f"{network.chains:,}",
+            f"{network.trainings:,}",
+        ]
+        for network in networks
+    ]
+    header = ["depth", "width", "parameters", "prunable", "chains", "training runs, at most"]
+    return Grid(header=[*(["family"] if several else []), *header], rows=rows, left=int(several))
+
+
+def _time(measured: "Estimate", jobs: int) -> str:
+    """The time of everything, and of each way in which chains are trained."""
+    ways = [
+        (measured.fleet, "as a fleet of packs", measured.fleet.seconds),
+        (
+            measured.alone,
+            f"{jobs} at a time" if jobs > 1 else "one after the other",
+            measured.alone.seconds / jobs,
+        ),
+    ]
+    used = [(share, way, seconds) for share, way, seconds in ways if share.chains]
+    parts = [
+        f"{plural(share.chains, 'chain')}, at most {plural(share.trainings, 'training run')}, {way}"
+        + (f" ({duration(seconds)})" if len(used) > 1 else "")
+        for share, way, seconds in used
+    ]
+    scaled = "about " if any(one.compiled for one in measured.packs) else ""
+    total = f"At most {scaled}{duration(sum(seconds for *_, seconds in used))} on {measured.device}"
+    return f"{total}: {'; '.join(parts)}."
+
+
+def _timed_networks(measured: "Estimate") -> Iterator[Grid]:
+    rows = [
+        [
+            one.spec.family,
+            str(one.spec.depth),
+            f"{one.spec.width:g}",
+            str(one.batch),
+            f"{1000 * one.step:.2f}",
+            f"{1e6 * one.look:.1f}",
+        ]
+        for one in measured.timings
+    ]
+    if rows:
+        yield Grid(
+            header=["timed here", "depth", "width", "batch", "ms per step", "µs per test image"], rows=rows
+        )
+
+
+def _timed_packs(measured: "Estimate") -> Iterator[Grid]:
+    rows = [
+        [
+            one.crew.kind.family,
+            str(one.crew.kind.depth),
+            str(len(one.crew.shapes)),
+            str(sum(map(len, one.crew.shapes))),
+            f"{one.crew.width:g}",
+            str(one.crew.kind.batch),
+            "yes" if one.compiled else "no",
+            f"{1000 * one.step:.2f}",
+            f"{1e6 * one.look:.1f}",
+        ]
+        for one in measured.packs
+    ]
+    sizes = ["timed here", "depth", "packs", "networks", "widths", "batch"]
+    if rows:
+        yield Grid(header=[*sizes, "compiled", "ms per step", "µs per test image"], rows=rows)
+
+
+def _assumptions(measured: "Estimate") -> Iterator[str]:
+    """Why the time is an upper limit, and what it was computed from."""
+    yield "Chains that end before their level cap take less."
+    if measured.packs:
+        yield "Packs were timed side by side; other packs are interpolated by depth and width."
+        if any(one.compiled for one in measured.packs):
+            yield "Packs that a fleet compiles are scaled by what compiling gained where that was timed."
+            if measured.overstated:
+                yield "In families where it was not timed, they count as uncompiled, which is slower."
+        else:
+            yield "Nothing was compiled."
+            if measured.overstated:
+                yield "A fleet compiles packs with so many steps, which makes them faster."
+    if measured.timings:
+        yield "Other sizes of networks are interpolated by multiply-adds."
+
+
+def status(name: str, standings: "Sequence[Standing]", *, everything: bool = False) -> str:
+    """The state of a sweep: its chains, or those in work where there are many, its workers and its problems."""
+    counts = Counter(standing.state for standing in standings)
+    levels = sum(len(standing.records) for standing in standings)
+    states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
+    title = f"{name}: {plural(len(standings), 'chain')} ({states}), {plural(levels, 'training run')} done"
+    listed = list(standings)
+    if len(standings) > MOST_LISTED and not everything:
+        listed = [own for own in standings if own.state in ("running", "begun")][:MOST_LISTED]
+    hidden, most = len(standings) - len(listed), len(standings) if everything else MOST_LISTED
+    rows = [_row(own) for own in listed]
+    return terminal.text(
+        Section(
+            title=title,
+            text=[f"({plural(hidden, 'chain', 'is', 'are')} not listed; --all lists every one)"]
+            if hidden
+            else [],
+            grids=[*([Grid(header=CHAINS, rows=rows, left=2)] if rows else []), *_workers(standings, most)],
+            notes=list(_problems(standings)),
+        )
+    )
+
+
+def _row(standing: "Standing") -> list[str]:
+    spec, records = standing.chain.spec, standing.records
+    last = [f"{records[-1].density:.4f}", f"{records[-1].error:.4f}"] if records else ["", ""]
+    state = f"ended: {standing.ended}" if standing.state == "ended" else standing.state
+    sizes = [str(spec.depth), f"{spec.width:g}", str(spec.num_examples), str(spec.replicate)]
+    return [str(standing.number), state, *sizes, str(len(records)), *last]
+
+
+def _workers(standings: "Sequence[Standing]", most: int) -> Iterator[Grid]:
+    """Which process works on what, on which host, and since when."""
+    rows = [
+        [str(own.number), own.holder.host, str(own.holder.pid), _utc(own.holder.since), str(own.holder.tries)]
+        for own in standings
+        if own.state == "running" and own.holder
+    ]
+    if rows:
+        caption = f"The first {most:,} of {len(rows):,} workers" if len(rows) > most else ""
+        header = ["running", "host", "process", "since (UTC)", "try"]
+        yield Grid(header=header, rows=rows[:most], left=2, caption=caption)
+
+
+def _utc(since: str) -> str:
+    return since[:19].replace("T", " ")
+
+
+def _problems(standings: "Sequence[Standing]") -> Iterator[str]:
+    """Restarts, failures, damage and what was left out, with the reasons."""
+    yield from _restarted(standings)
+    texts = []
+    for own in standings:
+        if own.state == "failed" and own.failure:
+            often = f" (in {own.failure.times} runs)" if own.failure.times > 1 else ""
+            texts.append(f"chain {own.number} failed{often}: {own.failure.error}")
+        elif own.problem:
+            texts.append(f"chain {own.number}: {own.problem}")
+    for reason, count in Counter(own.out for own in standings if own.out).items():
+        numbers = [str(own.number) for own in standings if own.out == reason]
+        some = ", ".join(numbers[:MOST_NAMED]) + " ..." * (count > MOST_NAMED)
+        texts.append(f"left out, chain{'s' * (count > 1)} {some}: {reason}")
+    yield from texts[:MOST_LISTED]
+    if len(texts) > MOST_LISTED:
+        yield f"and {len(texts) - MOST_LISTED} more"
+
+
+def _restarted(standings: "Sequence[Standing]") -> Iterator[str]:
+    """Chains whose worker died, in one line, the most often tried first."""
+    tried = [(own.holder.tries, own.number) for own in standings if own.holder and own.holder.tries > 1]
+    tried.sort(key=lambda pair: (-pair[0], pair[1]))
+    if tried:
+        named = ", ".join(f"chain {number} (try {tries})" for tries, number in tried[:MOST_NAMED])
+        more = f" and {len(tried) - MOST_NAMED:,} more" if len(tried) > MOST_NAMED else ""
+        yield f"taken up again after a worker was killed or stopped: {named}{more}"

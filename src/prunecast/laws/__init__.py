@@ -19,6 +19,7 @@ from prunecast.laws.deviations import (
     relative,
 )
 from prunecast.laws.diagnose import power_law_seen
+from prunecast.laws.eq2 import EQ1 as SINGLE_LAW
 from prunecast.laws.fitting import SingleFit, fit, fit_each, log_plateau
 from prunecast.laws.formula_law import Formula, FormulaLaw, Rows
 from prunecast.laws.intervals import COVERAGE
@@ -70,6 +71,7 @@ __all__ = [
     "HIGH_EDGE",
     "LOW_EDGE",
     "REGIONS",
+    "SINGLE_LAW",
     "SLACK",
     "Configuration",
     "DenseLaw",

@@ -19,7 +19,7 @@ PARAMETERS = (
     Parameter(
         name=DIP,
         symbol="A",
-        meaning="deepest dip below the unpruned error",
+        meaning="deepest dip below the unpruned value",
         lower=1e-6,
         upper=0.9,
         start=0.1,

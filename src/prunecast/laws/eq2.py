@@ -19,7 +19,7 @@ PARAMETERS = (
     Parameter(
         name=HIGH,
         symbol="ε↑",
-        meaning="error of the high plateau",
+        meaning="height of the high plateau",
         lower=1e-3,
         upper=1.0,
         role=Role.PLATEAU,
@@ -160,7 +160,7 @@ def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...]
 def equation(low: str, axes: tuple[str, ...]) -> str:
     """Eq. 2 over a low plateau of this name."""
     invariant = " · ".join([*(INVARIANT[axis] for axis in axes), "density"])
-    return f"error = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
+    return f"estimate = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
 
 
 EQ2 = register(Eq2Law(name=DEFAULT_LAW, title="Eq. 2", parameters=PARAMETERS))

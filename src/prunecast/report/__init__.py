@@ -1,6 +1,53 @@
-"""What people see: the page and the figures of a table."""
+"""What people see of results: sections, printed as text or written as a page, and the figures."""
 
-from prunecast.report.figures import FIGURES, Drawn, draw_figures
-from prunecast.report.page import Page, page
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["FIGURES", "Drawn", "Page", "draw_figures", "page"]
+if TYPE_CHECKING:
+    from prunecast.report import terminal
+    from prunecast.report.choices import choice, frontier, next_training
+    from prunecast.report.document import Chart, Fact, Grid, Section
+    from prunecast.report.figures import FIGURES, Drawn, draw_figures
+    from prunecast.report.fits import fit_summary, predictions, scores, single_fits
+    from prunecast.report.html import Page, page
+    from prunecast.report.studies import claims, study_section, titled
+
+__all__ = [
+    "FIGURES",
+    "Chart",
+    "Drawn",
+    "Fact",
+    "Grid",
+    "Page",
+    "Section",
+    "choice",
+    "claims",
+    "draw_figures",
+    "fit_summary",
+    "frontier",
+    "next_training",
+    "page",
+    "predictions",
+    "scores",
+    "single_fits",
+    "study_section",
+    "terminal",
+    "titled",
+]
+
+_MODULES = {
+    **dict.fromkeys(("Chart", "Fact", "Grid", "Section"), "document"),
+    **dict.fromkeys(("FIGURES", "Drawn", "draw_figures"), "figures"),
+    **dict.fromkeys(("Page", "page"), "html"),
+    **dict.fromkeys(("choice", "frontier", "next_training"), "choices"),
+    **dict.fromkeys(("fit_summary", "predictions", "scores", "single_fits"), "fits"),
+    **dict.fromkeys(("claims", "study_section", "titled"), "studies"),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used, so that plans are printed without pandas and scipy."""
+    if name not in __all__:
+        raise AttributeError(f"module 'prunecast.report' has no attribute {name!r}")
+    module = import_module(f"prunecast.report.{_MODULES.get(name, name)}")
+    return getattr(module, name) if name in _MODULES else module

@@ -1,34 +1,65 @@
-"""The answers that a page looks up: one choice for each of many target errors."""
+"""The answers on top of the page: one choice for each of many targets and each number of training examples."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from prunecast.choice import DEFAULT_SIZES, Choice, Measure, Network, ceiling, choose_each, quantile
-from prunecast.laws import Fit
-from prunecast.laws.uncertainty import COVERAGE
-from prunecast.report import words
-from prunecast.wording import amount as share
-from prunecast.wording import unit
+from prunecast.choice import (
+    DEFAULT_SIZES,
+    AboutTarget,
+    Choice,
+    Measure,
+    Network,
+    ceiling,
+    choose_each,
+    examples_for,
+    quantile,
+)
+from prunecast.laws import COVERAGE, Fit
+from prunecast.report import choices
+from prunecast.report.charts import Hue, Source, answer_chart, frontier_data, size_title, view
+from prunecast.report.curves import curves, family
+from prunecast.report.document import Chart, Grid
+from prunecast.report.vega import Row, rows
+from prunecast.wording import amount, network_name, numbers, sentences
+from prunecast.wording import report as wording
 
 MOST = 160
-"""How many targets a page holds for one number of examples."""
+"""How many targets a page holds for the number of examples shown first."""
+MOST_OF_OTHERS, FEWEST_OF_ANOTHER = 240, 40
+"""Targets of all other numbers of examples together, and the fewest of each of them."""
+MOST_CURVES = 60
+SHOWN_ANSWERS = 14
 STEPS = ((2.0, 0.02), (5.0, 0.05), (10.0, 0.1))
 """Steps of the targets' first digits: up to 2 by 0.02, up to 5 by 0.05, up to 10 by 0.1; none over 2%."""
 HIGHEST = 0.9
 """Targets go up to this share of ε↑."""
 HOPELESS = 1e-9
 """A target that nothing meets, whose answer is the network of least error."""
+TYPED = "{}"
+"""Stands for the target that was typed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What the page is asked for; None is the most examples measured."""
+
+    target_error: float | None = None
+    minimise: str = Measure.STORED
+    num_examples: float | None = None
+    sizes: str = DEFAULT_SIZES
+    confidence: float = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A choice with its words, ready to be shown."""
+    """A choice for one target."""
 
     target: float
     choice: Choice
-    fit: Fit
 
     @property
     def network(self) -> Network:
@@ -37,12 +68,123 @@ class Answer:
 
     @property
     def shown(self) -> str:
-        """The target as it is written, with all of its digits."""
+        """The target as it is written."""
         return f"{self.target:.4g}"
+
+    @property
+    def size(self) -> float:
+        """The chosen network's size in the measure that is minimised."""
+        best = self.network
+        return {
+            Measure.STORED: best.stored_parameters,
+            Measure.NONZERO: best.nonzero_parameters,
+            Measure.PAPER: best.paper_size,
+            Measure.MULTIPLY_ADDS: best.multiply_adds or float("nan"),
+        }[self.choice.question.minimise]
+
+    def data(self) -> dict[str, list[Row]]:
+        """The data of the chart that follow the slider."""
+        low, high = self.network.interval
+        return {
+            "target": rows(error=[self.target]),
+            "chosen": rows(size=[self.size], error=[self.network.error], low=[low], high=[high]),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """The answers for one number of examples, what is drawn, and the same as a table."""
+
+    num_examples: float
+    answers: Sequence[Answer]
+    start: int
+    """the answer shown first"""
+    data: dict[str, list[Row]]
+    grid: Grid
+
+
+@dataclass(frozen=True, kw_only=True)
+class Top:
+    """The chart, and the answers for each number of examples, the first one shown at `shown`."""
+
+    fit: Fit
+    chart: Chart
+    answers: Sequence[Answers]
+    shown: int
+    request: Request
+
+    def lookup(self) -> dict[str, Any]:
+        """What selector, slider and box show: sentences and points for each number of examples and target."""
+        target = self.request.target_error
+        return {
+            "sizes": [_lookup(own, self.fit) for own in self.answers],
+            "shown": self.shown,
+            "asked": "" if target is None else f"{target:.6g}",
+            "beyond": too_high(self.fit),
+        }
+
+
+def top(source: Source, request: Request) -> Top:
+    """The answers for every measured number of examples and the one asked for."""
+    fit, hue = source.fit, source.hue
+    if hue.shape == "num_examples":
+        hue = replace(hue, shape="", shapes=())
+    wanted = examples_for(fit, request.num_examples)
+    known = sorted({c.num_examples for c in fit.configurations}, reverse=True)
+    every = known if any(np.isclose(wanted, n) for n in known) else sorted([*known, wanted], reverse=True)
+    shown = int(np.argmin(np.abs(np.array(every) - wanted)))
+    few = max(FEWEST_OF_ANOTHER, MOST_OF_OTHERS // max(1, len(every) - 1))
+    found = [
+        _answers(source, hue, request, n, MOST if i == shown else min(MOST, few)) for i, n in enumerate(every)
+    ]
+    first = found[shown]
+    data = {**first.data, **first.answers[first.start].data()}
+    unit = size_title(request.minimise, counted=first.answers[0].choice.naming.counted)
+    spec = answer_chart([own.data for own in found], data, hue, unit, fit.metric)
+    caption = wording.answer_caption(request.confidence, fit.metric)
+    chart = Chart(name="answer", spec=spec, caption=caption)
+    return Top(fit=fit, chart=chart, answers=found, shown=shown, request=request)
+
+
+def _answers(source: Source, hue: Hue, request: Request, num_examples: float, most: int) -> Answers:
+    fit, measured = source.fit, source.rows
+    found = answers(fit, replace(request, num_examples=num_examples), most)
+    lines = curves(fit, family(fit, num_examples, request.sizes), request.minimise)
+    used = {(one.network.depth, one.network.width) for one in found}
+    others = [
+        own
+        for own in lines
+        if not own.measured and (len(lines) <= MOST_CURVES or (own.depth, own.width) in used)
+    ]
+    drawn = [(one.size, one.target) for one in found if one.choice.met]
+    here = measured[np.isclose(measured.num_examples, num_examples)]
+    return Answers(
+        num_examples=num_examples,
+        answers=found,
+        start=_start(found, request.target_error),
+        data=frontier_data(here, [own for own in lines if own.measured], others, drawn, hue),
+        grid=_grid(found, fit),
+    )
+
+
+def answers(fit: Fit, request: Request, most: int = MOST) -> list[Answer]:
+    """One choice per target, from one that nothing meets up to nearly ε↑ or chance; the second is the least met."""
+    ask = partial(
+        choose_each,
+        fit,
+        minimise=request.minimise,
+        num_examples=request.num_examples,
+        sizes=request.sizes,
+        confidence=request.confidence,
+    )
+    ends = around(promised(fit, ask([HOPELESS])[0].answer, request.confidence))
+    higher = [target for target in targets(ends[1], ceiling(fit) * HIGHEST, most) if target > ends[1]]
+    wanted = [*ends, *higher]
+    return [Answer(target=target, choice=own) for target, own in zip(wanted, ask(wanted), strict=True)]
 
 
 def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
-    """Round target errors between two errors; every second or third where there would be too many."""
+    """Round targets between two errors; every second or third where there would be too many."""
     decades = range(int(np.floor(np.log10(lowest))), int(np.ceil(np.log10(highest))) + 1)
     mantissas, start = [], 1.0
     for end, step in STEPS:
@@ -54,7 +196,7 @@ def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
 
 
 def promised(fit: Fit, best: Network, confidence: float) -> float:
-    """The error that new trainings of a network keep to with this probability; at one half, the one to expect."""
+    """The error that new runs of a network keep with this probability; at one half, the expected one."""
     share = quantile(fit, confidence) / quantile(fit, (1 + COVERAGE) / 2)
     return float(best.expected_error * (best.expected_error / best.interval[0]) ** share)
 
@@ -66,102 +208,78 @@ def around(error: float) -> tuple[float, float]:
     return float(f"{(above - 1) * unit:.4g}"), float(f"{above * unit:.4g}")
 
 
-def answers(
-    fit: Fit,
-    *,
-    minimise: str = "stored",
-    num_examples: float | None = None,
-    sizes: str = DEFAULT_SIZES,
-    confidence: float = 0.5,
-    most: int = MOST,
-) -> list[Answer]:
-    """One choice for each target, from one that nothing meets to nearly ε↑ or chance; the second is the least met."""
-    ask = partial(
-        choose_each, fit, minimise=minimise, num_examples=num_examples, sizes=sizes, confidence=confidence
-    )
-    ends = around(promised(fit, ask([HOPELESS])[0].answer, confidence))
-    wanted = [
-        *ends,
-        *(target for target in targets(ends[1], ceiling(fit) * HIGHEST, most) if target > ends[1]),
-    ]
-    return [
-        Answer(target=target, choice=choice, fit=fit)
-        for target, choice in zip(wanted, ask(wanted), strict=True)
-    ]
+def _start(found: Sequence[Answer], target: float | None) -> int:
+    """The answer shown first: for the target asked for, else a third of the way up among those met."""
+    if target is not None:
+        below = [i for i, answer in enumerate(found) if answer.target <= target * (1 + 1e-9)]
+        return below[-1] if below else 0
+    met = [i for i, answer in enumerate(found) if answer.choice.met]
+    return met[len(met) // 3] if met else 0
 
 
-def named(answer: Answer, depth: float, width: float) -> str:
-    """A network by the axes that its table tells, as `choose` names it."""
-    known = {"depth": depth, "width": width}
-    said = [
-        f"{axis} {words.size(value)}" for axis, value in known.items() if axis in answer.choice.naming.axes
-    ]
-    return ", ".join(said) or "the measured network"
-
-
-def headline(answer: Answer) -> str:
-    """What to do, in a sentence; where nothing meets the target, what comes closest."""
-    best = answer.network
-    size = named(answer, best.depth, best.width)
-    density = f"to density {words.density(best.density)}"
-    if not answer.choice.met:
-        return f"Nothing here meets it. Closest is {size}, {f'pruned {density}' if best.level else 'not pruned'}."
-    return f"Train {size}, and {f'prune it {density}' if best.level else 'do not prune it'}."
-
-
-def facts(answer: Answer) -> list[tuple[str, str, str]]:
-    """Name, value and remark of everything an answer holds."""
-    best, question = answer.network, answer.choice.question
-    low, high = best.interval
-    how = "measured" if best.source == "measured" else "by the law"
-    if best.source == "measured" and answer.choice.met != (best.error <= answer.target):
-        how = f"measured; about {words.error(best.expected_error)} is expected of a new training"
-    source = f"{words.error(best.unpruned_error)} unpruned, {best.unpruned_source}"
+def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
+    """The answers to some of the targets."""
+    step, naming = max(1, -(-len(found) // SHOWN_ANSWERS)), found[0].choice.naming
+    size = "Stored parameters" if naming.counted else "Share of the largest"
+    several = len({own.num_examples for own in fit.configurations}) > 1
+    which = f", {numbers.count(found[0].choice.question.num_examples)} training examples" if several else ""
     rows = [
-        ("Network", named(answer, best.depth, best.width), source),
-        ("Density", words.density(best.density), words.plural(best.level, "level") + " of 20%"),
-        ("Size", amount(answer), _size_remark(answer)),
-        ("Error", words.error(best.error), how),
-        ("95% of new trainings", f"{words.error(low)} – {words.error(high)}", _chance(answer)),
-        ("Training cost", words.number(best.training_cost), _cost_remark(best)),
+        [
+            one.shown if one.choice.met else f"{one.shown} (not met)",
+            numbers.size(one.network.depth),
+            numbers.size(one.network.width),
+            numbers.density(one.network.density),
+            amount(naming, one.network.stored_parameters),
+            numbers.error(one.network.error),
+            numbers.interval(one.network.interval),
+        ]
+        for one in found[::step]
     ]
-    if question.minimise == "multiply-adds" and best.multiply_adds is not None:
-        rows.insert(3, ("Multiply-adds", words.count(best.multiply_adds), "an image, zeros skipped"))
-    return rows
+    header = ["Target", "Depth", "Width", "Density", size, fit.metric.word.capitalize(), wording.NEW_RUNS]
+    return Grid(header=header, rows=rows, left=0, caption=f"The answers as a table{which}", long=True)
 
 
-def amount(answer: Answer) -> str:
-    """The parameters to store, or a share where the table tells no counts."""
-    stored, said = answer.network.stored_parameters, answer.choice.naming
-    return words.count(stored) if said.largest is None else share(said, stored)
+def _lookup(own: Answers, fit: Fit) -> dict[str, Any]:
+    return {
+        "examples": numbers.count(own.num_examples),
+        "start": own.start,
+        "least": too_low(own.answers, fit),
+        "view": view(own.data),
+        "answers": [
+            {
+                "target": one.target,
+                "shown": one.shown,
+                "met": one.choice.met,
+                "headline": wording.headline(one.choice),
+                "facts": choices.facts(one.choice, fit.kept_per_level),
+                "comparison": choices.comparison(one.choice),
+                "notes": sentences(one.choice.findings, fit.metric),
+                "data": one.data(),
+            }
+            for one in own.answers
+        ],
+    }
 
 
-def _size_remark(answer: Answer) -> str:
-    best, said = answer.network, answer.choice.naming
-    if said.largest is not None:
-        return unit(said, Measure.STORED)
-    if best.stored_parameters == best.nonzero_parameters:
-        return "non-zero weights"
-    return f"parameters stored; {words.count(best.nonzero_parameters)} of them weights"
+def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
+    """What the page says of every target below the least that is met.
+
+    Findings about the lowest target looked up are left out: a network outside what was measured that meets it may miss
+    the one typed.
+    """
+    lowest = found[0].choice
+    best, question = lowest.answer, lowest.question
+    least = around(promised(fit, best, question.confidence))[1]
+    notes = sentences((own for own in lowest.findings if not isinstance(own, AboutTarget)), fit.metric)
+    if question.sizes == DEFAULT_SIZES and fit.dense is not None:
+        notes.insert(0, wording.ASK_FURTHER)
+    network = network_name(lowest.naming, best.depth, best.width)
+    headline = wording.nothing_meets(TYPED, f"{least:.4g}", network, best, question.confidence, fit.metric)
+    return {"headline": headline, "notes": notes}
 
 
-def _cost_remark(best: Network) -> str:
-    return f"× the costliest measured training, {words.plural(best.trainings, 'training')} in all"
-
-
-def _chance(answer: Answer) -> str:
-    probability = answer.network.probability
-    if not answer.choice.met:
-        return "the target is not met"
-    return "" if probability is None else f"{words.percent(probability, digits=0)} meet the target"
-
-
-def comparison(answer: Answer) -> str:
-    """How much smaller this is than the network one would usually prune; empty where nothing compares."""
-    matching = answer.choice.matching
-    if matching is None or matching.times_smaller < 1.005:
-        return ""
-    return (
-        f"The smallest network that meets the target unpruned ({named(answer, matching.depth, matching.width)}) "
-        f"would still be {matching.times_smaller:.2f} times this size when pruned as far as the target allows."
-    )
+def too_high(fit: Fit) -> list[dict[str, Any]]:
+    """From which targets on no network is needed, and why; the page says the first that a target reaches."""
+    chance = fit.origin.chance
+    found = [] if chance is None else [{"from": chance, "headline": wording.guessing_suffices(TYPED, chance)}]
+    return [*found, {"from": fit.high_error, "headline": wording.any_network_suffices(TYPED, fit)}]

@@ -10,7 +10,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from prunecast.choice import Measure
 from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.report.curves import AXES, Curve, Rows, Slice, distinct, measured_curves, measured_rows, slices
@@ -20,13 +22,6 @@ from prunecast.wording import numbers
 
 MANY_POINTS, MANY_CURVES = 400, 30
 SHAPES = ("circle", "triangle-up", "square", "diamond", "cross", "triangle-down")
-UNITS = {
-    "stored": "stored parameters",
-    "nonzero": "non-zero weights",
-    "multiply-adds": "multiply-adds of one image",
-    "paper": "depth · width² · density",
-}
-"""What the size of a network is counted in, by what is minimised."""
 DRAWN = ("points", "frontier")
 """What the axes of an answer's chart have to hold."""
 
@@ -84,6 +79,8 @@ class Source:
 
     table: Table
     fit: Fit
+    minimise: str = Measure.STORED
+    """the measure of sizes"""
 
     @property
     def metric(self) -> Metric:
@@ -93,7 +90,7 @@ class Source:
     @cached_property
     def rows(self) -> Rows:
         """Measured rows with their estimates."""
-        return measured_rows(self.table, self.fit)
+        return measured_rows(self.table, self.fit, self.minimise)
 
     @cached_property
     def curves(self) -> list[Curve]:
@@ -111,11 +108,31 @@ class Source:
         return hue_of(self.fit)
 
 
+def size_title(minimise: str, *, counted: bool = True) -> str:
+    """The title of an axis of sizes in a measure."""
+    if not counted:
+        return "size, in proportion to the weights"
+    longer = {Measure.MULTIPLY_ADDS: "multiply-adds per image", Measure.PAPER: "depth · width² · density"}
+    return longer.get(Measure(minimise), Measure(minimise).unit)
+
+
 def invariant_formula(fit: Fit) -> str:
     """The invariant with its fitted exponents, such as depth^1.09 · width^1.62 · density."""
     names = {"num_examples": "(n/N)"}
     factors = [f"{names.get(a, a)}^{numbers.number(fit.parameters[own])}" for a, own in fit.exponents.items()]
     return " · ".join([*factors, "density"])
+
+
+def table_rows(frame: pd.DataFrame, own: Hue) -> list[Row]:
+    """The rows of a table for a chart, where no law could be fitted."""
+    return rows(
+        hue=[numbers.size(value) for value in frame[own.axis]],
+        depth=map(numbers.size, frame["depth"]),
+        width=map(numbers.size, frame["width"]),
+        n=map(numbers.count, frame["num_examples"]),
+        density=frame["density"],
+        error=frame["error"],
+    )
 
 
 def point_rows(measured: Rows, own: Hue) -> list[Row]:

@@ -16,10 +16,17 @@ from prunecast.choice import (
     predicted_options,
     size_line,
 )
-from prunecast.laws import Configuration, Fit
-from prunecast.laws.judge import REGIONS, region
-from prunecast.laws.measured import measured
-from prunecast.laws.points import Floats, Integers, Mask, Points
+from prunecast.laws import (
+    REGIONS,
+    Configuration,
+    Fit,
+    Floats,
+    Integers,
+    Mask,
+    Points,
+    measured,
+    region,
+)
 from prunecast.table import Table
 
 AXES = ("width", "depth", "num_examples")

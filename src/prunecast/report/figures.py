@@ -214,7 +214,7 @@ def frontier(source: Source) -> Spec:
     own = charts.hue({name: getattr(measured, name) for name in AXES})
     known, others = ([c for c in predicted if c.measured is which] for which in (True, False))
     data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), own)
-    unit = charts.UNITS["stored"] if best.naming.largest is None else "size, in proportion to the weights"
+    unit = charts.size_title("stored", counted=best.naming.counted)
     layers = layers_of(charts.frontier_chart(data, own, unit, source.metric, theme=FIGURE))
     title = f"The frontier (thick) by {source.fit.title}: fewest parameters for each {source.metric.word}"
     return figure([panel(title, layers, size=(560, 360))])

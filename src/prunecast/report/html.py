@@ -1,32 +1,114 @@
-"""Sections as one HTML file that needs nothing else."""
+"""The page of a table as one HTML file: the answer on top, the evidence below."""
 
 import hashlib
 import json
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from prunecast import __version__
-from prunecast.choice.spoken import Speak
-from prunecast.errors import PrunecastError
-from prunecast.laws import Fit
-from prunecast.report import spoken, words
-from prunecast.report.limits import beyond
-from prunecast.report.parts import Chart, Section
-from prunecast.report.top import Top, lookup
+from prunecast.choice import DEFAULT_SIZES, as_fit, check_target, validated
+from prunecast.errors import PrunecastError, sentence
+from prunecast.laws import AUTO, Fit
+from prunecast.metric import Metric
+from prunecast.report import fits
+from prunecast.report.answers import Request, Top, top
+from prunecast.report.charts import Source
+from prunecast.report.document import Chart, Section
+from prunecast.report.studies import study_sections
 from prunecast.report.vega import Row, Spec
 from prunecast.table import Table
+from prunecast.wording import report as wording
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 
-def render(
-    table: Table, fitted: Fit | None, body: Sequence[Section], *, speak: Speak, answer: Top | None = None
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """One HTML file, and what it could not show."""
+
+    html: str
+    missing: str = ""
+    """why there is no law or no answer on it, in a sentence; empty where both are there"""
+
+
+def page(
+    table: Table,
+    *,
+    law: str = AUTO,
+    target_error: float | None = None,
+    minimise: str = "stored",
+    num_examples: float | None = None,
+    sizes: str = DEFAULT_SIZES,
+    confidence: float = 0.5,
+    studies: bool = True,
+    all_studies: bool = False,
+    command: str = "prunecast.report.page",
+    tell: Callable[[str], None] = lambda step: None,
+) -> Page:
+    """The whole page of a table; one of a table too small to fit says what is missing.
+
+    As in `choose`, validation errors count where every row has one. `tell` is called with the name of each step as it
+    begins, because a page of a large table takes a while.
+    """
+    check_target(target_error, table.metric)
+    request = Request(
+        target_error=target_error,
+        minimise=minimise,
+        num_examples=num_examples,
+        sizes=sizes,
+        confidence=confidence,
+    )
+    tell("fitting the law")
+    try:
+        fit = as_fit(table, law)
+    except PrunecastError as problem:
+        why = wording.no_law(sentence(problem))
+        body = [fits.missing_section(table, why), fits.origin_section(table, None, command)]
+        return Page(html=_render(table, table.metric, None, body), missing=why)
+    source = Source(table=validated(table) or table, fit=fit, minimise=minimise)
+    tell("choosing a network for every target")
+    answer, why = _answer(source, request)
+    body = [
+        *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
+        fits.fit_section(source),
+        fits.parameters_section(source),
+        fits.invariant_section(source),
+        *([_evidence(source.table, fit, tell, everything=all_studies)] if studies else []),
+        fits.unknown_section(fit),
+        fits.origin_section(table, fit, command),
+    ]
+    tell("writing the page")
+    return Page(html=_render(table, fit.metric, fit, body, answer), missing=why)
+
+
+def _answer(source: Source, request: Request) -> tuple[Top | None, str]:
+    """The answer, or why the table allows none, unless the question is at fault."""
+    try:
+        return top(source, request), ""
+    except PrunecastError as problem:
+        if request != Request(target_error=request.target_error):
+            raise
+        return None, wording.no_answer(sentence(problem))
+
+
+def _evidence(table: Table, fit: Fit, tell: Callable[[str], None], *, everything: bool) -> Section:
+    return Section(
+        name="studies",
+        title="The evidence",
+        text=[wording.evidence(fit.title)],
+        subsections=tuple(study_sections(table, fit, tell, everything=everything)),
+    )
+
+
+def _render(
+    table: Table, metric: Metric, fit: Fit | None, body: Sequence[Section], answer: Top | None = None
 ) -> str:
-    """The page as HTML: everything inlined, every word escaped, nothing allowed to run but its own two scripts."""
+    """The page as HTML: everything inlined, every text escaped, no script allowed but its own two."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -37,68 +119,46 @@ def render(
         lstrip_blocks=True,
     )
     environment.filters["coded"] = coded
-    body = [spoken.section(one, speak) for one in body]
-    asking, charts, data = _looked_up(answer, fitted, speak)
-    specs, places, datasets = packed([*charts, *_charts(body)], data)
-    for one, place in zip(asking["sizes"], places, strict=True):
+    lookup: dict[str, Any] = {"sizes": [], "shown": 0} if answer is None else answer.lookup()
+    lookup.update(word=metric.word, share=metric is not Metric.LOSS)
+    found = () if answer is None else answer.answers
+    every = [*(() if answer is None else [answer.chart]), *_charts(body)]
+    specs, places, datasets = packed(every, [own.data for own in found])
+    for one, place in zip(lookup["sizes"], places, strict=True):
         one["datasets"] = place
     scripts = {"charts": library(), "code": _text("page.js")}
-    subject = " on ".join(word for word in (table.family, table.dataset) if word) or table.source
     return environment.get_template("page.html").render(
-        title=f"What pruning does to {subject}",
-        table=table,
-        fitted=fitted,
-        chart=charts[0] if charts else None,
-        grids=[spoken.grid(one.grid, speak) for one in answer.answered] if answer else [],
+        title=wording.page_title(table.family, table.dataset, table.source),
+        lead=wording.page_lead(table.source, len(table), fit),
+        fitted=fit is not None,
+        chart=None if answer is None else answer.chart,
+        grids=[own.grid for own in found],
+        several=wording.several_dataset_sizes(fit, len(found)) if fit is not None and len(found) > 1 else "",
         sections=body,
         style=_text("page.css"),
         scripts=scripts,
         hashes=" ".join(_hash(script) for script in scripts.values()),
-        data=script_json({"charts": specs, "datasets": datasets, **asking}),
+        data=script_json({"charts": specs, "datasets": datasets, **lookup}),
         version=__version__,
-        words=words,
-        **asking,
+        **lookup,
     )
 
 
-def _looked_up(
-    answer: Top | None, fitted: Fit | None, speak: Speak
-) -> tuple[dict[str, Any], list[Chart], list[dict[str, list[Row]]]]:
-    """What the page looks up, the chart that follows it, and what is drawn for each number of examples."""
-    word = speak("error")
-    if answer is None or fitted is None:
-        return {"sizes": [], "shown": 0, "word": word, "explained": []}, [], []
-    asking = {
-        "sizes": lookup(answer, speak),
-        "shown": answer.shown,
-        "word": word,
-        "asked": "" if answer.target_error is None else f"{answer.target_error:.6g}",
-        "share": fitted.metric == "error",
-        "beyond": beyond(fitted, speak),
-        "explained": [speak(text) for text in answer.text],
-    }
-    return asking, [spoken.chart(answer.chart, speak)], [one.data for one in answer.answered]
-
-
 def _charts(body: Sequence[Section]) -> list[Chart]:
-    return [
-        chart
-        for section in body
-        for chart in (*section.charts, *(one for inner in section.after for one in inner.charts))
-    ]
+    return [chart for section in body for chart in (*section.charts, *_charts(section.subsections))]
 
 
 def packed(
-    charts: Sequence[Chart], beside: Sequence[Mapping[str, list[Row]]] = ()
+    every: Sequence[Chart], others: Sequence[Mapping[str, list[Row]]] = ()
 ) -> tuple[dict[str, Spec], list[dict[str, int]], list[dict[str, Any]]]:
-    """Specifications and further data whose sets are places in a common list, in which each stands once."""
+    """Charts and other data whose data sets are indexes into a common list, which holds each of them once."""
     found: dict[str, int] = {}
 
     def places(datasets: Mapping[str, list[Row]]) -> dict[str, int]:
         return {name: found.setdefault(_columns(records), len(found)) for name, records in datasets.items()}
 
-    specs = {one.name: {**one.spec, "datasets": places(one.spec["datasets"])} for one in charts}
-    return specs, [places(data) for data in beside], [json.loads(text) for text in found]
+    specs = {one.name: {**one.spec, "datasets": places(one.spec["datasets"])} for one in every}
+    return specs, [places(data) for data in others], [json.loads(text) for text in found]
 
 
 def _columns(records: list[Row]) -> str:
@@ -108,7 +168,7 @@ def _columns(records: list[Row]) -> str:
 
 
 def coded(text: str) -> "Markup":
-    """Text whose words between backticks are set as commands; all of it is escaped."""
+    """Text with the parts between backticks set as code; all of it is escaped."""
     from markupsafe import Markup, escape
 
     parts = text.split("`")
@@ -119,7 +179,7 @@ def coded(text: str) -> "Markup":
 
 
 def script_json(value: object) -> str:
-    """JSON that can stand inside a script element: nothing in it ends the element or begins a comment."""
+    """JSON that is safe inside a script element: nothing in it ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -183,7 +183,9 @@ def ticks(values: Iterable[float]) -> list[float]:
 
 
 def _even_ticks(low: float, high: float) -> list[float]:
-    """Two or more round numbers, equally far apart, between two that are close together."""
+    """Two or more round numbers, equally far apart, between two that are close together; one where both are equal."""
+    if low == high:
+        return [float(f"{low:.2g}")]
     unit = 10.0 ** np.floor(np.log10(high - low))
     for step in (unit, unit / 2, unit / 5):
         places = [float(f"{step * i:.4g}") for i in range(int(np.ceil(low / step)), int(high / step) + 1)]

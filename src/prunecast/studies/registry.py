@@ -39,12 +39,12 @@ class Study:
 
 
 _LISTED = (
-    Study(sensitivity, "How much must be measured?", "how many measurements a fit needs"),
-    Study(extrapolation, "Does it hold from small to large?", "fit small networks, predict the rest"),
-    Study(invariance, "Is the invariant invariant?", "contours of constant error, constancy of parameters"),
-    Study(forms, "Would another form do better?", "the law against other forms, by region"),
-    Study(dips, "Does pruning first help?", "falls below the unpruned error and the bias they leave"),
-    Study(optimality, "Do its smallest networks hold?", "predicted against measured smallest networks"),
+    Study(sensitivity, "How many measurements does a fit need?", "how many measurements a fit needs"),
+    Study(extrapolation, "Does the law extrapolate from small to large?", "fit small networks, predict the rest"),
+    Study(invariance, "Does the invariant hold?", "contours of constant error, constancy of parameters"),
+    Study(forms, "Does another form predict better?", "the law against other forms, by region"),
+    Study(dips, "Does light pruning help?", "falls below the unpruned error and the bias they leave"),
+    Study(optimality, "Does the law find the smallest networks?", "predicted against measured smallest networks"),
     Study(noise, "How noisy are the measurements?", "the spread of replicates, by region"),
 )
 STUDIES = {study.name: study for study in _LISTED}

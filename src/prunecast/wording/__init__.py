@@ -1,6 +1,5 @@
 """Every sentence that a person reads about results, written once, with the metric's word as an argument."""
 
-from prunecast.wording import laws as laws
 from prunecast.wording import table as table
 from prunecast.wording.choice import (
     OF_LARGEST,
@@ -14,6 +13,7 @@ from prunecast.wording.choice import (
     unit,
 )
 from prunecast.wording.core import finding_as_json, sentence, sentences
+from prunecast.wording.laws import fit_as_json
 from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
 
 __all__ = [
@@ -22,8 +22,8 @@ __all__ = [
     "amount",
     "choice_as_json",
     "finding_as_json",
+    "fit_as_json",
     "fitted_to",
-    "laws",
     "network_beyond",
     "network_name",
     "next_conclusion",

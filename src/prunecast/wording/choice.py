@@ -8,6 +8,7 @@ from prunecast.choice.findings import CountsUnknown
 from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.text import listed, plural
+from prunecast.wording import numbers
 from prunecast.wording.core import finding_as_json, words
 
 OF_LARGEST = "of the largest measured network unpruned"
@@ -18,7 +19,7 @@ def advice(choice: Choice) -> str:
     """What to train and how far to prune it."""
     best, target = choice.answer, choice.question.target_error
     network = network_name(choice.naming, best.depth, best.width)
-    density = f"density {best.density:.4g} ({plural(best.level, 'level')})"
+    density = f"density {numbers.density(best.density)} ({plural(best.level, 'level')})"
     if target is not None and not choice.met:
         pruned = f"pruned to {density}" if best.level else "not pruned"
         return f"The target of {target:g} is not met; closest is {network}, {pruned}."
@@ -47,15 +48,15 @@ def network_name(naming: Naming, depth: float, width: float) -> str:
 
 def _network(depth: float | None, width: float | None) -> str:
     known = [
-        *([] if depth is None else [f"depth {depth:g}"]),
-        *([] if width is None else [f"width {width:.4g}"]),
+        *([] if depth is None else [f"depth {numbers.size(depth)}"]),
+        *([] if width is None else [f"width {numbers.size(width)}"]),
     ]
     return ", ".join(known) or "the measured network"
 
 
 def amount(naming: Naming, size: float) -> str:
     """A number of parameters or operations, or a share where parameters are not counted."""
-    return _count(size) if naming.largest is None else _share(size / naming.largest)
+    return numbers.count(size) if naming.largest is None else numbers.share(size / naming.largest)
 
 
 def unit(naming: Naming, minimise: Measure) -> str:
@@ -63,20 +64,11 @@ def unit(naming: Naming, minimise: Measure) -> str:
     return minimise.unit if naming.counted else OF_LARGEST
 
 
-def _count(size: float) -> str:
-    return f"{size:,.0f}" if size >= 100 else f"{size:.4g}"
-
-
-def _share(value: float) -> str:
-    """Two digits at least, of small shares too."""
-    return f"{value:.0%}" if value >= 0.0995 else f"{100 * value:.2g}%"
-
-
 def _size(count: float | None, share: float | None, measure: Measure) -> str:
     """A size with its unit: a count, or a share of the largest measured network."""
     if share is not None:
-        return f"{_share(share)} {OF_LARGEST}"
-    return "" if count is None else f"{_count(count)} {measure.unit}"
+        return f"{numbers.share(share)} {OF_LARGEST}"
+    return "" if count is None else f"{numbers.count(count)} {measure.unit}"
 
 
 def choice_as_json(choice: Choice) -> dict[str, Any]:
@@ -119,8 +111,8 @@ def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
     """The network outside what was measured, how large it is and how to ask for it; without a full stop."""
     size = _size(finding.stored_parameters, finding.share_of_largest, Measure.STORED)
     return (
-        f"{_network(finding.depth, finding.width)}, density {finding.density:.4g} ({size}) is predicted to meet it; "
-        f"ask for it with {ALLOW_AROUND}"
+        f"{_network(finding.depth, finding.width)}, density {numbers.density(finding.density)} ({size}) is predicted "
+        f"to meet it; ask for it with {ALLOW_AROUND}"
     )
 
 
@@ -176,13 +168,16 @@ def _range(one: findings.MeasuredRange) -> str:
 
 def _pair(one: findings.MeasuredPair) -> str:
     (first, second), (value, other) = one.axes, one.values
-    these = f"{first}s up to {value:.4g}" if one.sides[0] < 0 else f"{first}s from {value:.4g} on"
+    size = numbers.size(value)
+    these = f"{first}s up to {size}" if one.sides[0] < 0 else f"{first}s from {size} on"
     limit = f"at {'least' if one.sides[1] < 0 else 'most'}"
     if second == "num_examples":
-        return f"{first} {value:.4g} with {other:,.0f} examples ({these} were measured with {limit} {one.reach:,.0f})"
+        return (
+            f"{first} {size} with {other:,.0f} examples ({these} were measured with {limit} {one.reach:,.0f})"
+        )
     return (
-        f"{first} {value:.4g} with {second} {other:.4g} ({these} were measured with {second}s of {limit} "
-        f"{one.reach:.4g})"
+        f"{first} {size} with {second} {numbers.size(other)} ({these} were measured with {second}s of {limit} "
+        f"{numbers.size(one.reach)})"
     )
 
 

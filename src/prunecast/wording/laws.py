@@ -1,10 +1,15 @@
 """The findings of a fit in words."""
 
+from typing import Any
+
+from prunecast.laws import Fit
 from prunecast.laws import findings as found
 from prunecast.laws.findings import CurvesTooShort, Remedy
 from prunecast.metric import Metric
+from prunecast.table import Table
 from prunecast.text import listed, plural
-from prunecast.wording.core import words
+from prunecast.wording import numbers
+from prunecast.wording.core import finding_as_json, words
 
 SMALLER_STEPS = "prune in smaller steps (a smaller `fraction`)"
 AXIS_NAMES = {"num_examples": "number of examples"}
@@ -17,7 +22,7 @@ def axis_name(axis: str) -> str:
 
 def configuration(depth: float, width: float, num_examples: float) -> str:
     """A configuration in a sentence."""
-    return f"depth {depth:g}, width {width:g}, {num_examples:,.0f} examples"
+    return f"depth {numbers.size(depth)}, width {numbers.size(width)}, {numbers.count(num_examples)} examples"
 
 
 def _advice(finding: CurvesTooShort) -> str:
@@ -131,7 +136,7 @@ def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     return (
         f"In {finding.dipping} of {finding.configurations} configurations the {metric.word} clearly falls below its "
         f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there and overestimates: its mean "
-        f"deviation is {finding.mean_deviation:+.1%}.{follow}"
+        f"deviation is {numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
     )
 
 
@@ -149,7 +154,7 @@ def _too_large(finding: found.TooLarge, metric: Metric) -> str:
 @words(found.Missed)
 def _missed(finding: found.Missed, metric: Metric) -> str:
     place = configuration(finding.depth, finding.width, finding.num_examples)
-    return f"The law fits {place} badly: deviation {finding.mean:+.1%} ± {finding.std:.1%}."
+    return f"The law fits {place} badly: deviation {numbers.deviation(finding)}."
 
 
 @words(found.MoreMissed)
@@ -188,14 +193,12 @@ def _at_chance(finding: found.AtChance, metric: Metric) -> str:
 
 @words(found.LawPreference)
 def _preference(finding: found.LawPreference, metric: Metric) -> str:
-    numbers = f"{finding.best_rms:.1%} against {finding.other_rms:.1%} on configurations left out"
+    difference = f"{finding.best_rms:.1%} against {finding.other_rms:.1%} on configurations left out"
     if not finding.clear:
-        return (
-            f"{_capital(finding.best_title)} and {finding.other_title} predict about equally well: {numbers}."
-        )
+        return f"{_capital(finding.best_title)} and {finding.other_title} predict about equally well: {difference}."
     if finding.best == finding.law:
-        return f"The data prefer this law to {finding.other_title}: {numbers}."
-    return f"The data prefer {finding.best_title} (--law {finding.best_source}): {numbers}."
+        return f"The data prefer this law to {finding.other_title}: {difference}."
+    return f"The data prefer {finding.best_title} (--law {finding.best_source}): {difference}."
 
 
 @words(found.AxisNeverVaried)
@@ -212,3 +215,15 @@ def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def fit_as_json(fit: Fit, table: Table) -> dict[str, Any]:
+    """A fit for programs, with its findings and those of its table as notes, without its draws."""
+    body = {
+        name: value
+        for name, value in fit.as_json().items()
+        if name not in ("spread", "findings", "law_source")
+    }
+    notes = [finding_as_json(own, fit.metric) for own in fit.findings]
+    table_notes = [finding_as_json(own, table.metric) for own in table.findings]
+    return {**body, "notes": notes, "table_notes": table_notes}

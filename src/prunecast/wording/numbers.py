@@ -28,11 +28,11 @@ def _minus(text: str) -> str:
 
 
 def size(value: float) -> str:
-    """A width or a depth: 20, 1/16, or three significant digits."""
+    """A width or a depth: 20, 1/16, or four significant digits."""
     fraction = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
     if value < 1 and fraction.numerator == 1 and math.isclose(float(fraction), value, rel_tol=1e-9):
         return f"1/{fraction.denominator}"
-    return f"{value:.3g}" if value < 1000 else count(value)
+    return f"{value:.4g}" if value < 1000 else count(value)
 
 
 def axis(name: str) -> str:
@@ -66,7 +66,7 @@ def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
     """A share in percent."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    return _minus(f"{value:{'+' if sign else ''}.{digits}%}")
+    return _minus(f"{value:{'+' if sign else ''}z.{digits}%}")
 
 
 def share(value: float) -> str:
@@ -83,7 +83,7 @@ def number(value: float | None) -> str:
 
 def signed(value: float) -> str:
     """Two digits after the point, with the sign."""
-    return _minus(f"{value:+.2f}") if math.isfinite(value) else UNKNOWN
+    return _minus(f"{value:+z.2f}") if math.isfinite(value) else UNKNOWN
 
 
 def deviation(own: MeanAndStd) -> str:

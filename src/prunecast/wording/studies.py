@@ -3,6 +3,7 @@
 from dataclasses import asdict, replace
 from typing import Any
 
+from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.studies import PAPER_SPLIT, Extrapolation, NextTraining, Step, findings
 from prunecast.text import listed
@@ -105,7 +106,7 @@ def _axis(name: str) -> str:
 
 def fitted_to(step: Step) -> str:
     """The sizes that an extrapolation was fitted to: "depth 8, 14", or the paper's sizes."""
-    sizes = {axis: ", ".join(f"{size:g}" for size in own) for axis, own in step.fitted_sizes.items()}
+    sizes = {axis: listed(map(numbers.size, own)) for axis, own in step.fitted_sizes.items()}
     if step.along == PAPER_SPLIT:
         examples = [f"{size:,.0f} examples" for size in step.fitted_sizes.get("num_examples", ())]
         return ", ".join(["the paper's sizes", *examples])
@@ -124,8 +125,8 @@ def next_conclusion(study: NextTraining, metric: Metric) -> str:
         return f"These costs are small, but more data may change them. {sentence(study.doubt, metric)}"
     if study.other_law is not None and study.other_law_regret > study.regret:
         return (
-            f"More data may still change which network to choose: {study.other_law} predicts that another one is "
-            "smallest."
+            f"More data may still change which network to choose: {get_law(study.other_law).title} predicts that "
+            "another one is smallest."
         )
     return "More data may still change which network to choose."
 

@@ -1,0 +1,190 @@
+"""Sections about answers: the network to train, the frontier of smallest networks, and what to train next."""
+
+from collections.abc import Sequence
+
+from prunecast.choice import Choice, Frontier, Measure, Naming, Network
+from prunecast.laws import get_law
+from prunecast.metric import Metric
+from prunecast.report.document import Fact, Grid, Section
+from prunecast.studies import NextTraining, Suggestion
+from prunecast.wording import (
+    advice,
+    amount,
+    network_name,
+    next_conclusion,
+    numbers,
+    promise,
+    sentences,
+    suggestions_legend,
+    unit,
+)
+from prunecast.wording import report as wording
+
+LEAST_DIFFERENCE = 1.005
+"""Networks whose sizes differ by less are not compared."""
+
+
+def choice(chosen: Choice) -> Section:
+    """The answer first, then its size and price, the runners-up and what to know."""
+    best, metric = chosen.answer, chosen.metric
+    unpruned = Fact(f"Unpruned {metric.word}", numbers.error(best.unpruned_error), best.unpruned_source)
+    compared = comparison(chosen)
+    return Section(
+        title=advice(chosen),
+        text=[promise(chosen)],
+        facts=[*_sizes(chosen), unpruned, _cost(best)],
+        grids=[_runners_up(chosen)] if chosen.runners_up else [],
+        notes=[*([compared] if compared else []), *sentences(chosen.findings, metric)],
+    )
+
+
+def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
+    """Everything that an answer says about its network."""
+    best, word = chosen.answer, chosen.metric.word
+    name = network_name(chosen.naming, best.depth, best.width)
+    unpruned = f"unpruned {word} {numbers.error(best.unpruned_error)}, {best.unpruned_source}"
+    return [
+        Fact("Network", name, unpruned),
+        Fact("Density", numbers.density(best.density), wording.levels(best.level, kept_per_level)),
+        *_sizes(chosen),
+        Fact(word.capitalize(), numbers.error(best.error), wording.error_source(chosen)),
+        Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),
+        _cost(best),
+    ]
+
+
+def _sizes(chosen: Choice) -> list[Fact]:
+    best, naming, minimise = chosen.answer, chosen.naming, chosen.question.minimise
+    found = [Fact("Size", amount(naming, best.stored_parameters), wording.size_remark(chosen))]
+    if minimise is Measure.PAPER:
+        found.append(Fact(minimise.unit, numbers.number(best.paper_size)))
+    if best.multiply_adds is not None:
+        found.append(Fact("Multiply-adds", amount(naming, best.multiply_adds), "per image, zeros skipped"))
+    return found
+
+
+def _cost(best: Network) -> Fact:
+    return Fact("Training cost", numbers.number(best.training_cost), wording.cost_remark(best))
+
+
+def comparison(chosen: Choice) -> str:
+    """How much smaller the answer is than the network one would usually prune; empty where nothing compares."""
+    matching = chosen.matching
+    if matching is None or matching.times_smaller < LEAST_DIFFERENCE:
+        return ""
+    return wording.comparison(chosen, matching)
+
+
+def _runners_up(chosen: Choice) -> Grid:
+    naming = chosen.naming
+    rows = [
+        [
+            *_place(naming, one.depth, one.width),
+            numbers.density(one.density),
+            numbers.error(one.error),
+            numbers.interval(one.interval),
+            "" if one.probability is None else numbers.percent(one.probability, digits=0),
+            amount(naming, one.stored_parameters),
+            numbers.number(one.training_cost),
+            one.source + (", outside" if one.extrapolated else ""),
+        ]
+        for one in chosen.runners_up
+    ]
+    size = "Stored" if naming.counted else "Size"
+    header = [
+        *_axes(naming),
+        "Density",
+        chosen.metric.word.capitalize(),
+        "95%",
+        "Meets",
+        size,
+        "Training",
+        "By",
+    ]
+    return Grid(header=header, rows=rows, left=0, caption="Runners-up")
+
+
+def _axes(naming: Naming) -> list[str]:
+    """The headings of depth and width, those that the table gives."""
+    return [axis.capitalize() for axis in ("depth", "width") if axis in naming.axes]
+
+
+def _place(naming: Naming, depth: float, width: float) -> list[str]:
+    """The cells under these headings."""
+    sizes = {"depth": depth, "width": width}
+    return [numbers.size(value) for axis, value in sizes.items() if axis in naming.axes]
+
+
+def frontier(line: Frontier) -> Section:
+    """The smallest network for each error."""
+    naming, metric = line.naming, line.metric
+    rows = [
+        [
+            numbers.error(error),
+            amount(naming, size),
+            *_place(naming, depth, width),
+            numbers.density(density),
+            ("predicted" if predicted else "measured") + (", outside" if outside else ""),
+        ]
+        for error, size, depth, width, density, predicted, outside in zip(
+            line.error,
+            line.size,
+            line.depth,
+            line.width,
+            line.density,
+            line.predicted,
+            line.extrapolated,
+            strict=True,
+        )
+    ]
+    size = wording.capital(unit(naming, line.minimise))
+    header = [metric.word.capitalize(), size, *_axes(naming), "Density", f"Unpruned {metric.word}"]
+    least = line.least_measured
+    measured = [wording.least_measured(least, metric)] if least is not None and least < line.error[0] else []
+    return Section(
+        title=wording.frontier_title(get_law(line.law).title, metric),
+        grids=[Grid(header=header, rows=rows, left=0, long=True)],
+        notes=[wording.all_errors(len(rows), metric), *measured],
+    )
+
+
+def next_training(study: NextTraining, metric: Metric) -> Section:
+    """What to train next, and whether it still matters."""
+    axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
+    names = ["Examples" if axis == "num_examples" else axis.capitalize() for axis in axes]
+    header = ["Train", *names, "To density", "Runs", "Cost", "Teaches", "Narrows"]
+    rows = [_suggestion(one, axes) for one in study.suggestions]
+    return Section(
+        title=wording.next_title(study),
+        text=[next_conclusion(study, metric)],
+        grids=[Grid(header=header, rows=rows, caption="Best value first")],
+        facts=[
+            Fact(
+                "Uncertainty of predictions", numbers.percent(study.uncertainty), "from the law's parameters"
+            ),
+            Fact("Scatter of a single training run", numbers.percent(study.run), "around the law"),
+            Fact("Cost of choosing by today's estimate", numbers.percent(study.regret), "in parameters"),
+            Fact(
+                "The same if another law is right", numbers.percent(study.other_law_regret), "in parameters"
+            ),
+        ],
+        notes=[suggestions_legend(study), *sentences(study.findings, metric)],
+    )
+
+
+def _suggestion(one: Suggestion, axes: Sequence[str]) -> list[str]:
+    symbol, share = max(one.shrinks.items(), key=lambda pair: pair[1])
+    place = {
+        "depth": numbers.size(one.depth),
+        "width": numbers.size(one.width),
+        "num_examples": numbers.count(one.num_examples),
+    }
+    return [
+        one.kind,
+        *(place[axis] for axis in axes),
+        f"{one.last_density:.2g}",
+        f"{one.trainings}",
+        numbers.number(one.cost),
+        numbers.percent(one.reduction),
+        f"{symbol} by {share:.0%}",
+    ]

@@ -1,0 +1,268 @@
+"""Sections about a fitted law: the law itself, how well it fits, what it predicts, and where its numbers come from."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from prunecast import __version__, tables
+from prunecast.findings import Finding
+from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings
+from prunecast.metric import Metric
+from prunecast.report import charts
+from prunecast.report.charts import Source
+from prunecast.report.curves import AXES
+from prunecast.report.document import Chart, Fact, Grid, Section
+from prunecast.table import Table
+from prunecast.text import plural
+from prunecast.wording import numbers, sentences
+from prunecast.wording import report as wording
+
+HOW_WELL = (
+    findings.Missed,
+    findings.MoreMissed,
+    findings.DipsIgnored,
+    findings.TooLarge,
+    findings.LawPreference,
+)
+"""Findings about how well a law fits; the others are about what the data leave open."""
+PLACE = ("measured", "plan", "code", "device", "date", "seconds")
+PROVENANCE = (*PLACE, "family", "dataset", "method", "recipe", "caution")
+"""What the page shows of a shipped table's provenance."""
+OPTIONS = {"replicates": "replicates", "residual": "residual", "huber": "Huber threshold", "high_error": "ε↑"}
+
+
+def fit_summary(fit: Fit, table: Table | None = None) -> Section:
+    """A fitted law on one screen."""
+    return Section(
+        title=wording.fit_title(fit),
+        text=[fit.equation],
+        grids=[_parameters(fit), _regions(fit)],
+        notes=[*sentences(fit.findings, fit.metric), *_table_notes(table)],
+    )
+
+
+def _table_notes(table: Table | None) -> list[str]:
+    return [] if table is None else sentences(table.findings, table.metric)
+
+
+def _parameters(fit: Fit) -> Grid:
+    def row(name: str) -> list[str]:
+        low, high = fit.intervals[name]
+        span = "held" if name in fit.fixed else f"{numbers.number(low)} to {numbers.number(high)}"
+        remark = ", not determined" if name in fit.undetermined else ""
+        return [fit.symbol(name), fit.meaning(name) + remark, numbers.number(fit.parameters[name]), span]
+
+    header = ["", "Parameter", "Estimate", "95% interval"]
+    return Grid(header=header, rows=[row(name) for name in fit.parameters], left=2)
+
+
+def _regions(fit: Fit) -> Grid:
+    known = {"all": fit.deviation, **fit.regions}
+    return Grid(
+        header=["Region", "μ", "σ", "Rows"],
+        rows=[[name, *_deviation(own)] for name, own in known.items() if own.rows],
+        caption=f"{wording.DEVIATION_COLUMNS} {wording.noise(fit)}",
+    )
+
+
+def _deviation(own: Deviation) -> list[str]:
+    return [numbers.percent(own.mean, sign=True), numbers.percent(own.std), f"{own.rows:,}"]
+
+
+def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
+    """A law fitted to each configuration alone."""
+    symbols = {own.name: own.symbol for own in law.parameters}
+    rows = [
+        [
+            *(numbers.size(one.depth), numbers.size(one.width), numbers.count(one.num_examples)),
+            numbers.error(one.unpruned_error),
+            *map(numbers.number, one.parameters.values()),
+            *_deviation(one.deviation),
+            ", ".join(symbols[name] for name in one.at_bound),
+        ]
+        for one in fits
+    ]
+    fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
+    sizes = ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
+    header = [*sizes, *fitted, "μ", "σ", "Rows", "At its limit"]
+    title = f"{wording.capital(law.title)} fitted to each configuration alone"
+    return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
+
+
+def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()) -> Section:
+    """Predicted errors, one row each; the number of examples where it differs between rows."""
+    records: list[dict[Any, Any]] = found.frame().to_dict("records")
+    several = len({row["num_examples"] for row in records}) > 1
+    rows = [
+        [
+            numbers.density(row["density"]),
+            *(numbers.size(row["depth"]), numbers.size(row["width"])),
+            *([numbers.count(row["num_examples"])] if several else []),
+            f"{numbers.error(row['unpruned_error'])} {row['unpruned_source']}",
+            numbers.error(row["error"]),
+            numbers.interval((row["lower"], row["upper"])),
+            row["region"] + (", extrapolated" if row["extrapolated"] else ""),
+        ]
+        for row in records
+    ]
+    sizes = ["Density", "Depth", "Width", *(["Examples"] if several else [])]
+    header = [*sizes, f"Unpruned {metric.word}", metric.word.capitalize(), "95% of new runs", "Region"]
+    return Section(title="", grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
+
+
+def scores(results: Sequence[Score], metric: Metric) -> Section:
+    """A comparison of laws in two groups: those that are given the unpruned error, and those that predict it."""
+
+    def group(given: bool) -> Grid:
+        rows = [
+            [
+                one.title,
+                str(one.parameters),
+                *map(numbers.deviation, (one.in_sample, one.configurations_out, one.large_out)),
+            ]
+            for one in results
+            if one.given_unpruned == given
+        ]
+        title = f"{'Given' if given else 'Not given'} the unpruned {metric.word}"
+        return Grid(header=[title, "Free", "In sample", "Left out", "Large left out"], rows=rows)
+
+    return Section(title="", grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
+
+
+def fit_section(source: Source) -> Section:
+    """Estimated and measured errors, μ, σ and the noise floor."""
+    fit, metric = source.fit, source.metric
+    floor = fit.noise_floor
+    noise = Fact("Noise floor", "unknown", "needs a second replicate")
+    if floor is not None:
+        differ = numbers.percent(floor.replicate)
+        noise = Fact(
+            "Noise floor", numbers.percent(floor.fit), f"σ from noise alone; replicates differ by {differ}"
+        )
+    configurations = [
+        [
+            *(numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)),
+            numbers.error(own.unpruned_error),
+            *_deviation(own.deviation),
+        ]
+        for own in fit.configurations
+    ]
+    header = ["Depth", "Width", "Examples", f"Unpruned {metric.word}", "μ", "σ", "Rows"]
+    caption = f"Each of {plural(len(fit.configurations), 'configuration')}"
+    regions = [[name, *_deviation(own)] for name, own in fit.regions.items() if own.rows]
+    return Section(
+        name="fit",
+        title="How well the law fits",
+        text=[wording.reading_the_fit(metric)],
+        facts=[
+            Fact("μ", numbers.percent(fit.deviation.mean, sign=True), "mean deviation"),
+            Fact("σ", numbers.percent(fit.deviation.std), f"over {plural(fit.rows, 'row')}"),
+            noise,
+        ],
+        charts=[
+            Chart(
+                name="fitted",
+                spec=charts.fit_chart(source.rows, fit, source.hue, metric),
+                caption=f"Estimated and measured {metric.plural} of {plural(len(source.rows), 'network')}.",
+            )
+        ],
+        grids=[
+            Grid(header=["Region", "μ", "σ", "Rows"], rows=regions),
+            Grid(header=header, rows=configurations, left=0, caption=caption, long=True),
+        ],
+        notes=sentences((own for own in fit.findings if isinstance(own, HOW_WELL)), metric),
+        side_by_side=True,
+    )
+
+
+def parameters_section(source: Source) -> Section:
+    """The parameters with intervals, and what they mean for pruning."""
+    fit = source.fit
+    dips = [1 - float(np.min(curve.error)) / float(curve.error[0]) for curve in source.curves]
+    return Section(
+        name="parameters",
+        title="The law in numbers and in words",
+        text=[f"{wording.capital(fit.title)}, fitted to {fit.origin.table}:"],
+        grids=[_parameters(fit)],
+        notes=list(wording.parameters(fit, max(dips, default=0.0))),
+        side_by_side=True,
+    )
+
+
+def invariant_section(source: Source) -> Section:
+    """Errors against density, then against m*, where all curves coincide past their low plateaus."""
+    title, fit, metric = "One curve for a whole family", source.fit, source.metric
+    by_density = Chart(
+        name="by-density",
+        spec=charts.invariant_chart(source.rows, source.curves, source.hue, "density", metric),
+        caption="Against density, every network has its own curve.",
+    )
+    if not fit.exponents:
+        return Section(name="invariant", title=title, text=[wording.NO_INVARIANT], charts=[by_density])
+    formula = charts.invariant_formula(fit)
+    by_invariant = Chart(
+        name="by-invariant",
+        spec=charts.invariant_chart(source.rows, source.curves, source.hue, "m", metric),
+        caption=f"Against m* = {formula}, the curves coincide once they leave their low plateaus.",
+    )
+    text = [wording.invariant(formula, metric)]
+    return Section(name="invariant", title=title, text=text, charts=[by_density, by_invariant])
+
+
+def unknown_section(fit: Fit) -> Section:
+    """What the data leave open."""
+    known = sentences((own for own in fit.findings if not isinstance(own, HOW_WELL)), fit.metric)
+    text = [] if known else [wording.EVERYTHING_KNOWN]
+    if fit.dense is None:
+        known.append(wording.measured_sizes_only(fit.metric))
+    return Section(
+        name="unknown", title="What the data do not show", text=text, notes=[*known, wording.ZEROS]
+    )
+
+
+def missing_section(table: Table, why: str) -> Section:
+    """What a table too small to fit still shows, and what it lacks."""
+    frame, metric = table.frame, table.metric
+    hue = charts.hue({axis: frame[axis] for axis in AXES})
+    chart = Chart(
+        name="raw",
+        spec=charts.raw_chart(charts.table_rows(frame, hue), hue, metric),
+        caption=f"What was measured: {plural(len(frame), 'row')}.",
+    )
+    return Section(name="missing", title="No law yet", text=[why], notes=wording.NEEDED, charts=[chart])
+
+
+def origin_section(table: Table, fit: Fit | None, command: str) -> Section:
+    """Where each number came from."""
+    metric = table.metric
+    named = {
+        "Family": table.family,
+        "Dataset": table.dataset,
+        "Pruning method": table.method,
+        "Recipe": table.recipe,
+    }
+    rows = [
+        ["Table", table.source],
+        ["Rows", f"{len(table):,}"],
+        ["Digest of the measurements (SHA-256)", table.digest],
+        *([name, value] for name, value in named.items() if value),
+    ]
+    if metric is not Metric.LOSS:
+        rows.append(["Chance error", "unknown" if table.chance is None else f"{table.chance:g}"])
+    if fit is not None:
+        given = [f"{OPTIONS[name]}: {value}" for name, value in fit.options.items() if value != "None"]
+        rows.append(["Fit", "; ".join([fit.title, *given])])
+    rows.append(["Made by", f"prunecast {__version__}, {command}"])
+    grids = [Grid(header=["", ""], rows=rows, left=2)]
+    if table.source in tables.names():
+        known = tables.provenance(table.source)
+        shipped = [[name.capitalize(), str(known[name])] for name in PROVENANCE if name in known]
+        grids.append(Grid(header=["", ""], rows=shipped, left=2, caption="The shipped table"))
+    return Section(
+        name="origin",
+        title="Where each number came from",
+        text=[wording.sources(metric)],
+        grids=grids,
+        notes=_table_notes(table),
+    )

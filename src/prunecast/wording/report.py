@@ -1,0 +1,407 @@
+"""The sentences of the command line's tables and of the page that are not findings."""
+
+import math
+from collections.abc import Iterator
+
+from prunecast.choice import Choice, Matching, Network
+from prunecast.laws import Fit, Role, get_law
+from prunecast.metric import Metric
+from prunecast.studies import Dips, NextTraining, Noise, Optimality, Sensitivity
+from prunecast.text import plural
+from prunecast.wording import numbers
+from prunecast.wording.choice import amount, network_name, unit
+from prunecast.wording.laws import configuration
+
+DEVIATION = "(estimate − measured) / measured"
+DEVIATION_COLUMNS = f"Deviation {DEVIATION}: mean μ and standard deviation σ."
+NEW_RUNS = "95% of new training runs"
+
+
+def capital(text: str) -> str:
+    """With a capital letter at the beginning."""
+    return text[:1].upper() + text[1:]
+
+
+# the page
+
+
+def page_title(family: str, dataset: str, source: str) -> str:
+    """What a page is about."""
+    return f"What pruning does to {' on '.join(word for word in (family, dataset) if word) or source}"
+
+
+def page_lead(source: str, rows: int, fit: Fit | None) -> str:
+    """What a page is made from."""
+    lead = f"{source}: {plural(rows, 'trained network')}"
+    if fit is None:
+        return f"{lead}."
+    configurations, parameters = len(fit.configurations), len(fit.parameters)
+    return (
+        f"{lead}, {plural(configurations, 'configuration')}, one law with {plural(parameters, 'parameter')}."
+    )
+
+
+def no_law(why: str) -> str:
+    """Why a page has no law."""
+    return f"No law could be fitted: {why}"
+
+
+def no_answer(why: str) -> str:
+    """Why a page has no answer."""
+    return f"No answer can be given: {why}"
+
+
+# the fit
+
+
+def fit_title(fit: Fit) -> str:
+    """Which law was fitted to what."""
+    origin = fit.origin
+    about = ", ".join(word for word in (origin.family, origin.dataset, origin.method, origin.recipe) if word)
+    rows = f"{plural(fit.rows, 'row')} of {plural(len(fit.configurations), 'configuration')}"
+    return f"{capital(fit.title)} fitted to {origin.table}{f' ({about})' if about else ''}: {rows}"
+
+
+def noise(fit: Fit) -> str:
+    """How the deviations compare with the noise of replicates."""
+    floor = fit.noise_floor
+    if floor is None:
+        return "There are no replicates, so the noise floor is unknown."
+    differ, least = numbers.percent(floor.replicate), numbers.percent(floor.fit)
+    if fit.deviation.std < floor.fit:
+        return f"Replicates differ by {differ}. That alone leaves about {least}, so the fit is as good as it can be."
+    return f"Replicates differ by {differ}, so no fit can get below about {least}."
+
+
+def reading_the_fit(metric: Metric) -> str:
+    """What the chart and the numbers of a fit mean."""
+    return (
+        "Each dot is a trained network. If the law were exact, all dots would lie on the diagonal. The deviation is "
+        f"{DEVIATION}; μ is its mean, σ its standard deviation over all {metric.plural}."
+    )
+
+
+def parameters(fit: Fit, deepest_dip: float) -> Iterator[str]:
+    """What the parameters mean for pruning; `deepest_dip` is the largest share below the unpruned error."""
+    yield from _plateau(fit)
+    slope = next((own.name for own in fit.form().parameters if own.role is Role.SLOPE), None)
+    if slope is not None:
+        steeper = numbers.percent(math.expm1(fit.parameters[slope] * math.log(2)), digits=0)
+        known = f"2^{fit.symbol(slope)} with {_value(fit, slope)}"
+        yield f"In the power-law region, halving the density raises the {fit.metric.word} by {steeper} ({known})."
+    for axis, name in fit.exponents.items():
+        share = math.exp2(-fit.parameters[name])
+        what = "number of training examples" if axis == "num_examples" else axis
+        change = "more deeply" if share < 1 else "less deeply"
+        yield (
+            f"A network with twice the {what} has the same {fit.metric.word} when it is pruned {change}: to "
+            f"{numbers.number(share)} of the density ({_value(fit, name)})."
+        )
+    width = fit.exponents.get("width")
+    if width is not None and width not in fit.undetermined:
+        yield _width_against_weights(fit.parameters[width], fit.metric)
+    if fit.dips and deepest_dip > 0:
+        deepest = numbers.percent(deepest_dip, digits=0)
+        yield f"Light pruning lowers the {fit.metric.word} by up to {deepest} of its unpruned value."
+
+
+def _value(fit: Fit, name: str) -> str:
+    open_ = ", which the data do not determine" if name in fit.undetermined else ""
+    return f"{fit.symbol(name)} = {numbers.number(fit.parameters[name])}{open_}"
+
+
+def _plateau(fit: Fit) -> Iterator[str]:
+    if fit.plateau is None:
+        return
+    value, word = f"{fit.symbol(fit.plateau)} = {numbers.number(fit.high_error)}", fit.metric.word
+    if fit.plateau in fit.undetermined:
+        yield f"The data do not show where the {word} of pruned networks stops rising: {value} is a guess."
+    else:
+        yield f"However far a network is pruned, its {word} stops rising at {value}."
+
+
+def _width_against_weights(psi: float, metric: Metric) -> str:
+    """Whether wide and sparse beats narrow and dense: weights grow with w²·d, the error depends on w^ψ·d."""
+    change = math.expm1((2 - psi) * math.log(2))
+    if abs(change) < 0.02:
+        return f"At equal {metric.word}, wide and narrow networks need about equally many weights once they are pruned."
+    more, smaller = ("more", "narrower") if change > 0 else ("fewer", "wider")
+    return (
+        f"Weights grow with the square of the width, so a network of twice the width then has "
+        f"{numbers.percent(abs(change), digits=0)} {more} weights at equal {metric.word}: the {smaller} network is the "
+        f"smaller one as long as its unpruned {metric.word} is well below the target."
+    )
+
+
+def invariant(formula: str, metric: Metric) -> str:
+    """What the invariant is."""
+    return (
+        f"Depth, width and density can be traded for each other without changing the {metric.word}, as long as the "
+        f"invariant m* = {formula} stays the same."
+    )
+
+
+NO_INVARIANT = "Only one size was measured, so there is nothing to compare yet. Train another width or depth."
+EVERYTHING_KNOWN = "Every parameter is determined, and the noise is known."
+ZEROS = (
+    "Zeros scattered over the weights save storage and arithmetic only where the runtime uses them. Sizes count "
+    "parameters, not milliseconds."
+)
+NEEDED = (
+    "A law of one network needs at least four levels, some of them where the error no longer rises.",
+    "A law of a family needs several widths or depths, each pruned through many levels.",
+    "Rows no better than chance do not count.",
+)
+
+
+def measured_sizes_only(metric: Metric) -> str:
+    """Why no other sizes can be chosen."""
+    return (
+        f"There are too few configurations for a law of the unpruned {metric.word}, so only measured sizes can be "
+        "chosen."
+    )
+
+
+def sources(metric: Metric) -> str:
+    """Where the numbers of a page come from."""
+    return (
+        f"Measured {metric.plural} are the table's, averaged over replicates. Estimates, curves and intervals come "
+        f"from the fitted law; unpruned {metric.plural} of sizes that were not trained come from a law of the unpruned "
+        f"{metric.word}. Sizes are counted in the layers of the family where it is a built-in one. The page itself "
+        "computes nothing."
+    )
+
+
+SCORES = (
+    "Deviation μ ± σ in sample, with configurations left out, and from the smaller half of the networks to the larger "
+    "half; free: number of fitted parameters. Ranked by √(μ² + σ²) with configurations left out."
+)
+
+
+# answers
+
+
+def headline(choice: Choice) -> str:
+    """What to do for a target; where nothing meets it, what comes closest."""
+    best = choice.answer
+    network, density = network_name(choice.naming, best.depth, best.width), numbers.density(best.density)
+    if not choice.met:
+        pruned = f"pruned to density {density}" if best.level else "not pruned"
+        return f"Nothing here meets it. Closest is {network}, {pruned}."
+    return f"Train {network}, and " + (
+        f"prune it to density {density}." if best.level else "do not prune it."
+    )
+
+
+def comparison(choice: Choice, matching: Matching) -> str:
+    """How much smaller the answer is than the network one would usually prune."""
+    naming = choice.naming
+    size, pruned = (amount(naming, value) for value in (matching.unpruned_size, matching.pruned_size))
+    return (
+        f"The smallest network that meets the target unpruned ({network_name(naming, matching.depth, matching.width)}) "
+        f"{'has' if naming.counted else 'is'} {size} {unit(naming, choice.question.minimise)}, and {pruned} when "
+        f"pruned as far as the target allows: {matching.times_smaller:.2f} times the size of this one."
+    )
+
+
+def error_source(choice: Choice) -> str:
+    """Where the error of an answer comes from."""
+    best, target = choice.answer, choice.question.target_error
+    if best.source != "measured":
+        return "by the law"
+    if target is not None and choice.met != (best.error <= target):
+        return f"measured; about {numbers.error(best.expected_error)} is expected of a new training run"
+    return "measured"
+
+
+def meeting_the_target(choice: Choice) -> str:
+    """How likely a new training run meets the target."""
+    if not choice.met:
+        return "the target is not met"
+    probability = choice.answer.probability
+    return "" if probability is None else f"{numbers.percent(probability, digits=0)} meet the target"
+
+
+def size_remark(choice: Choice) -> str:
+    """What the size of an answer counts."""
+    best, naming = choice.answer, choice.naming
+    if not naming.counted or best.stored_parameters == best.nonzero_parameters:
+        return unit(naming, choice.question.minimise) if not naming.counted else "non-zero weights"
+    return f"stored parameters, {numbers.count(best.nonzero_parameters)} of them non-zero weights"
+
+
+def levels(level: int, kept_per_level: float) -> str:
+    """How a density is reached."""
+    return f"{plural(level, 'level')} of {numbers.percent(1 - kept_per_level, digits=0)}"
+
+
+def cost_remark(best: Network) -> str:
+    """What an answer takes to train."""
+    runs = f"× the costliest measured training run, {plural(best.trainings, 'training run')} (levels + 1)"
+    return (
+        runs
+        if best.network_epochs is None
+        else f"{runs}, {numbers.count(best.network_epochs)} network-epochs"
+    )
+
+
+def answer_caption(confidence: float, metric: Metric) -> str:
+    """What the chart of the answer shows."""
+    sure = "" if confidence == 0.5 else f" that {numbers.percent(confidence, digits=0)} of training runs keep"
+    return (
+        "Dots are measured networks, coloured lines the law for each measured size, grey lines sizes that were not "
+        f"trained. The thick line is the frontier: the fewest parameters for each {metric.word}{sure}. The large dot "
+        f"is the recommended network, its bar the interval of {NEW_RUNS}."
+    )
+
+
+def several_dataset_sizes(fit: Fit, sizes: int) -> str:
+    """How one law applies to several dataset sizes."""
+    acts = f"through the unpruned {fit.metric.word} alone"
+    if fit.needs_examples:
+        acts = f"through the unpruned {fit.metric.word} and through the law itself"
+    return (
+        f"One law was fitted to all {sizes} dataset sizes. In it, the number of training examples acts {acts}. Select "
+        "the number you will train on; the network, the curves and the frontier follow."
+    )
+
+
+def nothing_meets(
+    target: str, least: str, network: str, best: Network, confidence: float, metric: Metric
+) -> str:
+    """That a target is below everything, and what comes closest."""
+    sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
+    kept = (
+        "to expect"
+        if confidence == 0.5
+        else f"that {numbers.percent(confidence, digits=0)} of training runs keep"
+    )
+    pruned = f"pruned to density {numbers.density(best.density)}" if best.level else "not pruned"
+    return f"Nothing here gets to {target}{sure}. The least {metric.word} {kept} is {least}: {network}, {pruned}."
+
+
+ASK_FURTHER = "To see whether a network outside what was measured would: `prunecast choose … --sizes around`."
+
+
+def guessing_suffices(target: str, chance: float) -> str:
+    """That a target needs no network."""
+    return f"{target} needs no network: guessing has an error of {chance:g}."
+
+
+def any_network_suffices(target: str, fit: Fit) -> str:
+    """That every network meets a target, however far it is pruned."""
+    high, word = numbers.number(fit.high_error), fit.metric.word
+    if fit.plateau is None or fit.plateau in fit.undetermined:
+        return (
+            f"The data do not show how far the {word} rises (the law guesses {high}), so they do not tell what gets to "
+            f"{target}."
+        )
+    return f"Any network gets to {target}: by the law, the {word} stays below {high} however far a network is pruned."
+
+
+# frontier
+
+
+def frontier_title(law: str, metric: Metric) -> str:
+    """What a frontier is."""
+    return f"The smallest network for each {metric.word} by {law}"
+
+
+def all_errors(count: int, metric: Metric) -> str:
+    """Where all networks of a frontier are."""
+    return f"--json lists all {count} {metric.plural}."
+
+
+def least_measured(value: float, metric: Metric) -> str:
+    """That less was measured than the law's frontier goes down to."""
+    return (
+        f"The least {metric.word} measured is {numbers.error(value)}. A frontier uses the law alone; the answer to one "
+        "target also uses measured networks."
+    )
+
+
+# studies
+
+
+def next_title(study: NextTraining) -> str:
+    """What suggestions are about."""
+    return f"What to train next for {get_law(study.law).title} on {study.table}"
+
+
+def optimality(study: Optimality, metric: Metric) -> str:
+    """How close the law's smallest networks come to the measured ones."""
+    return (
+        f"At {numbers.percent(study.within_quarter, digits=0)} of {metric.plural} the smallest size by the law is "
+        f"within 25% of the smallest measured one (median miss {numbers.percent(study.median_miss, digits=0)}). "
+        f"Training the network that the law picks costs {numbers.percent(study.mean_regret)} more weights than the "
+        "best one in hindsight."
+    )
+
+
+EXTRAPOLATION = "Fitted to the smaller half of the sizes and tested on the larger half: deviation μ ± σ."
+
+
+def sensitivity(study: Sensitivity) -> str:
+    """What fits to a part of the measurements are compared with."""
+    return (
+        f"A fit to all {plural(study.rows, 'row')} of {plural(study.configurations, 'configuration')} has a deviation "
+        f"of {numbers.deviation(study.full)}. The first table shows how many measurements a fit needs to come close to "
+        f"that, in {study.repeats} repeats."
+    )
+
+
+def contours(metric: Metric) -> str:
+    """What the contours of a table show."""
+    return (
+        f"Where the invariant holds, contours of constant {metric.word} are straight lines of one slope: "
+        "∂log density / ∂log axis is minus the exponent of the axis."
+    )
+
+
+def single_curves(configurations: int) -> str:
+    """How many curves alone determine the law of one network."""
+    return f"Eq. 1 fitted to single curves: {plural(configurations, 'configuration', 'determines', 'determine')} it"
+
+
+def relative_sizes(of: str) -> str:
+    """What relative sizes are."""
+    return f"Sizes are shares {of}; a column `weights` gives counts."
+
+
+FORMS = "The best predictor of configurations left out comes first: deviation μ ± σ."
+
+
+def dips(study: Dips, law: str, metric: Metric) -> str:
+    """How deep the dips are and what bias they leave."""
+    deepest = max(study.dips, key=lambda one: one.dip)
+    place = configuration(deepest.depth, deepest.width, deepest.num_examples)
+    return (
+        f"The {metric.word} falls below its unpruned value by up to {numbers.percent(deepest.dip)} "
+        f"({place}; noise alone would show {numbers.percent(deepest.by_noise)}). This adds "
+        f"{numbers.percent(study.bias, sign=True)} to μ of {law}."
+    )
+
+
+def scatter(study: Noise) -> str:
+    """What the noise is compared with."""
+    return f"For comparison, the deviations from the law have σ = {numbers.percent(study.residual)}."
+
+
+def evidence(law: str) -> str:
+    """What the studies on the page are."""
+    return (
+        "Each study asks the table one question; `prunecast study NAME TABLE --json` gives all of its numbers. Where a "
+        f"study names no other law, it uses {law}."
+    )
+
+
+def left_out(rows: int) -> str:
+    """Why the page has no comparison of forms."""
+    return (
+        f"Left out, because it takes a while on {rows:,} rows; use `prunecast study forms` or --all-studies."
+    )
+
+
+def not_on_this_table(why: str) -> str:
+    """Why a study has no result."""
+    return f"Not on this table: {why}"

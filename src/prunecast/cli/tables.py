@@ -6,7 +6,7 @@ import textwrap
 import click
 
 from prunecast import tables as shipped
-from prunecast.report.terminal import WIDTH
+from prunecast.report import terminal
 
 
 @click.command()
@@ -37,7 +37,11 @@ def _provenance(page: dict[str, object]) -> str:
     """The provenance, one paragraph for each of its parts."""
     return "\n".join(
         textwrap.fill(
-            str(value), WIDTH, initial_indent=f"{key:<15}", subsequent_indent=" " * 15, break_on_hyphens=False
+            str(value),
+            terminal.WIDTH,
+            initial_indent=f"{key:<15}",
+            subsequent_indent=" " * 15,
+            break_on_hyphens=False,
         )
         for key, value in page.items()
     )

@@ -137,7 +137,3 @@ __all__ = [
     "unregister",
     "validate",
 ]
-
-from prunecast.laws._old_names import install
-
-install()

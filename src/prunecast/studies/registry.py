@@ -40,11 +40,15 @@ class Study:
 
 _LISTED = (
     Study(sensitivity, "How many measurements does a fit need?", "how many measurements a fit needs"),
-    Study(extrapolation, "Does the law extrapolate from small to large?", "fit small networks, predict the rest"),
+    Study(
+        extrapolation, "Does the law extrapolate from small to large?", "fit small networks, predict the rest"
+    ),
     Study(invariance, "Does the invariant hold?", "contours of constant error, constancy of parameters"),
     Study(forms, "Does another form predict better?", "the law against other forms, by region"),
     Study(dips, "Does light pruning help?", "falls below the unpruned error and the bias they leave"),
-    Study(optimality, "Does the law find the smallest networks?", "predicted against measured smallest networks"),
+    Study(
+        optimality, "Does the law find the smallest networks?", "predicted against measured smallest networks"
+    ),
     Study(noise, "How noisy are the measurements?", "the spread of replicates, by region"),
 )
 STUDIES = {study.name: study for study in _LISTED}

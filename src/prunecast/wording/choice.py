@@ -4,7 +4,6 @@ from dataclasses import asdict
 from typing import Any
 
 from prunecast.choice import ALLOW_AROUND, Choice, Measure, Naming, Question, findings
-from prunecast.choice.findings import CountsUnknown
 from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.text import listed, plural
@@ -248,12 +247,13 @@ def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
 
 
 def _reason(finding: findings.SizesNotExact) -> str:
+    unknown = findings.CountsUnknown
     return {
-        CountsUnknown.NO_FAMILY: "the table names no family",
-        CountsUnknown.FAMILY_NOT_BUILT_IN: f"the family {finding.family!r} is not built in",
-        CountsUnknown.NO_DATASET: "the table names no dataset",
-        CountsUnknown.CLASSES_UNKNOWN: f"the number of classes of {finding.dataset!r} is unknown",
-        CountsUnknown.NO_DEPTHS: "the table has no depths",
-        CountsUnknown.DEPTH_NOT_IN_FAMILY: f"the table's depths are not those of the built-in {finding.family}",
-        CountsUnknown.COUNTS_DIFFER: f"the table's weights are not those of the built-in {finding.family}",
+        unknown.NO_FAMILY: "the table names no family",
+        unknown.FAMILY_NOT_BUILT_IN: f"the family {finding.family!r} is not built in",
+        unknown.NO_DATASET: "the table names no dataset",
+        unknown.CLASSES_UNKNOWN: f"the number of classes of {finding.dataset!r} is unknown",
+        unknown.NO_DEPTHS: "the table has no depths",
+        unknown.DEPTH_NOT_IN_FAMILY: f"the table's depths are not those of the built-in {finding.family}",
+        unknown.COUNTS_DIFFER: f"the table's weights are not those of the built-in {finding.family}",
     }[finding.reason]

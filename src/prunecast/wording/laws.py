@@ -4,7 +4,6 @@ from typing import Any
 
 from prunecast.laws import Fit
 from prunecast.laws import findings as found
-from prunecast.laws.findings import CurvesTooShort, Remedy
 from prunecast.metric import Metric
 from prunecast.table import Table
 from prunecast.text import listed, plural
@@ -25,7 +24,7 @@ def configuration(depth: float, width: float, num_examples: float) -> str:
     return f"depth {numbers.size(depth)}, width {numbers.size(width)}, {numbers.count(num_examples)} examples"
 
 
-def _advice(finding: CurvesTooShort) -> str:
+def _advice(finding: found.CurvesTooShort) -> str:
     """More levels for the curves that can have them, smaller steps for those that reached chance."""
     steps = []
     if finding.more_levels is not None:
@@ -36,7 +35,7 @@ def _advice(finding: CurvesTooShort) -> str:
     return " or ".join(steps)
 
 
-def _too_steep(finding: CurvesTooShort, rows: int, place: str) -> str:
+def _too_steep(finding: found.CurvesTooShort, rows: int, place: str) -> str:
     """Curves that reach chance have few rows on the way: they rise too steeply for their levels."""
     curves = (
         f"{finding.reached_chance} of {finding.configurations} curves"
@@ -90,7 +89,7 @@ def _wide(finding: found.WideInterval, metric: Metric) -> str:
         return f"{text}; train more {finding.axis}s."
     if finding.remedy is None:
         return f"{text}."
-    how = SMALLER_STEPS if finding.remedy is Remedy.SMALLER_STEPS else "prune further"
+    how = SMALLER_STEPS if finding.remedy is found.Remedy.SMALLER_STEPS else "prune further"
     return f"{text}; {how}, so that more rows lie between the two plateaus."
 
 

@@ -98,12 +98,18 @@ def test_what_is_printed_is_the_golden_text() -> None:
         ({"meets_target": None}, "error", "measured 0.1987, inside the interval."),
         ({"validation_error": 0.21}, "validation_error", "Predicted validation error 0.2000"),
         ({"validation_error": 0.21}, "validation_error", "measured 0.2100"),
-        ({}, "loss", "Predicted test loss 0.2000, 95% of new training runs in 0.1734 to 0.2307; measured 0.6100"),
+        (
+            {},
+            "loss",
+            "Predicted test loss 0.2000, 95% of new training runs in 0.1734 to 0.2307; measured 0.6100",
+        ),
     ],
 )
 def test_the_verdict_compares_what_was_predicted(measured: dict, metric: str, said: str) -> None:
     card = replace(
-        CARD, measured=replace(CARD.measured, **measured), predicted=replace(CARD.predicted, metric=Metric(metric))
+        CARD,
+        measured=replace(CARD.measured, **measured),
+        predicted=replace(CARD.predicted, metric=Metric(metric)),
     )
     assert said in words.verdict(card)
 

@@ -40,9 +40,7 @@ def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:
 
 
 def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:
-    with pytest.raises(
-        PrunecastError, match=r"does not say how many examples .* add a column num_examples"
-    ):
+    with pytest.raises(PrunecastError, match=r"does not say how many examples .* add a column num_examples"):
         pattern(read_plan("digits-chain"), fit(prunecast.read(own_table())), None)
 
 

@@ -188,7 +188,9 @@ def test_a_time_says_which_way_it_was_reckoned():
     plan = read_plan("cifar10-vgg", scale="smoke")
     share = Share(chains=2, trainings=6, seconds=4e8)
     fleet = words(Estimate(device="NVIDIA H200", fleet=share), plan)
-    assert "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, as a fleet of packs. " in fleet
+    assert (
+        "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, as a fleet of packs. " in fleet
+    )
     alone = words(Estimate(device="NVIDIA H200", alone=share), plan)
     assert "on NVIDIA H200: 2 chains, at most 6 training runs, one after the other. " in alone
     two = words(Estimate(device="cpu", alone=share), plan, jobs=2)

@@ -44,7 +44,8 @@ def test_a_plan_is_counted_and_timed(plan_file):
     assert "digits_cnn       3     0.5      32" in output
     flat = " ".join(output.split())
     assert (
-        "on cpu: 4 chains, at most 12 training runs, 2 at a time. - Chains that end before their level cap" in flat
+        "on cpu: 4 chains, at most 12 training runs, 2 at a time. - Chains that end before their level cap"
+        in flat
     )
     assert "timed" not in invoke("plan", plan_file, "--no-estimate").output
 

@@ -56,6 +56,7 @@ class Hue:
                 "title": numbers.axis(self.shape),
                 "sort": domain,
                 "scale": {"domain": domain, "range": list(SHAPES[: len(domain)])},
+                "legend": {"symbolOpacity": 1},
             }
         return made
 

@@ -17,6 +17,7 @@ from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.report.curves import AXES, Curve, Rows, Slice, distinct, measured_curves, measured_rows, slices
 from prunecast.report.vega import PAGE, Row, Spec, Theme, axis, chart, colour, layer, log_axis, rows, tooltip
+from prunecast.studies import Sensitivity
 from prunecast.table import Table
 from prunecast.wording import numbers
 
@@ -124,27 +125,27 @@ def invariant_formula(fit: Fit) -> str:
     return " · ".join([*factors, "density"])
 
 
+def _network_columns(networks: Rows | pd.DataFrame, own: Hue) -> dict[str, Iterable[object]]:
+    """What is known of every measured network, as columns."""
+    return {
+        "hue": [numbers.size(value) for value in getattr(networks, own.axis)],
+        "depth": map(numbers.size, networks.depth),
+        "width": map(numbers.size, networks.width),
+        "n": map(numbers.count, networks.num_examples),
+        "density": networks.density,
+        "error": networks.error,
+    }
+
+
 def table_rows(frame: pd.DataFrame, own: Hue) -> list[Row]:
     """The rows of a table for a chart, where no law could be fitted."""
-    return rows(
-        hue=[numbers.size(value) for value in frame[own.axis]],
-        depth=map(numbers.size, frame["depth"]),
-        width=map(numbers.size, frame["width"]),
-        n=map(numbers.count, frame["num_examples"]),
-        density=frame["density"],
-        error=frame["error"],
-    )
+    return rows(**_network_columns(frame, own))
 
 
 def point_rows(measured: Rows, own: Hue) -> list[Row]:
     """Measured rows for a chart, with what a pointer over them shows."""
     return rows(
-        hue=[numbers.size(value) for value in getattr(measured, own.axis)],
-        depth=map(numbers.size, measured.depth),
-        width=map(numbers.size, measured.width),
-        n=map(numbers.count, measured.num_examples),
-        density=measured.density,
-        error=measured.error,
+        **_network_columns(measured, own),
         estimate=measured.estimate,
         size=measured.size,
         m=measured.invariant,
@@ -188,7 +189,7 @@ def lines(x: Spec, y: Spec, data: str, own: Spec | None = None, **mark: object) 
     return layer(data, "line", {**encoding, "color": own} if own else encoding, **mark)
 
 
-def fit_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Theme = PAGE) -> Spec:
+def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Theme = PAGE) -> Spec:
     """Estimated against actual error, with the diagonal and one σ to either side."""
     both, sigma = [*measured.error, *measured.estimate], fit.deviation.std
     x = log_axis("error", f"measured {metric.word}", both)
@@ -211,7 +212,7 @@ def fit_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Theme =
     return chart(description, 380, datasets, layers, theme)
 
 
-def invariant_chart(
+def error_chart(
     measured: Rows,
     curves: Sequence[Curve],
     own: Hue,
@@ -239,7 +240,7 @@ def invariant_chart(
     )
 
 
-def raw_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
+def measured_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
     """Error against density as measured, where no law could be fitted."""
     x = log_axis("density", "density", [row["density"] for row in measured])
     y = log_axis("error", metric.measured, [row["error"] for row in measured])
@@ -249,28 +250,21 @@ def raw_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
     return chart(description, 340, {"points": measured}, [dots])
 
 
-def sample_chart(
-    series: Sequence[tuple[str, Sequence[tuple[float, float, float]]]],
-    full: float,
-    title: str,
-    theme: Theme = PAGE,
-) -> Spec:
-    """σ against the number of measurements fitted: mean and standard deviation of the repeats of each series."""
-    data = [
-        row
-        for name, own in series
-        for row in rows(
-            hue=name,
-            count=[count for count, _, _ in own],
-            sigma=[100 * mean for _, mean, _ in own],
-            low=[100 * max(mean - std, 0.0) for _, mean, std in own],
-            high=[100 * (mean + std) for _, mean, std in own],
+def sensitivity_chart(found: Sensitivity, of: str, title: str, theme: Theme = PAGE) -> Spec:
+    """σ against the number of `points` or `configurations` fitted: mean and standard deviation of the repeats."""
+    series = {"at random": getattr(found, f"random_{of}"), "by design": getattr(found, f"designed_{of}")}
+    data = list[Row]()
+    for name, samples in series.items():
+        mean, std = (
+            100 * np.array([getattr(one, f"{what}_sigma") for one in samples]) for what in ("mean", "std")
         )
-    ]
+        ends = {"low": np.maximum(mean - std, 0.0), "high": mean + std}
+        data += rows(hue=name, count=[one.count for one in samples], sigma=mean, **ends)
+    full = found.full.std
     top = min(1.15 * max(row["high"] for row in data), 100 * max(3 * full, 0.1))
     x = log_axis("count", title, [row["count"] for row in data])
     y = axis("sigma", "σ of the deviation, %", (0, top))
-    hues = colour("hue", "chosen", [name for name, _ in series], theme)
+    hues = colour("hue", "chosen", list(series), theme)
     band = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": hues}
     return chart(
         "How σ falls as more is measured; the dashed line is the fit to everything.",

@@ -85,9 +85,7 @@ def error_layers(source: Source, along: str, title: str, only: Slice | None = No
     if only is not None:
         shown = source.rows[np.logical_or.reduce([source.rows.of(curve) for curve in only.curves])]
         drawn, own = list(only.curves), Hue(axis=only.axis, values=only.sizes)
-    return layers_of(
-        charts.invariant_chart(shown, drawn, own, along, source.metric, title=title, theme=FIGURE)
-    )
+    return layers_of(charts.error_chart(shown, drawn, own, along, source.metric, title=title, theme=FIGURE))
 
 
 def held(own: Slice) -> str:
@@ -123,7 +121,7 @@ def error_against_invariant(source: Source) -> Spec:
 
 def estimated_against_actual(source: Source) -> Spec:
     """Every measured error with the law's estimate, and the histogram of the deviations."""
-    layers = layers_of(charts.fit_chart(source.rows, source.fit, source.hue, source.metric, FIGURE))
+    layers = layers_of(charts.estimate_chart(source.rows, source.fit, source.hue, source.metric, FIGURE))
     own, off = source.fit.deviation, 100 * source.rows.deviation
     edges = np.histogram_bin_edges(off, bins=min(40, max(8, len(off) // 8)))
     heights = np.histogram(off, edges)[0]

@@ -163,7 +163,7 @@ def fit_section(source: Source) -> Section:
         charts=[
             Chart(
                 name="fitted",
-                spec=charts.fit_chart(source.rows, fit, source.hue, metric),
+                spec=charts.estimate_chart(source.rows, fit, source.hue, metric),
                 caption=f"Estimated and measured {metric.plural} of {plural(len(source.rows), 'network')}.",
             )
         ],
@@ -195,7 +195,7 @@ def invariant_section(source: Source) -> Section:
     title, fit, metric = "One curve for a whole family", source.fit, source.metric
     by_density = Chart(
         name="by-density",
-        spec=charts.invariant_chart(source.rows, source.curves, source.hue, "density", metric),
+        spec=charts.error_chart(source.rows, source.curves, source.hue, "density", metric),
         caption="Against density, every network has its own curve.",
     )
     if not fit.exponents:
@@ -203,7 +203,7 @@ def invariant_section(source: Source) -> Section:
     formula = charts.invariant_formula(fit)
     by_invariant = Chart(
         name="by-invariant",
-        spec=charts.invariant_chart(source.rows, source.curves, source.hue, "m", metric),
+        spec=charts.error_chart(source.rows, source.curves, source.hue, "m", metric),
         caption=f"Against m* = {formula}, the curves coincide once they leave their low plateaus.",
     )
     text = [wording.invariant(formula, metric)]
@@ -227,7 +227,7 @@ def missing_section(table: Table, why: str) -> Section:
     hue = charts.hue({axis: frame[axis] for axis in AXES})
     chart = Chart(
         name="raw",
-        spec=charts.raw_chart(charts.table_rows(frame, hue), hue, metric),
+        spec=charts.measured_chart(charts.table_rows(frame, hue), hue, metric),
         caption=f"What was measured: {plural(len(frame), 'row')}.",
     )
     return Section(name="missing", title="No law yet", text=[why], notes=wording.NEEDED, charts=[chart])

@@ -174,11 +174,7 @@ def sensitivity(found: Sensitivity, metric: Metric) -> Section:
         ("random configurations", "random_configurations"),
         ("configurations by design", "designed_configurations"),
     )
-    series = [
-        ("at random", _sigmas(found.random_configurations)),
-        ("by design", _sigmas(found.designed_configurations)),
-    ]
-    spec = charts.sample_chart(series, found.full.std, "configurations measured")
+    spec = charts.sensitivity_chart(found, "configurations", "configurations measured")
     needed = [[what, _from(found.needed[name]), _from(found.steady[name])] for what, name in chosen]
     return Section(
         name="sensitivity",
@@ -194,10 +190,6 @@ def sensitivity(found: Sensitivity, metric: Metric) -> Section:
             _samples("Configurations", found.random_configurations, found.designed_configurations),
         ],
     )
-
-
-def _sigmas(samples: Sequence[Sample]) -> list[tuple[float, float, float]]:
-    return [(one.count, one.mean_sigma, one.std_sigma) for one in samples]
 
 
 def _from(count: int | None) -> str:

@@ -73,11 +73,7 @@ def sensitivity(source: Source) -> Spec:
     found = studies.sensitivity(source.table, law=source.fit.family_law)
     panels = []
     for what, title in (("points", "networks fitted"), ("configurations", "configurations fitted")):
-        series = [
-            (name, [(one.count, one.mean_sigma, one.std_sigma) for one in getattr(found, f"{how}_{what}")])
-            for name, how in (("at random", "random"), ("by design", "designed"))
-        ]
-        layers = layers_of(charts.sample_chart(series, found.full.std, title, FIGURE))
+        layers = layers_of(charts.sensitivity_chart(found, what, title, FIGURE))
         panels.append(
             panel(title.capitalize(), layers, f"mean ± standard deviation of {found.repeats} repeats")
         )

@@ -6,8 +6,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from prunecast.laws import formulas
-from prunecast.laws.points import Floats
+from prunecast.laws import Floats, formulas
 
 TRUTH: Mapping[str, float] = {"high_error": 0.85, "gamma": 0.55, "p": 0.02, "phi": 1.0, "psi": 1.4}
 """Eq. 2 as CIFAR-10 ResNets are like to have it."""

@@ -7,6 +7,8 @@ commas), so that the command line knows what it registers.
 import functools
 import importlib
 import os
+import sys
+from pathlib import Path
 
 from prunecast.errors import PrunecastError
 
@@ -24,8 +26,11 @@ def load_attribute(name: str, kind: str) -> object:
 
 @functools.cache
 def load_plugins() -> None:
-    """Import the modules that PRUNECAST_PLUGINS names, once."""
-    for name in filter(None, (part.strip() for part in os.environ.get(VARIABLE, "").split(","))):
+    """Import the modules that PRUNECAST_PLUGINS names, once; they may also be in the current folder."""
+    names = [part.strip() for part in os.environ.get(VARIABLE, "").split(",") if part.strip()]
+    if names and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    for name in names:
         _imported(name, f"the plug-in {name!r} of {VARIABLE}")
 
 

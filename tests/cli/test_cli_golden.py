@@ -40,7 +40,7 @@ SECTIONS = {
     "fit": lambda: fitted(at_50000()),
     "fit-all-sizes": lambda: fitted(read(SHIPPED)),
     "fit-cut": cut,
-    "fit-held": lambda: fitted(at_50000(), high_error="chance"),
+    "fit-fixed": lambda: fitted(at_50000(), high_error="chance"),
     "fit-dip": lambda: fitted(read(SHIPPED), law="dip"),
     "fit-replicates": lambda: fitted(read(planted(configurations=20, replicates=3))),
     "fit-one": lambda: fitted(at_50000().select(width=0.5)),

@@ -1,6 +1,11 @@
 """A law of one's own, added in one module of fewer than 60 lines, in everything that prunecast does with a law."""
 
+import contextlib
 import json
+import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -13,6 +18,7 @@ from findings_of import findings_of
 from planted import planted
 
 from prunecast.choice import choose, frontier
+from prunecast.cli import main
 from prunecast.files import dumps
 from prunecast.laws import compare, fit, get_law, load, selectable_laws, unregister
 from prunecast.laws.findings import LawPreference
@@ -200,3 +206,98 @@ def test_a_saved_law_whose_module_is_not_there_is_refused(shipped, tmp_path):
         check=False,
     )
     assert "law.json cannot be used: cannot import law 'hill_law:HILL'" in done.stderr
+
+
+AT_50000 = (SHIPPED, "--where", "num_examples=50000")
+OWN = ("--law", "hill_law:HILL")
+TITLE, EQUATION = "the Hill law", "error = unpruned + (ε↑ − unpruned) / (1 + (m*/p)^γ)"
+
+
+@pytest.fixture
+def called(capsys, monkeypatch, tmp_path, hill):
+    """Call the command line in a folder that holds the example."""
+    shutil.copy(EXAMPLE, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["prunecast", *map(str, arguments)])
+        with contextlib.suppress(SystemExit):
+            main()
+        out, err = capsys.readouterr()
+        assert err == ""
+        return out
+
+    return run
+
+
+def test_the_terminal_names_its_title_symbols_and_equation(called):
+    out = called("fit", *AT_50000, *OWN, "-o", "law.json")
+    assert out.startswith("The Hill law fitted to")
+    assert EQUATION in out
+    rows = [line.split() for line in out.splitlines() if line]
+    assert {"ε↑", "γ", "p", "ψ"} <= {row[0] for row in rows}
+    assert "steepness of the rise" in out
+    assert len(called("predict", "law.json", "--density", "0.1,0.01", "--width", "1/2").splitlines()) == 4
+    assert TITLE in called("choose", "law.json", "--target-error", "0.2")
+    assert TITLE in called("choose", *AT_50000, *OWN, "--frontier")
+    assert TITLE in called("compare", *AT_50000)
+    assert TITLE in called("next", *AT_50000, *OWN)
+    assert TITLE in called("study", "sensitivity", *AT_50000, *OWN)
+
+
+def test_programs_get_its_name_title_symbols_and_equation(called):
+    body = json.loads(called("fit", *AT_50000, *OWN, "-o", "law.json", "--json"))
+    assert (body["law"], body["title"]) == ("hill", TITLE)
+    assert body["equation"].startswith(EQUATION)
+    assert body["symbols"] == {"high_error": "ε↑", "gamma": "γ", "p": "p", "psi": "ψ"}
+    assert body["parameters"] == pytest.approx(load("law.json").parameters)
+    for command in (
+        ("choose", "law.json", "--target-error", "0.2"),
+        ("choose", *AT_50000, *OWN, "--frontier"),
+        ("next", *AT_50000, *OWN),
+        ("study", "sensitivity", *AT_50000, *OWN),
+    ):
+        assert json.loads(called(*command, "--json"))["law"] == "hill"
+    scores = json.loads(called("compare", *AT_50000, "--json"))["scores"]
+    assert ("hill", TITLE) in [(score["name"], score["title"]) for score in scores]
+
+
+def test_the_page_and_the_figures_show_it(called, tmp_path):
+    called("report", *AT_50000, *OWN, "--no-studies", "-o", "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"<p>{EQUATION}" in page
+    assert "The Hill law, fitted to" in page
+    for text in ("ε↑", "γ", "ψ", "steepness of the rise"):
+        assert f">{text}<" in page
+    out = called("figures", *AT_50000, *OWN, "-o", "figures", "--only", "error-against-density")
+    assert "figures/error-against-density.svg" in out
+    assert "Hill law" in (tmp_path / "figures" / "error-against-density.svg").read_text(encoding="utf-8")
+
+
+def documented() -> list[str]:
+    """The commands that the page about extending shows."""
+    page = (EXAMPLE.parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+    return re.findall(r"^\$ (.*hill.*)$", page, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_the_documented_commands_run_beside_the_example(tmp_path):
+    shutil.copy(EXAMPLE, tmp_path)
+    assert len(documented()) >= 6
+    for command in documented():
+        words = shlex.split(command)
+        at = words.index("prunecast")
+        env = {**os.environ, **dict(word.split("=") for word in words[:at])}
+        script = Path(sys.executable).with_name("prunecast")
+        done = subprocess.run(
+            [script, *words[at + 1 :]],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), command
+    assert TITLE in (tmp_path / "report.html").read_text(encoding="utf-8")

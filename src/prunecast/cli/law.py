@@ -55,7 +55,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
     laws.DEFAULT_LAW, "The law to fit; auto is the one that the data prefer. Your own is MODULE:NAME."
 )
 @click.option(
-    "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or held."
+    "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or fixed."
 )
 @click.option(
     "--residual",

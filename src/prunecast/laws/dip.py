@@ -120,7 +120,7 @@ class DipLaw(Law):
         """Eq. 2 over the low plateau, and the plateau."""
         share = "A/(1 + n/(ρM))" if form.has(DIP_RATIO) else "A"
         low = f"low = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
-        return f"{eq2.equation('low', form.axes)}\n{low}"
+        return f"{eq2.equation('low', form.axes)};\n{low}"
 
 
 register(DipLaw(name="dip", title="the dip law", parameters=PARAMETERS, dips=True))

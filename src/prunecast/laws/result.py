@@ -202,6 +202,9 @@ class Fit:
         return {
             **body,
             "law_source": source_of(self.law),
+            "title": self.title,
+            "equation": self.equation,
+            "symbols": {name: self.symbol(name) for name in self.parameters},
             "deviation": asdict(self.deviation),
             "regions": {name: asdict(deviation) for name, deviation in self.regions.items()},
             "noise_floor": None if self.noise_floor is None else asdict(self.noise_floor),

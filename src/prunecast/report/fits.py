@@ -49,7 +49,7 @@ def _table_notes(table: Table | None) -> list[str]:
 def _parameters(fit: Fit) -> Grid:
     def row(name: str) -> list[str]:
         low, high = fit.intervals[name]
-        span = "held" if name in fit.fixed else f"{numbers.number(low)} to {numbers.number(high)}"
+        span = "fixed" if name in fit.fixed else f"{numbers.number(low)} to {numbers.number(high)}"
         remark = ", not determined" if name in fit.undetermined else ""
         return [fit.symbol(name), fit.meaning(name) + remark, numbers.number(fit.parameters[name]), span]
 
@@ -183,7 +183,7 @@ def parameters_section(source: Source) -> Section:
     return Section(
         name="parameters",
         title="The law in numbers and in words",
-        text=[f"{wording.capital(fit.title)}, fitted to {fit.origin.table}:"],
+        text=[f"{wording.capital(fit.title)}, fitted to {fit.origin.table}:", fit.equation],
         grids=[_parameters(fit)],
         notes=list(wording.parameters(fit, max(dips, default=0.0))),
         side_by_side=True,

@@ -1,17 +1,18 @@
 """A law of one's own on the command line, from a module beside the table."""
 
 import json
+import os
 
 import pytest
 from planted import planted
 
 OWN = """
-from prunecast.laws import FormulaLaw, Parameter, Role
+from prunecast.laws import FormulaLaw, Parameter, Role, register
 
 def formula(rows, slope, scale, psi):
     return rows.unpruned * (1 + scale * rows.width**-psi / rows.density) ** slope
 
-LAW = FormulaLaw(
+LAW = register(FormulaLaw(
     name="rise",
     title="the rise law",
     equation="error = unpruned · (1 + s/(width^ψ · density))^γ",
@@ -22,7 +23,7 @@ LAW = FormulaLaw(
         Parameter(name="psi", symbol="ψ", meaning="how width trades against density", lower=-5, upper=5, start=1,
                   positive=False, role=Role.EXPONENT, axis="width"),
     ),
-)
+))
 """
 
 
@@ -58,6 +59,15 @@ def test_a_law_is_found_beside_the_table(prunecast, folder, tmp_path):
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "The rise law, fitted to runs.csv" in (tmp_path / "page.html").read_text()
+
+
+def test_a_plug_in_is_found_in_the_current_folder(prunecast, folder):
+    """Also for help, which names the laws, and for commands without an option for one."""
+    env = {**os.environ, "PRUNECAST_PLUGINS": "own_rise"}
+    done = prunecast("compare", "runs.csv", "--json", cwd=folder, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "rise" in [score["name"] for score in json.loads(done.stdout)["scores"]]
+    assert "rise" in prunecast("fit", "--help", cwd=folder, env=env).stdout
 
 
 @pytest.mark.parametrize(

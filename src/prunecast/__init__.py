@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from prunecast.errors import PrunecastError
     from prunecast.export import load_masks, load_network
     from prunecast.laws import Fit, compare, fit, fit_each, load
+    from prunecast.report import describe
     from prunecast.table import Table, read
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "__version__",
     "choose",
     "compare",
+    "describe",
     "fit",
     "fit_each",
     "frontier",
@@ -37,6 +39,7 @@ _HOMES = {
     "read": "prunecast.table",
     **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
     **dict.fromkeys(("load_masks", "load_network"), "prunecast.export"),
+    "describe": "prunecast.report",
     **dict.fromkeys(("Choice", "choose", "frontier", "optimum"), "prunecast.choice"),
 }
 

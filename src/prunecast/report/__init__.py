@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prunecast.report import terminal
     from prunecast.report.choices import choice, frontier, next_training
+    from prunecast.report.descriptions import describe
     from prunecast.report.document import Chart, Fact, Grid, Section
     from prunecast.report.figures import FIGURES, Drawn, draw_figures
     from prunecast.report.fits import fit_summary, predictions, scores, single_fits
@@ -22,6 +23,7 @@ __all__ = [
     "Section",
     "choice",
     "claims",
+    "describe",
     "draw_figures",
     "fit_summary",
     "frontier",
@@ -37,6 +39,7 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Chart", "Fact", "Grid", "Section"), "document"),
+    "describe": "descriptions",
     **dict.fromkeys(("FIGURES", "Drawn", "draw_figures"), "figures"),
     **dict.fromkeys(("Page", "page"), "html"),
     **dict.fromkeys(("choice", "frontier", "next_training"), "choices"),

@@ -154,7 +154,7 @@ def point_rows(measured: Rows, own: Hue) -> list[Row]:
 
 
 def curve_rows(
-    curves: Sequence[Curve], own: Hue, fields: Sequence[str] = ("density", "error", "size", "invariant")
+    curves: Sequence[Curve], own: Hue, fields: Sequence[str] = ("error", "size", "density", "invariant")
 ) -> list[Row]:
     """Points of predicted curves, numbered by `line`; the invariant is called `m`, as in `point_rows`."""
     found: list[Row] = []
@@ -194,7 +194,7 @@ def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Th
     both, sigma = [*measured.error, *measured.estimate], fit.deviation.std
     x = log_axis("error", f"measured {metric.word}", both)
     y = log_axis("estimate", f"{metric.word} by the law", both)
-    ends = np.array(x["scale"]["domain"])
+    ends = np.array([min(both) * 0.93, max(both) * 1.07])
     datasets = {
         "points": point_rows(measured, own),
         "diagonal": rows(error=ends, estimate=ends, low=ends * (1 - sigma), high=ends * (1 + sigma)),
@@ -227,7 +227,7 @@ def error_chart(
     x = log_axis(along, title, measured.invariant if along == "m" else measured.density)
     y = log_axis("error", metric.measured, [*measured.error, *(curve.error.min() for curve in curves)])
     few = len(curves) <= MANY_CURVES
-    width, opacity = (1.6, 0.8) if few else (0.7, 0.5)
+    width, opacity = (1.4, 0.7) if few else (0.7, 0.5)
     return chart(
         f"{metric.measured.capitalize()} against {title}: dots are measured, lines are the law.",
         340,
@@ -287,7 +287,7 @@ def frontier_data(
     own: Hue,
 ) -> dict[str, list[Row]]:
     """What is drawn for one number of examples; the frontier is pairs of size and error."""
-    needed = ("density", "error", "size")
+    needed = ("error", "size", "density")
     return {
         "members": curve_rows(members, own, needed),
         "others": curve_rows(others, own, needed),

@@ -56,6 +56,7 @@ class Theme:
     font: str
     font_size: int
     background: str | None
+    axis: Spec
     legend: Spec
     translucent: bool
     """whether dots are translucent; a PDF file of translucent dots is thirty times as large"""
@@ -83,9 +84,7 @@ class Theme:
                 "domainColor": self.line,
                 "tickColor": self.line,
                 "titlePadding": 10,
-                "labelOverlap": "greedy",
-                "labelSeparation": 4,
-                "labelFlush": False,
+                **self.axis,
             },
             "legend": {
                 **text,
@@ -96,13 +95,6 @@ class Theme:
                 "symbolBaseFillColor": self.muted,
                 "symbolBaseStrokeColor": self.muted,
                 **self.legend,
-            },
-            "title": {
-                "fontSize": self.font_size + 2,
-                "fontWeight": "normal",
-                "anchor": "start",
-                "offset": 14,
-                "color": self.ink,
             },
             "text": {"color": self.ink, "fontSize": self.font_size},
             "rule": {"color": self.line},
@@ -115,6 +107,7 @@ PAGE = Theme(
     font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
     font_size=12,
     background=None,
+    axis={"labelOverlap": True},
     legend={
         "orient": "bottom",
         "layout": {"bottom": {"anchor": "start", "direction": "vertical"}},
@@ -135,6 +128,7 @@ FIGURE = Theme(
     font="Liberation Sans, Arial, Helvetica, sans-serif",
     font_size=12,
     background="#FFFFFF",
+    axis={"labelOverlap": "greedy", "labelSeparation": 4, "labelFlush": False},
     legend={"orient": "right", "offset": 12},
     translucent=False,
 )
@@ -201,13 +195,13 @@ def _positive(values: Iterable[float]) -> list[float]:
 def log_axis(field: str, title: str, values: Iterable[float], margin: float = 1.07) -> Spec:
     """A logarithmic axis labelled in plain numbers."""
     found = _positive(values)
-    domain = [min(found) / margin, max(found) * margin] if found else [0.1, 1.0]
+    domain = [min(found) * (2 - margin), max(found) * margin] if found else [0.1, 1.0]
     return {
         "field": field,
         "type": "quantitative",
         "title": title,
         "scale": {"type": "log", "domain": [rounded(end) for end in domain], "nice": False},
-        "axis": {"values": ticks(domain), "format": PLAIN, "grid": True},
+        "axis": {"values": ticks(domain), "format": PLAIN},
     }
 
 
@@ -218,7 +212,7 @@ def axis(field: str, title: str, domain: Sequence[float]) -> Spec:
         "type": "quantitative",
         "title": title,
         "scale": {"domain": [rounded(end) for end in domain], "nice": False},
-        "axis": {"format": PLAIN, "grid": True},
+        "axis": {"format": PLAIN},
     }
 
 
@@ -296,8 +290,9 @@ def layers_of(spec: Spec) -> list[Spec]:
 
 
 def at(own: Spec, value: float) -> Spec:
-    """A fixed place on an axis."""
-    return {**{name: part for name, part in own.items() if name != "field"}, "datum": rounded(value)}
+    """A fixed place on an axis, whose grid stays."""
+    kept = {name: part for name, part in own.items() if name != "field"}
+    return {**kept, "axis": {**own["axis"], "grid": True}, "datum": rounded(value)}
 
 
 def fixed(mark: str, encoding: Mapping[str, Any], **options: object) -> Spec:
@@ -320,8 +315,9 @@ def panel(title: str, layers: Sequence[Spec], subtitle: str = "", size: tuple[in
 def figure(panels: Sequence[Spec], heading: str = "", *, one_legend: bool = False) -> Spec:
     """Panels side by side, three in a row, each with a legend of its own or all with one."""
     scales = "shared" if one_legend else "independent"
+    look = {"fontSize": FIGURE.font_size + 2, "fontWeight": "normal", "anchor": "start", "offset": 14}
     return {
-        **({"title": heading} if heading else {}),
+        **({"title": {"text": heading, "color": FIGURE.ink, **look}} if heading else {}),
         "concat": list(panels),
         "columns": COLUMNS,
         "spacing": {"column": 24, "row": 28},

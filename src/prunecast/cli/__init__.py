@@ -10,7 +10,6 @@ import click
 
 from prunecast import __version__
 from prunecast.errors import PrunecastError, sentence
-from prunecast.plugins import VARIABLE
 from prunecast.text import nearest
 
 COMMANDS = {
@@ -49,13 +48,9 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def import_from(path: str | Path) -> None:
     """Let a user's own law or family be imported from the current folder and from the folder of a file."""
-    for folder in (Path(path).absolute().parent, Path.cwd()):
-        _importable(folder)
-
-
-def _importable(folder: Path) -> None:
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
+    for folder in (str(Path(path).absolute().parent), str(Path.cwd())):
+        if folder not in sys.path:
+            sys.path.insert(0, folder)
 
 
 class LazyGroup(click.Group):
@@ -95,8 +90,6 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="prunecast")
 def cli() -> None:
     """Tell what pruning will do to a network before anybody pays for it."""
-    if os.environ.get(VARIABLE):
-        _importable(Path.cwd())
 
 
 def main() -> None:

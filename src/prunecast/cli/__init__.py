@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="prunecast")
 def cli() -> None:
-    """Tell what pruning will do to a network before anybody pays for it."""
+    """Predict a pruned network's error before you train it."""
 
 
 def main() -> None:

@@ -233,7 +233,7 @@ class LawPreference(Finding):
 class AxisNeverVaried(Finding):
     """A prediction away from the only value that an axis was measured at."""
 
-    kind: ClassVar[str] = "never varied"
+    kind: ClassVar[str] = "never_varied"
     axis: str
     value: float
 

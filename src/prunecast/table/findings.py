@@ -11,7 +11,7 @@ from prunecast.spec import ErrorRise
 class ColumnReadAs(Finding):
     """A column of another name holds a canonical quantity, or one minus it."""
 
-    kind: ClassVar[str] = "column-read-as"
+    kind: ClassVar[str] = "column_read_as"
     column: str
     name: str
     complement: bool
@@ -21,7 +21,7 @@ class ColumnReadAs(Finding):
 class ColumnKeptAs(Finding):
     """A column whose name is taken by a canonical one is kept under another."""
 
-    kind: ClassVar[str] = "column-kept-as"
+    kind: ClassVar[str] = "column_kept_as"
     column: str
     name: str
 
@@ -30,7 +30,7 @@ class ColumnKeptAs(Finding):
 class ColumnAbsent(Finding):
     """An absent column is taken to be 1 in every row."""
 
-    kind: ClassVar[str] = "column-absent"
+    kind: ClassVar[str] = "column_absent"
     column: str
 
 
@@ -38,14 +38,14 @@ class ColumnAbsent(Finding):
 class LevelsComputed(Finding):
     """The source has no levels; they are computed from the densities."""
 
-    kind: ClassVar[str] = "levels-computed"
+    kind: ClassVar[str] = "levels_computed"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowsSelected(Finding):
     """Only rows with given values are used."""
 
-    kind: ClassVar[str] = "rows-selected"
+    kind: ClassVar[str] = "rows_selected"
     rows: int
     total: int
     where: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class RowsSelected(Finding):
 class ReplicatesNumbered(Finding):
     """Replicates have labels that are no whole numbers; they are numbered from 1."""
 
-    kind: ClassVar[str] = "replicates-numbered"
+    kind: ClassVar[str] = "replicates_numbered"
     column: str
     labels: int
 
@@ -65,7 +65,7 @@ class ReplicatesNumbered(Finding):
 class ChanceAssumed(Finding):
     """The chance error is that of the dataset of this name."""
 
-    kind: ClassVar[str] = "chance-assumed"
+    kind: ClassVar[str] = "chance_assumed"
     dataset: str
     chance_error: float
 
@@ -74,7 +74,7 @@ class ChanceAssumed(Finding):
 class UnprunedErrorsAveraged(Finding):
     """The source states unpruned errors that differ from the means of its rows with density 1, which are used."""
 
-    kind: ClassVar[str] = "unpruned-errors-averaged"
+    kind: ClassVar[str] = "unpruned_errors_averaged"
     column: str
     rows: int
 
@@ -83,7 +83,7 @@ class UnprunedErrorsAveraged(Finding):
 class TooLargeLeftOut(Finding):
     """Networks too large for their data are left out; none where `reason` is None."""
 
-    kind: ClassVar[str] = "too-large-left-out"
+    kind: ClassVar[str] = "too_large_left_out"
     configurations: int
     total: int
     rows: int

@@ -119,18 +119,18 @@ SENTENCES: list[tuple[Finding, str]] = [
     (
         f.TooLarge(too_large=1, configurations=5, **PLACE),
         "1 of 5 configurations is too large for its data: unpruned, a smaller network does better than depth 20, "
-        "width 0.25, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
+        "width 1/4, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
         "(`Table.without_too_large` in Python).",
     ),
     (
         f.TooLarge(too_large=2, configurations=5, **PLACE),
         "2 of 5 configurations are too large for their data: unpruned, a smaller network does better than depth 20, "
-        "width 0.25, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
+        "width 1/4, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
         "(`Table.without_too_large` in Python).",
     ),
     (
         f.Missed(mean=-0.08, std=0.03, **PLACE),
-        "The law fits depth 20, width 0.25, 50,000 examples badly: deviation -8.0% ± 3.0%.",
+        "The law fits depth 20, width 1/4, 50,000 examples badly: deviation −8.0% ± 3.0%.",
     ),
     (f.MoreMissed(count=3), "It fits 3 more configurations as badly."),
     (

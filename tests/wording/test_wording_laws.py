@@ -106,7 +106,7 @@ SENTENCES: list[tuple[Finding, str]] = [
             dipping=2, configurations=5, deepest=0.12, mean_deviation=0.021, following_law="dip", **PLACE
         ),
         "In 2 of 5 configurations the {word} clearly falls below its unpruned value, by up to 12% (depth 20, width "
-        "0.25, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%. --law dip "
+        "1/4, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%. --law dip "
         "follows the dip.",
     ),
     (
@@ -114,7 +114,7 @@ SENTENCES: list[tuple[Finding, str]] = [
             dipping=2, configurations=5, deepest=0.12, mean_deviation=0.021, following_law="", **PLACE
         ),
         "In 2 of 5 configurations the {word} clearly falls below its unpruned value, by up to 12% (depth 20, width "
-        "0.25, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%.",
+        "1/4, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%.",
     ),
     (
         f.TooLarge(too_large=1, configurations=5, **PLACE),

@@ -78,7 +78,7 @@ SENTENCES = [
             avoidable=True,
         ),
         "depth 8 with 50,000 examples (depths up to 8 were measured with at most 12,500). Measure there before you "
-        "rely on it, or stay within with --sizes within",
+        "rely on it, or use --sizes within",
     ),
     (
         replace(

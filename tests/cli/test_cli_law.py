@@ -221,7 +221,10 @@ MISTAKES = {
         "next good.csv --target-error -1",
         "the target error must be a positive number, not -1",
     ),
-    "density of two": ("predict LAW --width 1 --density 2", "density is 2, but it must be between 0 and 1"),
+    "density of two": (
+        "predict LAW --width 1 --density 2",
+        "density is 2, but it must be greater than 0 and at most 1",
+    ),
     "width unsaid": (
         "predict LAW --density 0.1",
         "width varies in this law's data (0.0625, 0.125, 0.25, 0.5, 1); give it with --width, or width= in Python",

@@ -120,7 +120,7 @@ def test_no_dip_is_something_known():
     result = fit(read(planted(configurations=20, seed=2, noise=0.0), chance=0.9), law="dip")
     assert result.parameters["dip"] == pytest.approx(1e-6, rel=0.1)
     (bound,) = findings_of(result, AtBound, "dip")
-    assert bound.determined
+    assert bound.explained
     assert "dip" not in result.undetermined
 
 
@@ -186,7 +186,7 @@ def test_a_table_whose_plateau_is_guessed_too_low_is_not_told_to_have_more_examp
     """Noise above the edge of the low plateau is not yet a rise."""
     table = read(chain([0.1, 0.09, 0.112, 0.08, 0.09, 0.085, 0.08, 0.09, 0.08]), chance=0.9)
     assert fit(table).rises
-    with pytest.raises(PrunecastError, match=r"no law of pruning can be told; prune further"):
+    with pytest.raises(PrunecastError, match=r"no law of pruning can be fitted; prune further"):
         choose(table, target_error=0.09)
 
 

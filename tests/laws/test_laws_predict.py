@@ -116,13 +116,19 @@ def test_predictions_recover_the_planted_law(joint):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ({"density": 0.0}, "density is 0, but it must be between 0 and 1"),
-        ({"density": 1.5}, "density is 1.5, but it must be between 0 and 1"),
-        ({"density": float("nan")}, "density is nan, but it must be between 0 and 1"),
+        ({"density": 0.0}, "density is 0, but it must be greater than 0 and at most 1"),
+        ({"density": 1.5}, "density is 1.5, but it must be greater than 0 and at most 1"),
+        ({"density": float("nan")}, "density is nan, but it must be greater than 0 and at most 1"),
         ({"density": 0.5, "depth": -1}, "depth is -1, but it must be a positive number"),
         ({"density": 0.5, "width": 0}, "width is 0, but it must be a positive number"),
-        ({"density": 0.5, "unpruned_error": 1.2}, "unpruned_error is 1.2, but it must be between 0 and 1"),
-        ({"density": 0.5, "unpruned_error": 0}, "unpruned_error is 0, but it must be between 0 and 1"),
+        (
+            {"density": 0.5, "unpruned_error": 1.2},
+            "unpruned_error is 1.2, but it must be greater than 0 and at most 1",
+        ),
+        (
+            {"density": 0.5, "unpruned_error": 0},
+            "unpruned_error is 0, but it must be greater than 0 and at most 1",
+        ),
         ({"density": 0.5, "unpruned_error": float("nan")}, "unpruned_error is nan, but"),
     ],
 )

@@ -50,7 +50,7 @@ def test_figures_are_written_in_their_folder(tmp_path):
         (("report", "nowhere.csv"), "nowhere.csv"),
         (("report", *SHIPPED, "-o", "missing/page.html", "--no-studies"), "cannot be written"),
         (("report", "bad.csv"), "bad.csv"),
-        (("report", *SHIPPED, "--target-error", "5"), "a share of the images below 1, not 5"),
+        (("report", *SHIPPED, "--target-error", "5"), "the target error is 5, but it must be below 1"),
         (("report", *SHIPPED, "--target-error", "nan"), "must be a positive number, not nan"),
         (("figures", *SHIPPED, "--only", "pie"), "no figure is called"),
         (("figures", "tiny.csv"), "cannot determine"),

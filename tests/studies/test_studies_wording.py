@@ -68,7 +68,7 @@ def test_conclusions_follow_the_numbers() -> None:
     study = replace(next_training(TABLE), settled=False, doubt=None, regret=0.1, other_law_regret=0.05)
     assert next_conclusion(study, Metric.ERROR) == "More data may still change which network to choose."
     worse = replace(study, other_law="dip", other_law_regret=0.2)
-    assert "dip predicts that another one is smallest" in next_conclusion(worse, Metric.ERROR)
+    assert "the dip law predicts that another one is smallest" in next_conclusion(worse, Metric.ERROR)
     doubtful = replace(study, doubt=findings.OnlyMeasuredSizes())
     assert next_conclusion(doubtful, Metric.ERROR).endswith(sentence(findings.OnlyMeasuredSizes()))
     assert "nothing to choose among" in next_conclusion(replace(study, one_size=True), Metric.ERROR)

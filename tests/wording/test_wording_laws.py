@@ -88,10 +88,10 @@ SENTENCES: list[tuple[Finding, str]] = [
         "φ rests on two depths only, so nothing tests it; train a third.",
     ),
     (
-        f.AtBound(bound=20.0, determined=False, **GAMMA),
+        f.AtBound(bound=20.0, explained=False, **GAMMA),
         "γ hit its search limit (20), so its estimate is unreliable.",
     ),
-    (f.AtBound(bound=20.0, determined=True, **GAMMA), "γ hit its search limit (20)."),
+    (f.AtBound(bound=20.0, explained=True, **GAMMA), "γ hit its search limit (20)."),
     (
         f.FlatProfile(values=(0.25, 1.0), **GAMMA),
         "γ is poorly determined: 0.25 or 1 would fit almost as well, with the others refitted.",

@@ -152,7 +152,8 @@ def check_target(target_error: float | None, metric: Metric) -> None:
         raise PrunecastError(f"the target {metric.word} must be a positive number, not {target_error:g}")
     if target_error >= metric.highest:
         raise PrunecastError(
-            f"the target {metric.word} is a share of the images below 1, not {target_error:g}"
+            f"the target {metric.word} is {target_error:g}, but it must be below {metric.highest:g}; if it is a "
+            "percentage, divide by 100"
         )
 
 

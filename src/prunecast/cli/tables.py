@@ -34,7 +34,7 @@ def _listed(pairs: dict[str, tuple[str, ...]], pages: dict[str, dict[str, object
 
 
 def _provenance(page: dict[str, object]) -> str:
-    """The provenance, one paragraph for each of its parts."""
+    """The provenance, one paragraph for each of its parts; settings for programs are in the JSON alone."""
     return "\n".join(
         textwrap.fill(
             str(value),
@@ -44,4 +44,5 @@ def _provenance(page: dict[str, object]) -> str:
             break_on_hyphens=False,
         )
         for key, value in page.items()
+        if not isinstance(value, dict)
     )

@@ -249,7 +249,7 @@ def _at_bounds(optimum: Optimum, known: set[str]) -> Iterator[AtBound]:
                     parameter=parameter.name,
                     symbol=parameter.symbol,
                     bound=bound,
-                    determined=parameter.name in known,
+                    explained=parameter.name in known,
                 )
 
 

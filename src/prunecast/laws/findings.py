@@ -103,8 +103,8 @@ class AtBound(Finding):
     parameter: str
     symbol: str
     bound: float
-    determined: bool
-    """whether the estimate counts all the same: the bound has a meaning, or another finding calls it open already"""
+    explained: bool
+    """whether the bound has a meaning, or another finding already calls the parameter undetermined"""
 
 
 @dataclass(frozen=True, kw_only=True)

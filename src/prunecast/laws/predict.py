@@ -198,7 +198,7 @@ def _check(fit: Predictor, inputs: dict[str, Floats], *, given: bool) -> None:
         if name == "num_examples":
             bad &= inputs[name] != 0
         if bad.any():
-            must_be = "between 0 and 1" if top == 1 else "a positive number"
+            must_be = "greater than 0 and at most 1" if top == 1 else "a positive number"
             raise PrunecastError(f"{name} is {inputs[name][bad][0]:g}, but it must be {must_be}")
 
 

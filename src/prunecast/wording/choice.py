@@ -152,7 +152,7 @@ def _outside(finding: findings.OutsideMeasured, metric: Metric) -> str:
     where = [*map(_range, finding.ranges), *map(_pair, finding.pairs)]
     if finding.density is not None:
         where.append(f"density {finding.density:.3g} (measured down to {finding.lowest_density:.3g})")
-    remedy = f", or stay within with {STAY_WITHIN}" if finding.avoidable else ""
+    remedy = f", or use {STAY_WITHIN} to stay inside the measured range" if finding.avoidable else ""
     text = f"This answer lies outside what was measured: {', '.join(where)}."
     return f"{text} Measure there before you rely on it{remedy}."
 

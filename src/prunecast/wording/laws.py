@@ -109,7 +109,7 @@ def _two_sizes(finding: found.TwoSizesOnly, metric: Metric) -> str:
 @words(found.AtBound)
 def _at_bound(finding: found.AtBound, metric: Metric) -> str:
     limit = f"{finding.symbol} hit its search limit ({finding.bound:.3g})"
-    return f"{limit}." if finding.determined else f"{limit}, so its estimate is unreliable."
+    return f"{limit}." if finding.explained else f"{limit}, so its estimate is unreliable."
 
 
 @words(found.FlatProfile)

@@ -136,8 +136,8 @@ def _width_against_weights(psi: float, metric: Metric) -> str:
 def invariant(formula: str, metric: Metric) -> str:
     """What the invariant is."""
     return (
-        f"Depth, width and density can be traded for each other without changing the {metric.word}, as long as the "
-        f"invariant m* = {formula} stays the same."
+        f"Past the low plateau, the {metric.word} depends on the invariant m* = {formula} alone: its factors can be "
+        "traded for each other as long as m* stays the same."
     )
 
 
@@ -293,7 +293,7 @@ def any_network_suffices(target: str, fit: Fit) -> str:
     high, word = numbers.number(fit.high_error), fit.metric.word
     if fit.plateau is None or fit.plateau in fit.undetermined:
         return (
-            f"The data do not show how far the {word} rises (the law guesses {high}), so they do not tell what gets to "
+            f"The data do not show how far the {word} rises (the law guesses {high}), so it is unknown what gets to "
             f"{target}."
         )
     return f"Any network gets to {target}: by the law, the {word} stays below {high} however far a network is pruned."

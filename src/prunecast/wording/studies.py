@@ -87,7 +87,7 @@ def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
 
 @words(findings.RegretUndetermined)
 def _regret_undetermined(own: findings.RegretUndetermined, metric: Metric) -> str:
-    return f"They depend on {listed(own.symbols)}, which the data do not determine."
+    return f"These costs depend on {listed(own.symbols)}, which the data do not determine."
 
 
 @words(findings.OnlyMeasuredSizes)

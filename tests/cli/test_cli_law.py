@@ -106,7 +106,7 @@ def test_a_full_disk_is_one_sentence():
     with full.open("w") as out:
         done = subprocess.run([SCRIPT, "tables"], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("prunecast: what was to be printed cannot be written: ")
+    assert done.stderr.startswith("prunecast: the output cannot be written: ")
     assert done.stderr.count("\n") == 1
 
 

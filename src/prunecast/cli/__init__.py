@@ -15,19 +15,19 @@ from prunecast.text import nearest
 COMMANDS = {
     "fit": ("law:fit", "Fit the law to a table of pruning results."),
     "predict": ("law:predict", "Predict errors from a fitted law."),
-    "compare": ("law:compare", "Rank the law and its rivals on a table."),
-    "choose": ("answer:choose", "Say which network to train and how far to prune it."),
-    "next": ("answer:next_", "Say what to train next to learn the most."),
+    "compare": ("law:compare", "Rank laws and their rivals on a table."),
+    "choose": ("answer:choose", "Choose the network to train and how far to prune it."),
+    "next": ("answer:next_", "Suggest what to train next to learn the most."),
     "study": ("answer:study", "Study the law on a table as the paper does."),
     "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
-    "report": ("report:report", "Write one page that holds the answer and the evidence."),
+    "report": ("report:report", "Write one page with the answer and the evidence."),
     "figures": ("report:figures", "Draw the figures of the paper from a table."),
     "run": ("engine:run", "Train and prune the networks of a plan."),
-    "status": ("engine:status", "Say where a plan's sweep stands."),
-    "export": ("engine:export", "Write the table of a plan's finished trainings."),
+    "status": ("engine:status", "Show the state of a plan's sweep."),
+    "export": ("engine:export", "Write the table of a plan's finished training runs."),
     "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
     "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
-    "demo": ("report:demo", "The whole journey on two cores, in a few minutes."),
+    "demo": ("report:demo", "Run everything once, on two cores in a few minutes."),
 }
 EXTRAS = {
     "torch": "train",
@@ -43,7 +43,7 @@ EXTRAS = {
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""The reasons why a disk takes no more."""
+"""Errors of a full disk."""
 
 
 def import_from(path: str | Path) -> None:
@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
     """A group whose commands are imported when they are called; `--help` needs only their names."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order of the journey."""
+        """The commands in the order in which they are used."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A misspelt command is answered with the one that was probably meant."""
+        """Suggest the command that was probably meant."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as mistake:
@@ -119,5 +119,5 @@ def main() -> None:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        click.echo(f"prunecast: what was to be printed cannot be written: {error.strerror}.", err=True)
-        os._exit(2)  # the interpreter would try to write the rest once more, and complain
+        click.echo(f"prunecast: the output cannot be written: {error.strerror}.", err=True)
+        os._exit(2)  # else the interpreter tries to write the rest once more and fails

@@ -54,7 +54,7 @@ def law_of(source: Source, law: str | None) -> Fit:
 @law_option(None, "The law to fit to a table; auto best predicts sizes left out of its fit.  [default: auto]")
 @click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
 def choose(source: Source, as_json: bool, law: str | None, frontier: bool, **question: Any) -> None:
-    """Say which network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
+    """Choose the network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
     fitted = law_of(source, law)
     if frontier:
         _check_frontier(click.get_current_context())
@@ -78,7 +78,7 @@ def _check_frontier(context: click.Context) -> None:
 @click.command(epilog="\b\n" + "\n".join(f"{name:14} {study.summary}" for name, study in STUDIES.items()))
 @click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
 @table_options
-@law_option(None, "Which law, where the study takes one.", auto=False)
+@law_option(None, f"Which law, where the study takes one.  [default: {DEFAULT_LAW}]", auto=False)
 def study(name: str, source: Source, as_json: bool, law: str | None) -> None:
     """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
     if law is not None and not STUDIES[name].takes_law:
@@ -100,7 +100,7 @@ def study(name: str, source: Source, as_json: bool, law: str | None) -> None:
     "--target-error", type=float, help="The choice that more data might change; by default all errors."
 )
 def next_(source: Source, as_json: bool, law: str, target_error: float | None) -> None:
-    """Say what to train next to learn the most about TABLE's law per training run, and whether it still matters."""
+    """Suggest what to train next to learn the most about TABLE's law per training run, and whether it matters."""
     table = source.read()
     found = next_training(table, law=law, target_error=target_error)
     if as_json:

@@ -1,4 +1,4 @@
-"""The commands of the engine: look at a plan, run it, see where it stands, and export its table."""
+"""The commands of the engine: look at a plan, run it, show its state, and export its table."""
 
 import contextlib
 from pathlib import Path
@@ -60,8 +60,8 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     from prunecast.sweep.plan import scales, summary
 
     if plan is None:
-        told = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
-        click.echo(show.plans(told))
+        listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
+        click.echo(show.plans(listed))
         return
     from prunecast.sweep.executors import usual_jobs
     from prunecast.sweep.overview import overview
@@ -75,8 +75,8 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         if torch_device(device).type == "cuda":
             click.echo("Timing packs of networks, for up to a minute ...", err=True)
         measured = estimate(planned, device)
-    beside = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
-    click.echo(show.plan(seen, measured, beside))
+    at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
+    click.echo(show.plan(seen, measured, at_once))
 
 
 @click.command()
@@ -169,7 +169,7 @@ def _end(board: "Board", seconds: float) -> None:
 @STORE
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
 def status(plan: str, scale: str, store: Path, everything: bool) -> None:
-    """Say where PLAN stands, also while it runs in another terminal."""
+    """Show the state of PLAN's sweep, also while it runs in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import look
 

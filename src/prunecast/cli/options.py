@@ -47,7 +47,7 @@ class LawName(click.ParamType[str]):
         return f"[{'|'.join((*self._auto, *selectable_laws(), 'MODULE:NAME'))}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The law's name, after it was found or imported; its module may lie beside the table."""
+        """The law's name, after it was found or imported; its module may be in the table's folder."""
         if value in self._auto:
             return str(value)
         import_from("" if ctx is None else ctx.params.get("table", ""))

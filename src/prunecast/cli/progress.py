@@ -24,7 +24,7 @@ LATEST = 8
 
 
 class Clock:
-    """The time left of a sweep, reckoned anew at most every second."""
+    """The time left of a sweep, computed at most once a second."""
 
     def __init__(self, board: "Board", jobs: int) -> None:
         """Start the clock."""

@@ -26,7 +26,7 @@ def report(source: Source, output: Path, **asked: Any) -> None:
 
     table, command = source.read(), command_line(click.get_current_context())
     with Console(stderr=True).status("reading the table") as status:  # shown on a terminal only
-        made = page(table, command=command, tell=status.update, **asked)
+        made = page(table, command=command, on_step=status.update, **asked)
     write_text(output, made.html)
     click.echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
     if made.missing:

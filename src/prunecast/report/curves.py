@@ -1,4 +1,4 @@
-"""What is shown, as arrays: measured rows beside their estimates, and the predicted curve of every family member."""
+"""What charts show, as arrays: measured rows with their estimates, and the predicted curve of every family member."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -48,12 +48,12 @@ def page(
     studies: bool = True,
     all_studies: bool = False,
     command: str = "prunecast.report.page",
-    tell: Callable[[str], None] = lambda step: None,
+    on_step: Callable[[str], None] = lambda step: None,
 ) -> Page:
     """The whole page of a table; one of a table too small to fit says what is missing.
 
-    As in `choose`, validation errors count where every row has one. `tell` is called with the name of each step as it
-    begins, because a page of a large table takes a while.
+    As in `choose`, validation errors count where every row has one. `on_step` is called with the name of each step
+    before it, because a page of a large table takes a while.
     """
     check_target(target_error, table.metric)
     request = Request(
@@ -63,7 +63,7 @@ def page(
         sizes=sizes,
         confidence=confidence,
     )
-    tell("fitting the law")
+    on_step("fitting the law")
     try:
         fit = as_fit(table, law)
     except PrunecastError as problem:
@@ -71,18 +71,18 @@ def page(
         body = [fits.missing_section(table, why), fits.origin_section(table, None, command)]
         return Page(html=_render(table, table.metric, None, body), missing=why)
     source = Source(table=validated(table) or table, fit=fit, minimise=minimise)
-    tell("choosing a network for every target")
+    on_step("choosing a network for every target")
     answer, why = _answer(source, request)
     body = [
         *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
         fits.fit_section(source),
         fits.parameters_section(source),
         fits.invariant_section(source),
-        *([_evidence(source.table, fit, tell, everything=all_studies)] if studies else []),
+        *([_evidence(source.table, fit, on_step, everything=all_studies)] if studies else []),
         fits.unknown_section(fit),
         fits.origin_section(table, fit, command),
     ]
-    tell("writing the page")
+    on_step("writing the page")
     return Page(html=_render(table, fit.metric, fit, body, answer), missing=why)
 
 
@@ -96,12 +96,12 @@ def _answer(source: Source, request: Request) -> tuple[Top | None, str]:
         return None, wording.no_answer(sentence(problem))
 
 
-def _evidence(table: Table, fit: Fit, tell: Callable[[str], None], *, everything: bool) -> Section:
+def _evidence(table: Table, fit: Fit, on_step: Callable[[str], None], *, everything: bool) -> Section:
     return Section(
         name="studies",
         title="The evidence",
         text=[wording.evidence(fit.title)],
-        subsections=tuple(study_sections(table, fit, tell, everything=everything)),
+        subsections=tuple(study_sections(table, fit, on_step, everything=everything)),
     )
 
 

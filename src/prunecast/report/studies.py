@@ -41,7 +41,7 @@ def titled(section: Section, *about: str) -> Section:
 
 
 def study_sections(
-    table: Table, fit: Fit, tell: Callable[[str], None], *, everything: bool = False
+    table: Table, fit: Fit, on_step: Callable[[str], None], *, everything: bool = False
 ) -> Iterator[Section]:
     """Every study that the table allows; one that it does not allow gives the reason."""
     for name in SECTIONS:
@@ -49,7 +49,7 @@ def study_sections(
         if name == "forms" and fit.rows > MANY_ROWS and not everything:
             yield Section(name=name, title=study.title, text=[wording.left_out(fit.rows)])
             continue
-        tell(f"study {name}")
+        on_step(f"study {name}")
         options: dict[str, Any] = {"law": fit.family_law} if study.takes_law else {}
         if name == "optimality":
             options["fitted"] = fit

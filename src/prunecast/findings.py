@@ -12,4 +12,4 @@ class Finding:
     """One thing that a reader should know beside the numbers."""
 
     kind: ClassVar[str]
-    """the finding's name for programs; every subclass has its own"""
+    """the kind of finding for programs; related findings share one"""

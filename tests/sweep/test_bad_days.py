@@ -91,7 +91,7 @@ def test_a_read_only_store_can_be_read_and_says_so_when_written(tmp_path, plan_f
         f"{prunecast} run {plan_file} --store {store} --jobs 2"
     )
     assert done.returncode == 2
-    assert "4 trainings done" in done.stdout
+    assert "4 training runs done" in done.stdout
     assert f"4 rows in {out}" in done.stdout
     assert done.stderr.startswith("prunecast: Cannot ")
     assert "Read-only file system" in done.stderr

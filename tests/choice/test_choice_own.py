@@ -71,7 +71,7 @@ def test_a_column_of_ones_is_named_and_an_absent_one_is_not() -> None:
     assert absent.answer == ones.answer
     assert (absent.naming.axes, ones.naming.axes) == (("width",), ("depth", "width"))
     assert "depth" not in f"{advice(absent)} {absent!r}"
-    assert advice(ones).startswith("Train depth 1, width 0.5")
+    assert advice(ones).startswith("Train depth 1, width 1/2")
     named = choose(read(table.assign(family="cifar_resnet", dataset="cifar10")), target_error=0.2)
     (why,) = findings_of(named, SizesProportional)
     assert why.reason is CountsUnknown.NO_DEPTHS

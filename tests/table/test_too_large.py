@@ -115,4 +115,4 @@ def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):
     law = tmp_path / "law.json"
     fit(read("cifar10-resnet20-24ep", where={"num_examples": 50000})).save(law)
     refused = CliRunner().invoke(cli, ["choose", str(law), "--target-error", "0.2", "--without-too-large"])
-    assert "give the table itself to fit another, to select rows" in str(refused.exception)
+    assert "give the table itself to fit another law, to select rows" in str(refused.exception)

@@ -104,7 +104,7 @@ class Counter:
         return np.asarray(self._operations(counts) * num_examples / self._costliest)
 
     def _operations(self, counts: Counts) -> Floats:
-        """Multiply-adds per image; for families not built in, prunable weights stand in for them."""
+        """Multiply-adds per image; for families not built in, prunable weights are used instead."""
         return counts.weights if self.family is None else counts.multiply_adds
 
     @cached_property

@@ -30,7 +30,7 @@ class Network:
     error: float
     """as measured, or as the law estimates it"""
     expected_error: float
-    """of a new training run: that of a measured network without the luck of its run"""
+    """expected of a new training run; a measured error is shrunk towards the law"""
     interval: tuple[float, float]
     """in which 95% of new training runs fall"""
     probability: float | None
@@ -46,7 +46,7 @@ class Network:
     unpruned_source: Literal["measured", "predicted"]
     """predicted where it comes from the dense law"""
     expected_unpruned_error: float
-    """what the law is given: a measured one without the luck of its training runs"""
+    """what the law uses; a measured one is shrunk towards the dense law"""
     extrapolated: bool
     """whether depth, width and number of examples, two at a time, or the density lie outside what was measured"""
     trainings: int

@@ -34,7 +34,7 @@ class Candidates(Arrays):
     unpruned_error: Floats
     """ε_np as measured, or as the dense law predicts it"""
     expected_unpruned_error: Floats
-    """ε_np that the law is given: a measured one without the luck of its training runs"""
+    """ε_np that the law uses; a measured one is shrunk towards the dense law"""
     unpruned_std: Floats
     """standard deviation of log ε_np"""
     measured: Mask

@@ -1,5 +1,6 @@
 import gc
 import itertools
+import threading
 import weakref
 
 import pytest
@@ -10,6 +11,7 @@ from torch.nn import functional
 from prunecast import families
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.masks import count_kept, count_total, full_masks
+from prunecast.spec import MODULE_CALLS
 
 
 def masks_of(model):
@@ -188,3 +190,28 @@ def test_functions_are_understood_like_modules():
     masks["b.weight"][:] = False
     found = connectivity(model, masks, (1, 8, 8))
     assert (found.connected, found.alive) == (True, count_kept(masks))
+
+
+def test_tracing_waits_for_module_calls_but_counting_calls_no_module():
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3))
+    masks = masks_of(model)
+    found = []
+    thread = threading.Thread(target=lambda: found.append(connectivity(model, masks, (1, 8, 8))))
+    with MODULE_CALLS:
+        thread.start()
+        thread.join(0.2)
+        assert not found
+    thread.join()
+    counting = threading.Thread(target=lambda: found.append(connectivity(model, masks, (1, 8, 8))))
+    with MODULE_CALLS:
+        counting.start()
+        counting.join(60)
+    assert [own.alive for own in found] == [count_total(masks)] * 2
+
+
+def test_counting_calls_no_module(monkeypatch):
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 3))
+    masks = masks_of(model)
+    before = connectivity(model, masks, (1, 8, 8))
+    monkeypatch.setattr(nn.Module, "__call__", lambda *_: pytest.fail("a module was called"))
+    assert connectivity(model, masks, (1, 8, 8)) == before

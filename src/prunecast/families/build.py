@@ -11,7 +11,7 @@ from prunecast.errors import PrunecastError
 from prunecast.families.initialise import Weighted, initialise
 from prunecast.families.network import Network
 from prunecast.plugins import load_attribute
-from prunecast.spec import TORCH_GENERATOR
+from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 
 Constructor = Callable[..., nn.Module]
 
@@ -83,7 +83,7 @@ def _users_own(
         wanted = "it must accept depth, width and num_classes"
         raise PrunecastError(f"family {family!r} cannot be called: {mismatch}; {wanted}.") from mismatch
     seed = int(torch.randint(2**62, (), generator=generator))
-    with TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+    with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = function(**arguments)
     if not isinstance(model, nn.Module):

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from prunecast.pruning.paths import Paths, UnknownOperationError
+from prunecast.spec import MODULE_CALLS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,12 +55,13 @@ _GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | str] = WeakKeyDictionary(
 
 def traced(model: nn.Module) -> fx.GraphModule:
     """The model as a graph of torch's own modules and functions; it is traced once, when first asked for."""
-    if model not in _GRAPHS:
-        try:
-            _GRAPHS[model] = fx.symbolic_trace(model)
-        except Exception as failure:
-            _GRAPHS[model] = str(failure).partition("\n")[0]
-    found = _GRAPHS[model]
+    with MODULE_CALLS:
+        if model not in _GRAPHS:
+            try:
+                _GRAPHS[model] = fx.symbolic_trace(model)
+            except Exception as failure:
+                _GRAPHS[model] = str(failure).partition("\n")[0]
+        found = _GRAPHS[model]
     if isinstance(found, str):
         raise UnknownOperationError(f"torch.fx cannot trace the model ({found})")
     return found

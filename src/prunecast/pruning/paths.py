@@ -71,7 +71,7 @@ class Paths(fx.Interpreter):
         if isinstance(module, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
             return functional.adaptive_avg_pool2d(values, module.output_size)
         if isinstance(module, nn.Flatten):
-            return module(values)
+            return torch.flatten(values, module.start_dim, module.end_dim)
         raise UnknownOperationError(f"module {target!r} ({type(module).__name__}) is not understood")
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

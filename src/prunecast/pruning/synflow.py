@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning.masks import Masks, count_kept, count_total, full_masks, prune_lowest
+from prunecast.spec import MODULE_CALLS
 
 
 def synflow_masks(
@@ -36,7 +37,8 @@ def synaptic_flow(
     with torch.no_grad():
         for name, weight in weights.items():
             weight.mul_(masks[name])
-    total = positive(torch.ones(1, *image_shape, dtype=torch.float64)).sum()
+    with MODULE_CALLS:
+        total = positive(torch.ones(1, *image_shape, dtype=torch.float64)).sum()
     gradients = torch.autograd.grad(total, list(weights.values()))
     if not bool(total.isfinite()):
         raise PrunecastError(

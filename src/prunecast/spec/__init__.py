@@ -1,6 +1,7 @@
 """What a study consists of: recipes, methods, chains and their random numbers, and the selection of networks."""
 
 from prunecast.spec.chain import (
+    MODULE_CALLS,
     TORCH_GENERATOR,
     ChainSpec,
     as_dict,
@@ -17,6 +18,7 @@ from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_nois
 
 __all__ = [
     "METHODS",
+    "MODULE_CALLS",
     "RECIPES",
     "TOLERANCE",
     "TORCH_GENERATOR",

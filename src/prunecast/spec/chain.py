@@ -28,6 +28,10 @@ Purpose = Literal["initialisation", "order", "augmentation", "subsample", "valid
 TORCH_GENERATOR = threading.RLock()
 """Hold this lock while seeding torch's global generator or drawing from it: all threads share it."""
 
+MODULE_CALLS = threading.RLock()
+"""Hold this lock while calling an nn.Module outside the training thread, and while torch.fx traces one: the tracer
+replaces `nn.Module.__call__` for all threads. Take it before TORCH_GENERATOR if you need both."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ChainSpec:

@@ -11,7 +11,7 @@ from torch import distributed, nn
 
 from prunecast import data, families, spec
 from prunecast.spec import rng, seed
-from prunecast.training import ALONE, Team, copy_state, evaluate, prepare, set_state, stepper, train
+from prunecast.training import ALONE, ProcessGroup, copy_state, evaluate, prepare, set_state, stepper, train
 from prunecast.training.precision import settings
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -62,7 +62,7 @@ def _member(pipe, port, rank, size, function, arguments):
     try:
         store = distributed.TCPStore(LOOPBACK, port, is_master=False)
         distributed.init_process_group("gloo", store=store, rank=rank, world_size=size)
-        result = function(Team(rank=rank, size=size), *arguments)
+        result = function(ProcessGroup(rank=rank, size=size), *arguments)
         pipe.send_bytes(
             pickle.dumps((result, ""))
         )  # tensors by value, not as files that end with their owner

@@ -57,7 +57,7 @@ def unbroken(team, store):
     """The chain from beginning to end, by a member of a team or by one process."""
     if team.rank:
         follow_chain(CHAIN, store, data.load("digits"), team)
-    return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, team=team))
+    return list(run_chain(CHAIN, store, lambda: data.load("digits"), rules=RULES, group=team))
 
 
 def members(starter):

@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from members import in_a_team, trained
 
 from prunecast.errors import PrunecastError
-from prunecast.training import Team
+from prunecast.training import ProcessGroup
 from prunecast.training.norms import synchronise
 
 CASES = {
@@ -34,7 +34,7 @@ def test_ten_steps_of_a_team_are_ten_steps_of_one_process(case):
     members = in_a_team(size, run, options)
     for state, team_loss, team_scores in members:
         assert largest_difference(state.network, alone.network) < 1e-9
-        assert largest_difference(state.slots, alone.slots) < 1e-9
+        assert largest_difference(state.optimizer_state, alone.optimizer_state) < 1e-9
         assert team_loss == pytest.approx(loss, abs=1e-9)
         for (error, mean), (team_error, team_mean) in zip(scores, team_scores, strict=True):
             assert team_error == error
@@ -52,7 +52,7 @@ def run(team, options):
 
 @pytest.mark.parametrize(("count", "size"), [(32, 2), (33, 2), (7, 3), (2, 3), (0, 2), (5, 1)])
 def test_parts_are_all_rows_once_and_nearly_equal(count, size):
-    teams = [Team(rank=rank, size=size) for rank in range(size)]
+    teams = [ProcessGroup(rank=rank, size=size) for rank in range(size)]
     parts = [list(range(count))[team.part(count)] for team in teams]
     assert [row for part in parts for row in part] == list(range(count))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -73,7 +73,7 @@ class OwnNorm(nn.BatchNorm2d):
 )
 def test_a_norm_that_cannot_be_synchronised_is_named(norm, what):
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Sequential(norm))
-    team = Team(rank=0, size=2)
+    team = ProcessGroup(rank=0, size=2)
     with pytest.raises(PrunecastError, match=rf"The layer 1\.0 is a {what}, which cannot be synchronised"):
         synchronise(model, team, torch.device("cpu"))
 
@@ -82,7 +82,7 @@ def test_synchronised_norms_keep_names_tensors_and_sharing():
     norm = nn.BatchNorm2d(3)
     model = nn.ModuleDict({"first": norm, "again": norm, "conv": nn.Conv2d(1, 3, 3)}).eval()
     before = model.state_dict()
-    synchronise(model, Team(rank=0, size=2), torch.device("cpu"))
+    synchronise(model, ProcessGroup(rank=0, size=2), torch.device("cpu"))
     assert model["first"] is model["again"] is not norm
     assert list(model.state_dict()) == list(before)
     assert all(model.state_dict()[name].data_ptr() == before[name].data_ptr() for name in before)

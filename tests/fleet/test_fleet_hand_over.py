@@ -81,7 +81,9 @@ def test_a_runner_goes_on_in_the_middle_of_an_epoch(tmp_path):
     ours, expected = runner.bench.pack, whole.bench.pack
     for name, tensor in expected.module.state_dict().items():
         torch.testing.assert_close(ours.module.state_dict()[name], tensor, rtol=0, atol=0)
-    for mine, theirs in zip(runner.bench.slots["momentum"], whole.bench.slots["momentum"], strict=True):
+    for mine, theirs in zip(
+        runner.bench.optimizer_state["momentum"], whole.bench.optimizer_state["momentum"], strict=True
+    ):
         assert torch.equal(mine, theirs)
         assert bool(theirs.any())
     assert ours.guests[1] is not None

@@ -30,7 +30,7 @@ def written(own: PackBench) -> None:
 
 def moved(own: PackBench) -> dict[str, Tensor]:
     """Momenta by the names of their parameters: after one step the gradients, with decay."""
-    return dict(zip(own.pack.masks, own.slots["momentum"], strict=True))
+    return dict(zip(own.pack.masks, own.optimizer_state["momentum"], strict=True))
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])

@@ -77,7 +77,7 @@ def test_rewound_weights_equal_those_of_the_rewind_point_bit_for_bit(tmp_path):
         for name, tensor in at_rewind.items():
             mask = level.masks.get(name, torch.ones((), dtype=torch.bool))
             assert torch.equal(start.network[name], torch.where(mask, tensor, torch.zeros_like(tensor)))
-        assert all(torch.count_nonzero(slot) == 0 for slot in start.slots.values())
+        assert all(torch.count_nonzero(slot) == 0 for slot in start.optimizer_state.values())
         assert any(torch.count_nonzero(tensor) for name, tensor in at_rewind.items() if "running" in name)
 
 

@@ -35,7 +35,7 @@ def trained(bench, first=0, last=None):
 
 
 def same(one, other):
-    pairs = [(one.network, other.network), (one.slots, other.slots)]
+    pairs = [(one.network, other.network), (one.optimizer_state, other.optimizer_state)]
     return all(a.keys() == b.keys() and all(torch.equal(a[name], b[name]) for name in a) for a, b in pairs)
 
 

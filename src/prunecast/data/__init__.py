@@ -1,14 +1,15 @@
 """Datasets as bytes on the device, and the augmentation of their batches."""
 
-from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw
+from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Source, chance_error, subsample
-from prunecast.data.load import DATASETS, from_arrays, load
+from prunecast.data.load import DATASETS, MOST_OF_DEVICE, from_arrays, load
 from prunecast.data.stream import batches
 
 __all__ = [
     "AUGMENTATIONS",
     "DATASETS",
+    "MOST_OF_DEVICE",
     "Dataset",
     "Draws",
     "Source",
@@ -19,5 +20,6 @@ __all__ = [
     "draw",
     "from_arrays",
     "load",
+    "merged",
     "subsample",
 ]

@@ -16,7 +16,7 @@ from torch.distributed import TCPStore  # type: ignore[attr-defined]
 from prunecast.data import Dataset, load
 from prunecast.distributed.task import LOOPBACK, Ended, Raised, Seat, Task
 from prunecast.pruning import Record, follow_chain, run_chain
-from prunecast.training import Team
+from prunecast.training import ProcessGroup
 
 PATIENCE = timedelta(days=1)
 """How long members wait for one another; a dead one is noticed at once by whoever started the team."""
@@ -43,34 +43,34 @@ def taken(seat: Seat) -> Iterator[Record]:
     device = device_of(task.device, seat.rank)
     os.environ["LOCAL_WORLD_SIZE"] = str(task.size)
     torch.set_num_threads(task.spec.threads)
-    team = joined(seat, device)
+    group = joined(seat, device)
     if seat.rank:
-        follow_chain(task.spec, task.store, _dataset(task, device), team)
+        follow_chain(task.spec, task.store, _dataset(task, device), group)
     yield from run_chain(
         task.spec,
         task.store,
         lambda: _dataset(task, device),
         rules=task.rules,
         keep_weights=task.keep_weights,
-        team=team,
+        group=group,
     )
 
 
-def joined(seat: Seat, device: torch.device) -> Team:
+def joined(seat: Seat, device: torch.device) -> ProcessGroup:
     """Make torch's default group with all other members: nccl between GPUs, gloo between processes on CPU."""
-    team = Team(rank=seat.rank, size=seat.task.size)
+    group = ProcessGroup(rank=seat.rank, size=seat.task.size)
     store = TCPStore(LOOPBACK, seat.port, is_master=False, timeout=PATIENCE)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     distributed.init_process_group(
         "nccl" if device.type == "cuda" else "gloo",
         store=store,
-        rank=team.rank,
-        world_size=team.size,
+        rank=group.rank,
+        world_size=group.size,
         timeout=PATIENCE,
         device_id=device if device.type == "cuda" else None,
     )
-    return team
+    return group
 
 
 def device_of(first: str, rank: int) -> torch.device:

@@ -17,7 +17,7 @@ from prunecast.fleet.runner import trials
 from prunecast.fleet.streams import own_stream
 from prunecast.pruning import Chain, Level, Trained
 from prunecast.pruning.chain import bench_of, train_level
-from prunecast.training import Bench, step
+from prunecast.training import Trainer, step
 from prunecast.training.graph import written_by
 
 LOG = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class Lone:
     """One chain's network with all that its steps need; every level is trained on the same one."""
 
     chain: Chain
-    bench: Bench
+    bench: Trainer
     advance: Callable[[], None]
     stream: torch.cuda.Stream | None
 
@@ -79,7 +79,7 @@ class _Guarded:
 class _Captured:
     """A step as a CUDA graph, captured on the first call while other threads use the device."""
 
-    def __init__(self, bench: Bench, stream: torch.cuda.Stream) -> None:
+    def __init__(self, bench: Trainer, stream: torch.cuda.Stream) -> None:
         self._bench, self._stream = bench, stream
         self._run: Callable[[], None] | None = None
 

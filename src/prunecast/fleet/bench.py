@@ -11,7 +11,7 @@ from torch.nn import functional
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.pack import Pack
 from prunecast.spec import Recipe, rng
-from prunecast.training.optimizer import Slots, Tensors, optimizer_step, zero_slots
+from prunecast.training.optimizer import OptimizerState, Tensors, initial_state, optimizer_step
 
 Function = Callable[..., Any]
 
@@ -28,7 +28,7 @@ class PackBench:
     parameters: Tensors
     trained: Tensors
     """What the forward pass reads: the parameters, or bfloat16 copies of those of convolutions and products."""
-    slots: Slots
+    optimizer_state: OptimizerState
     order: Tensor
     """(slots, positions): the examples of one epoch, in every member's own order."""
     draws: Draws | None
@@ -61,7 +61,7 @@ def bench_of(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: i
         source=source,
         parameters=parameters,
         trained=_trained(pack, recipe),
-        slots=zero_slots(recipe, parameters),
+        optimizer_state=initial_state(recipe, parameters),
         order=torch.zeros(shape, dtype=torch.int32, device=device),
         draws=None
         if sample is None
@@ -86,7 +86,7 @@ def _tensors(bench: PackBench) -> Iterator[Tensor]:
     yield from bench.pack.module.state_dict().values()
     yield from bench.pack.masks.values()
     yield from bench.trained
-    for kind in bench.slots.values():
+    for kind in bench.optimizer_state.values():
         yield from kind
     yield from bench.draws.tensors() if bench.draws else ()
     yield from (bench.order, bench.rates, bench.cursor, bench.losses, bench.healthy)
@@ -132,7 +132,9 @@ def step(bench: PackBench, module: nn.Module, programs: Programs) -> None:
         rate = bench.rates.index_select(0, bench.cursor).squeeze()
         copies = [(low, high) for low, high in zip(bench.trained, bench.parameters, strict=True)]
         masks = list(pack.masks.values())
-        programs.update(bench.recipe, bench.parameters, list(gradients), bench.slots, masks, rate, copies)
+        programs.update(
+            bench.recipe, bench.parameters, list(gradients), bench.optimizer_state, masks, rate, copies
+        )
         bench.losses.add_(losses)
         bench.healthy.add_(torch.isfinite(bench.losses))
         bench.cursor.add_(1)
@@ -175,14 +177,14 @@ def update(
     recipe: Recipe,
     parameters: Tensors,
     gradients: Tensors,
-    slots: Slots,
+    optimizer_state: OptimizerState,
     masks: Tensors,
     rate: Tensor,
     copies: list[tuple[Tensor, Tensor]],
 ) -> None:
     """The recipe's optimizer step in the parameters' format, and the copies renewed."""
     full = [gradient.to(own.dtype) for gradient, own in zip(gradients, parameters, strict=True)]
-    optimizer_step(recipe, parameters, full, slots, masks, rate)
+    optimizer_step(recipe, parameters, full, optimizer_state, masks, rate)
     for low, high in copies:
         if low is not high:
             low.copy_(high)

@@ -38,11 +38,11 @@ def remember(bench: PackBench, members: Sequence[Member], places: Sequence[int])
     for member, slot in zip(members, places, strict=True):
         if member.checkpoint is None:
             continue
-        kept, positions = member.checkpoint.state.slots, _positions(member)
+        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
         for kind, tensors in _by_name(bench):
             bench.pack.write(tensors, slot, {name: kept[f"{kind}/{positions[name]}"] for name in tensors})
-        if "count" in bench.slots:  # the same for all, because they have done the same steps
-            bench.slots["count"][0].copy_(kept["count/0"])
+        if "count" in bench.optimizer_state:  # the same for all, because they have done the same steps
+            bench.optimizer_state["count"][0].copy_(kept["count/0"])
 
 
 def save(
@@ -60,7 +60,7 @@ def save(
     memories = [
         (kind, {name: own.cpu() for name, own in tensors.items()}) for kind, tensors in _by_name(bench)
     ]
-    count = {"count/0": bench.slots["count"][0].cpu()} if "count" in bench.slots else {}
+    count = {"count/0": bench.optimizer_state["count"][0].cpu()} if "count" in bench.optimizer_state else {}
     for place, (member, slot) in enumerate(zip(members, places, strict=True)):
         if rewinds is not None:
             store_rewind(member, rewinds[place])
@@ -70,7 +70,7 @@ def save(
             for kind, tensors in memories
             for name, tensor in bench.pack.read(tensors, slot).items()
         }
-        state = State(network=networks[place], slots=slots | count)
+        state = State(network=networks[place], optimizer_state=slots | count)
         write_checkpoint(
             member.chain, member.level, Checkpoint(step=step, seconds=seconds + member.seconds, state=state)
         )
@@ -86,7 +86,7 @@ def store_rewind(member: Member, network: Mapping[str, Tensor]) -> None:
 def _by_name(bench: PackBench) -> Iterator[tuple[str, dict[str, Tensor]]]:
     """The optimizer's packed tensors by the parameters they belong to."""
     names = list(bench.pack.masks)
-    for kind, tensors in bench.slots.items():
+    for kind, tensors in bench.optimizer_state.items():
         if len(tensors) == len(names):
             yield kind, dict(zip(names, tensors, strict=True))
 

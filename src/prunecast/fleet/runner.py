@@ -201,7 +201,7 @@ def _capture(runner: Runner) -> None:
 @torch.no_grad()
 def reset(bench: PackBench) -> None:
     """Nothing learnt, nothing remembered: the optimizer's memory, cursor and sums at zero; copies renewed."""
-    slots = [tensor for tensors in bench.slots.values() for tensor in tensors]
+    slots = [tensor for tensors in bench.optimizer_state.values() for tensor in tensors]
     for tensor in (*slots, bench.cursor, bench.losses, bench.healthy):
         tensor.zero_()
     renew(bench)

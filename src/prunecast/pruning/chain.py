@@ -20,10 +20,10 @@ from prunecast.pruning.store import chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.training import (
     ALONE,
-    Bench,
+    ProcessGroup,
     Score,
     State,
-    Team,
+    Trainer,
     checkpoint_due,
     copy_state,
     evaluate,
@@ -44,12 +44,12 @@ def run_chain(
     *,
     rules: StopRules | None = None,
     keep_weights: bool = False,
-    team: Team = ALONE,
+    group: ProcessGroup = ALONE,
 ) -> Iterator[Record]:
     """Prune a network level by level and yield each level's record, finished ones from the store.
 
     `dataset` is called only if there is something to train; the device is that of its labels. The chain is
-    locked for other processes as long as the iterator lives. Of a team the first member calls this, and all
+    locked for other processes as long as the iterator lives. Of a group the first member calls this, and all
     others `follow_chain`.
     """
     rules = rules or StopRules()
@@ -65,7 +65,7 @@ def run_chain(
         if why_ended(records, rules):
             return
         chain = open_chain(spec, store, dataset())
-        bench = bench_of(chain, team)
+        bench = bench_of(chain, group)
         advance = stepper(bench)
         while not why_ended(records, rules):
             level = open_level(chain, records)
@@ -75,14 +75,14 @@ def run_chain(
             yield records[-1]
 
 
-def bench_of(chain: Chain, team: Team = ALONE) -> Bench:
+def bench_of(chain: Chain, group: ProcessGroup = ALONE) -> Trainer:
     """A bench with a copy of the chain's network; every level is trained on the same one."""
     spec, data = chain.spec, chain.dataset
     model = copy.deepcopy(chain.untrained)
-    return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, team)
+    return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, group)
 
 
-def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], None]) -> Trained:
+def train_level(chain: Chain, level: Level, bench: Trainer, advance: Callable[[], None]) -> Trained:
     """Train a level from where it was left, with checkpoints on the way."""
     began = time.perf_counter()
     first, earlier = take_up(chain, level, bench)
@@ -102,16 +102,16 @@ def train_level(chain: Chain, level: Level, bench: Bench, advance: Callable[[], 
     return examine(chain, bench, seconds)
 
 
-def share_level(bench: Bench, first: int = 0, last: int = 0) -> tuple[int, int]:
-    """Make a level's start, its first step and its last that of the team's first member, for every member."""
+def share_level(bench: Trainer, first: int = 0, last: int = 0) -> tuple[int, int]:
+    """Make a level's start, its first step and its last that of the group's first member, for every member."""
     steps = torch.tensor([first, last], device=bench.cursor.device)
-    bench.team.copy_first([steps])
+    bench.group.copy_first([steps])
     share_state(bench)
     return int(steps[0]), int(steps[1])
 
 
-def examine(chain: Chain, bench: Bench, seconds: Callable[[], float]) -> Trained:
-    """Evaluate a trained network on all there is; members of a team hold the same bits, so they agree."""
+def examine(chain: Chain, bench: Trainer, seconds: Callable[[], float]) -> Trained:
+    """Evaluate a trained network on all there is; members of a group hold the same bits, so they agree."""
     network = copy_state(bench).network
     if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
         return _diverged(bench, seconds())
@@ -124,15 +124,15 @@ def examine(chain: Chain, bench: Bench, seconds: Callable[[], float]) -> Trained
         train=_score(bench, data.train, chain.examples),
         validation=_score(bench, data.train, chain.validation) if len(chain.validation) else None,
         seconds=seconds(),
-        device=device_name(bench.cursor.device, bench.team),
+        device=device_name(bench.cursor.device, bench.group),
     )
 
 
-def _score(bench: Bench, source: Source, indices: NDArray[np.int64]) -> Score:
-    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision, bench.team)
+def _score(bench: Trainer, source: Source, indices: NDArray[np.int64]) -> Score:
+    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision, bench.group)
 
 
-def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained:
+def _diverged(bench: Trainer, seconds: float, steps: int | None = None) -> Trained:
     return Trained(
         network=copy_state(bench).network,
         diverged=True,
@@ -140,25 +140,25 @@ def _diverged(bench: Bench, seconds: float, steps: int | None = None) -> Trained
         train=None,
         validation=None,
         seconds=seconds,
-        device=device_name(bench.cursor.device, bench.team),
+        device=device_name(bench.cursor.device, bench.group),
         steps=steps,
     )
 
 
-def take_up(chain: Chain, level: Level, bench: Bench) -> tuple[int, float]:
+def take_up(chain: Chain, level: Level, bench: Trainer) -> tuple[int, float]:
     """Set the bench to the level's checkpoint or start; return the step and the seconds already spent."""
     found = read_checkpoint(chain, level)
-    set_state(bench, found.state if found else State(network=level.network, slots={}), level.masks)
+    set_state(bench, found.state if found else State(network=level.network, optimizer_state={}), level.masks)
     return (found.step, found.seconds) if found else (level.first, 0.0)
 
 
-def save_rewind(chain: Chain, level: Level, bench: Bench) -> None:
+def save_rewind(chain: Chain, level: Level, bench: Trainer) -> None:
     """Store the network at the rewind point, where the method goes back to it."""
     if chain.spec.method.retraining == "weight-rewinding":
         write_packed(chain.folder.rewind, copy_state(bench).network, level.masks, 0)
 
 
-def device_name(device: torch.device, team: Team = ALONE) -> str:
-    """The device in words, and how many of them a team has."""
+def device_name(device: torch.device, group: ProcessGroup = ALONE) -> str:
+    """The device in words, and how many of them a group has."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    return name if team.size == 1 else f"{team.size} x {name}"
+    return name if group.size == 1 else f"{group.size} x {name}"

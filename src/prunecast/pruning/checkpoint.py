@@ -30,14 +30,14 @@ def read_checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
         return None
     network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
     slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
-    state = State(network=network, slots=slots)
+    state = State(network=network, optimizer_state=slots)
     return Checkpoint(step=notes["step"], seconds=notes["seconds"], state=state)
 
 
 def write_checkpoint(chain: Chain, level: Level, checkpoint: Checkpoint) -> None:
     """Store the training in progress in place of the last checkpoint."""
     network = {f"network/{name}": tensor for name, tensor in checkpoint.state.network.items()}
-    slots = {f"slots/{name}": tensor for name, tensor in checkpoint.state.slots.items()}
+    slots = {f"slots/{name}": tensor for name, tensor in checkpoint.state.optimizer_state.items()}
     notes = {
         "format": FORMAT,
         "level": level.level,

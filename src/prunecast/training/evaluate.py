@@ -8,8 +8,8 @@ from torch.nn import functional
 
 from prunecast.data import Source, batches
 from prunecast.spec import Precision
+from prunecast.training.parallel import ALONE, ProcessGroup
 from prunecast.training.precision import autocast
-from prunecast.training.team import ALONE, Team
 
 MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
 
@@ -24,7 +24,7 @@ class Score:
     """The mean cross-entropy."""
 
 
-def batch_size(source: Source) -> int:
+def evaluation_batch(source: Source) -> int:
     """Examples evaluated at once: a thousand small images, fewer large ones, so that memory suffices."""
     _, height, width = source.image_shape
     return max(1, min(MOST_EXAMPLES, MOST_PIXELS // (height * width)))
@@ -32,19 +32,19 @@ def batch_size(source: Source) -> int:
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, source: Source, indices: Tensor, precision: Precision, team: Team = ALONE
+    model: nn.Module, source: Source, indices: Tensor, precision: Precision, group: ProcessGroup = ALONE
 ) -> Score:
     """Evaluate on the examples of these indices; the counts stay on the device until the end.
 
-    Each member of a team evaluates its part, and all get the score of the whole.
+    Each member of a group evaluates its part, and all get the score of the whole.
     """
     device = source.labels.device
     wrong = torch.zeros((), dtype=torch.int64, device=device)
     loss = torch.zeros((), dtype=torch.float64, device=device)
     was_training = model.training
     model.eval()
-    own = indices[team.part(len(indices))].to(device)
-    plan = [(chosen, None) for chosen in torch.split(own, batch_size(source)) if len(chosen)]
+    own = indices[group.part(len(indices))].to(device)
+    plan = [(chosen, None) for chosen in torch.split(own, evaluation_batch(source)) if len(chosen)]
     for (chosen, _), images in zip(plan, batches(source, plan), strict=True):
         with autocast(precision, device):
             logits = model(images).float()
@@ -53,4 +53,4 @@ def evaluate(
         loss += functional.cross_entropy(logits, labels, reduction="sum")
     model.train(was_training)
     count = len(indices)
-    return Score(error=team.total(wrong).item() / count, loss=team.total(loss).item() / count)
+    return Score(error=group.total(wrong).item() / count, loss=group.total(loss).item() / count)

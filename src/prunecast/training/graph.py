@@ -8,22 +8,22 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from prunecast.training.loop import Bench, step
+from prunecast.training.loop import Trainer, step
 
 WARM_UPS = 3
 
 
-def stepper(bench: Bench, *, graph: bool = True) -> Callable[[], None]:
+def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
     """One training step as a function: captured where the data lies on a GPU, else as it is written."""
-    eager = partial(step, bench)
-    capturable = bench.cursor.is_cuda and not bench.source.streams and bench.team.size == 1
-    return Captured(eager, written_by(bench)) if graph and capturable else eager
+    eager = partial(step, trainer)
+    capturable = trainer.cursor.is_cuda and not trainer.source.streams and trainer.group.size == 1
+    return Captured(eager, written_by(trainer)) if graph and capturable else eager
 
 
-def written_by(bench: Bench) -> list[Tensor]:
+def written_by(trainer: Trainer) -> list[Tensor]:
     """Every tensor that a step changes."""
-    slots = [tensor for tensors in bench.slots.values() for tensor in tensors]
-    return [*bench.parameters, *bench.model.buffers(), *slots, bench.cursor, bench.loss]
+    optimizer_state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
+    return [*trainer.parameters, *trainer.model.buffers(), *optimizer_state, trainer.cursor, trainer.loss]
 
 
 class Captured:

@@ -13,14 +13,14 @@ from prunecast.data import Draws, Source, draw
 from prunecast.data.stream import batches
 from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
 from prunecast.training.norms import synchronise
-from prunecast.training.optimizer import Slots, laid_out_like, optimizer_step, zero_slots
+from prunecast.training.optimizer import OptimizerState, initial_state, laid_out_like, optimizer_step
+from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of, together
 from prunecast.training.precision import autocast
 from prunecast.training.schedule import Timeline, learning_rate, stretches, timeline
-from prunecast.training.team import ALONE, Team, gradients_of, together
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class Trainer:
     """A network on its device with all that a step reads and writes; only the tensors' values change."""
 
     model: nn.Module
@@ -34,7 +34,7 @@ class Bench:
     parameters: list[Tensor]
     masks: list[Tensor | None]
     """One for each parameter, none where nothing is ever pruned."""
-    slots: Slots
+    optimizer_state: OptimizerState
     order: Tensor
     """The indices of one epoch's examples, in the order of their use."""
     draws: Draws | None
@@ -44,97 +44,99 @@ class Bench:
     cursor: Tensor
     """The number of the step within the epoch, a tensor of one element."""
     loss: Tensor
-    """The sum of the losses since it was last set to zero; of a team, this member's share of it."""
-    team: Team
+    """The sum of the losses since it was last set to zero; of a group, this member's share of it."""
+    group: ProcessGroup
     forward: nn.Module
-    """What is called on images in training: the model, or what synchronises it with the rest of the team."""
+    """What is called on images in training: the model, or what synchronises it with the rest of the group."""
 
 
-def train(bench: Bench, advance: Callable[[], None], first: int, last: int) -> float:
+def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) -> float:
     """Train from step `first` to before step `last` and return the mean loss.
 
-    `advance` does one step: `lambda: step(bench)`, or the same captured as a CUDA graph. Between the ends of
+    `advance` does one step: `lambda: step(trainer)`, or the same captured as a CUDA graph. Between the ends of
     an epoch nothing waits for the device. Images that come from files are fetched one batch ahead.
     """
-    bench.model.train()
-    bench.loss.zero_()
-    for begin, end in stretches(bench.times, first, last):
-        load_epoch(bench, begin // bench.times.epoch)
+    trainer.model.train()
+    trainer.loss.zero_()
+    for begin, end in stretches(trainer.times, first, last):
+        load_epoch(trainer, begin // trainer.times.epoch)
         with TORCH_GENERATOR:
-            torch.manual_seed(noise_seed(bench, begin))
-        bench.cursor.fill_(begin % bench.times.epoch)
-        if bench.source.streams:
-            for images, labels in fetched_ahead(bench, begin, end):
-                learn(bench, images, labels)
+            torch.manual_seed(noise_seed(trainer, begin))
+        trainer.cursor.fill_(begin % trainer.times.epoch)
+        if trainer.source.streams:
+            for images, labels in fetched_ahead(trainer, begin, end):
+                learn(trainer, images, labels)
         else:
             for _ in range(begin, end):
                 advance()
-    return bench.team.total(bench.loss.clone()).item() / (last - first)
+    return trainer.group.total(trainer.loss.clone()).item() / (last - first)
 
 
-def noise_seed(bench: Bench, begin: int) -> int:
-    """The seed of a network's own noise, such as dropout; every member of a team has another."""
-    rank = bench.team.rank
-    return seed(bench.replicate, "noise", begin, *([rank] if rank else []))
+def noise_seed(trainer: Trainer, begin: int) -> int:
+    """The seed of a network's own noise, such as dropout; every member of a group has another."""
+    rank = trainer.group.rank
+    return seed(trainer.replicate, "noise", begin, *([rank] if rank else []))
 
 
-def step(bench: Bench) -> None:
+def step(trainer: Trainer) -> None:
     """One step at the cursor: the batch, then `learn`; all it needs is already on the device."""
-    batch = bench.times.batch
-    own = torch.arange(batch, device=bench.cursor.device)[bench.team.part(batch)]
-    positions = bench.cursor * batch + own
-    indices = bench.order[positions]
-    images = bench.source.batch(indices, None if bench.draws is None else bench.draws[positions])
-    learn(bench, images, bench.source.labels[indices])
+    batch = trainer.times.batch
+    own = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
+    positions = trainer.cursor * batch + own
+    indices = trainer.order[positions]
+    images = trainer.source.batch(indices, None if trainer.draws is None else trainer.draws[positions])
+    learn(trainer, images, trainer.source.labels[indices])
 
 
-def learn(bench: Bench, images: Tensor, labels: Tensor) -> None:
+def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
     """Forward, backward, optimizer; the cursor moves on."""
-    with autocast(bench.recipe.precision, images.device):
-        logits = bench.forward(images)
-    loss = functional.cross_entropy(logits.to(bench.loss.dtype), labels)
-    gradients = gradients_of(loss, bench.parameters, bench.team, bench.times.batch)
+    with autocast(trainer.recipe.precision, images.device):
+        logits = trainer.forward(images)
+    loss = functional.cross_entropy(logits.to(trainer.loss.dtype), labels)
+    gradients = gradients_of(loss, trainer.parameters, trainer.group, trainer.times.batch)
     with torch.no_grad():
-        rate = bench.rates.index_select(0, bench.cursor).squeeze()
-        aligned = laid_out_like(gradients, bench.parameters)
-        optimizer_step(bench.recipe, bench.parameters, aligned, bench.slots, bench.masks, rate)
-        bench.loss.add_(loss, alpha=bench.team.share(bench.times.batch))
-        bench.cursor.add_(1)
+        rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
+        aligned = laid_out_like(gradients, trainer.parameters)
+        optimizer_step(
+            trainer.recipe, trainer.parameters, aligned, trainer.optimizer_state, trainer.masks, rate
+        )
+        trainer.loss.add_(loss, alpha=trainer.group.share(trainer.times.batch))
+        trainer.cursor.add_(1)
 
 
-def fetched_ahead(bench: Bench, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
+def fetched_ahead(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Images and labels of these steps; the next images are read while the present ones are learnt."""
-    order, draws = epoch_draws(bench, begin // bench.times.epoch)
-    batch, own = bench.times.batch, bench.team.part(bench.times.batch)
-    starts = [batch * place for place in _places(bench, begin, end)]
+    order, draws = epoch_draws(trainer, begin // trainer.times.epoch)
+    batch, own = trainer.times.batch, trainer.group.part(trainer.times.batch)
+    starts = [batch * place for place in _places(trainer, begin, end)]
     rows = [slice(start + own.start, start + own.stop) for start in starts]
     plan = [(torch.from_numpy(order[row]), None if draws is None else draws[row]) for row in rows]
-    for (indices, _), images in zip(plan, batches(bench.source, plan), strict=True):
-        yield images, bench.source.labels[indices.to(images.device)]
+    for (indices, _), images in zip(plan, batches(trainer.source, plan), strict=True):
+        yield images, trainer.source.labels[indices.to(images.device)]
 
 
-def _places(bench: Bench, begin: int, end: int) -> range:
-    first = begin % bench.times.epoch
+def _places(trainer: Trainer, begin: int, end: int) -> range:
+    first = begin % trainer.times.epoch
     return range(first, first + end - begin)
 
 
-def load_epoch(bench: Bench, epoch: int) -> None:
+def load_epoch(trainer: Trainer, epoch: int) -> None:
     """Move the order, the augmentation and the learning rates of one epoch to the device, all at once."""
-    order, draws = epoch_draws(bench, epoch)
-    bench.order.copy_(torch.from_numpy(order))
-    first = epoch * bench.times.epoch
-    steps = range(first, first + bench.times.epoch)
-    rates = [learning_rate(bench.recipe, bench.times, step) for step in steps]
-    bench.rates.copy_(torch.tensor(rates, dtype=bench.rates.dtype))
-    if bench.draws is not None and draws is not None:
-        for target, values in zip(bench.draws.tensors(), draws.tensors(), strict=True):
+    order, draws = epoch_draws(trainer, epoch)
+    trainer.order.copy_(torch.from_numpy(order))
+    first = epoch * trainer.times.epoch
+    steps = range(first, first + trainer.times.epoch)
+    rates = [learning_rate(trainer.recipe, trainer.times, step) for step in steps]
+    trainer.rates.copy_(torch.tensor(rates, dtype=trainer.rates.dtype))
+    if trainer.draws is not None and draws is not None:
+        for target, values in zip(trainer.draws.tensors(), draws.tensors(), strict=True):
             target.copy_(values)
 
 
-def epoch_draws(bench: Bench, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:
-    """The order and augmentation of an epoch for a bench."""
-    shape = bench.source.image_shape
-    return draw_epoch(bench.recipe, bench.times, bench.replicate, bench.subsample, shape, epoch)
+def epoch_draws(trainer: Trainer, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:
+    """The order and augmentation of an epoch for a trainer."""
+    shape = trainer.source.image_shape
+    return draw_epoch(trainer.recipe, trainer.times, trainer.replicate, trainer.subsample, shape, epoch)
 
 
 def draw_epoch(
@@ -159,21 +161,21 @@ def prepare(
     replicate: int,
     source: Source,
     subsample: NDArray[np.int64],
-    team: Team = ALONE,
-) -> Bench:
+    group: ProcessGroup = ALONE,
+) -> Trainer:
     """Put a network onto the device of its data, with masks of ones and nothing remembered.
 
-    All members of a team prepare the same network and the same examples at the same time.
+    All members of a group prepare the same network and the same examples at the same time.
     """
     device = source.labels.device
     # Channels last is how the images come, and faster on CPU and GPU alike.
     model = model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    synchronise(model, team, device)
+    synchronise(model, group, device)
     names, parameters = zip(*model.named_parameters(), strict=True)
     times = timeline(recipe, len(subsample))
     count = times.epoch * times.batch
     draws = draw(recipe.augmentation, count, source.image_shape, rng(replicate, "augmentation", 0))
-    return Bench(
+    return Trainer(
         model=model,
         recipe=recipe,
         times=times,
@@ -185,12 +187,12 @@ def prepare(
             torch.ones_like(parameter) if name in prunable else None
             for name, parameter in zip(names, parameters, strict=True)
         ],
-        slots=zero_slots(recipe, list(parameters)),
+        optimizer_state=initial_state(recipe, list(parameters)),
         order=torch.zeros(count, dtype=torch.int64, device=device),
         draws=None if draws is None else draws.to(device),
         rates=torch.zeros(times.epoch, dtype=parameters[0].dtype, device=device),
         cursor=torch.zeros(1, dtype=torch.int64, device=device),
         loss=torch.zeros((), dtype=parameters[0].dtype, device=device),
-        team=team,
-        forward=together(model, team, device),
+        group=group,
+        forward=together(model, group, device),
     )

@@ -10,25 +10,25 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast.errors import PrunecastError
-from prunecast.training.team import Team
+from prunecast.training.parallel import ProcessGroup
 
 KNOWN = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
-def synchronise(model: nn.Module, team: Team, device: torch.device) -> None:
+def synchronise(model: nn.Module, group: ProcessGroup, device: torch.device) -> None:
     """Replace the batch norms of a network by synchronised ones with the same tensors, under the same names."""
-    if team.size == 1:
+    if group.size == 1:
         return
     new: dict[nn.Module, nn.Module] = {}
     for path, module in list(model.named_modules()):
         for name, child in module._modules.items():
             if isinstance(child, _BatchNorm):
                 if child not in new:
-                    new[child] = synchronised(child, f"{path}.{name}".lstrip("."), team, device)
+                    new[child] = synchronised(child, f"{path}.{name}".lstrip("."), group, device)
                 module._modules[name] = new[child]
 
 
-def synchronised(norm: _BatchNorm, name: str, team: Team, device: torch.device) -> nn.Module:
+def synchronised(norm: _BatchNorm, name: str, group: ProcessGroup, device: torch.device) -> nn.Module:
     """One batch norm, synchronised; one that cannot be is named."""
     if type(norm) not in KNOWN or norm.running_mean is None:
         what = type(norm).__name__ if type(norm) not in KNOWN else "batch norm without running statistics"
@@ -37,7 +37,7 @@ def synchronised(norm: _BatchNorm, name: str, team: Team, device: torch.device) 
             "use torch's own batch norm, or take devices out of the plan."
         )
     options = (norm.num_features, norm.eps, norm.momentum, norm.affine)
-    made = nn.SyncBatchNorm(*options) if device.type == "cuda" else SharedBatchNorm(*options, team=team)
+    made = nn.SyncBatchNorm(*options) if device.type == "cuda" else SharedBatchNorm(*options, group=group)
     made.weight, made.bias = norm.weight, norm.bias
     made.running_mean, made.running_var = norm.running_mean, norm.running_var
     made.num_batches_tracked = norm.num_batches_tracked
@@ -45,17 +45,17 @@ def synchronised(norm: _BatchNorm, name: str, team: Team, device: torch.device) 
 
 
 class SharedBatchNorm(_BatchNorm):
-    """Batch norm over the parts of a batch that the members of a team hold."""
+    """Batch norm over the parts of a batch that the members of a group hold."""
 
     running_mean: Tensor
     running_var: Tensor
     num_batches_tracked: Tensor
 
     def __init__(
-        self, num_features: int, eps: float, momentum: float | None, affine: bool, *, team: Team
+        self, num_features: int, eps: float, momentum: float | None, affine: bool, *, group: ProcessGroup
     ) -> None:
         super().__init__(num_features, eps, momentum, affine)
-        self._team = team
+        self._group = group
 
     def _check_input_dim(self, input: Tensor) -> None:  # noqa: A002
         """Take whatever has channels in its second dimension."""
@@ -64,18 +64,18 @@ class SharedBatchNorm(_BatchNorm):
         """Normalise by the whole batch's statistics in training, by the running ones otherwise."""
         if not self.training:
             return super().forward(images)
-        mean, variance, count = statistics(images.detach().to(self.running_mean.dtype), self._team)
+        mean, variance, count = statistics(images.detach().to(self.running_mean.dtype), self._group)
         with torch.no_grad():
             self.num_batches_tracked.add_(1)
             new = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
             self.running_mean.lerp_(mean, new)
             self.running_var.lerp_(variance * (count / (count - 1)), new)
         scale = (variance + self.eps).rsqrt()
-        normalised: Tensor = _Normalise.apply(images, self.weight, self.bias, mean, scale, count, self._team)  # type: ignore[no-untyped-call]
+        normalised: Tensor = _Normalise.apply(images, self.weight, self.bias, mean, scale, count, self._group)  # type: ignore[no-untyped-call]
         return normalised
 
 
-def statistics(images: Tensor, team: Team) -> tuple[Tensor, Tensor, Tensor]:
+def statistics(images: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, Tensor]:
     """Mean and variance of each channel over the parts of all members, and the number of values in each.
 
     The squared deviations from the common mean are Σ_r (M_r + n_r (μ_r − μ)²) for members with n_r values of
@@ -85,7 +85,7 @@ def statistics(images: Tensor, team: Team) -> tuple[Tensor, Tensor, Tensor]:
     variance, mean = torch.var_mean(images, dimensions, correction=0)
     count = images.numel() / images.shape[1]
     own = torch.stack([mean, variance, torch.full_like(mean, count)])
-    means, variances, counts = team.gathered(own).unbind(1)
+    means, variances, counts = group.gathered(own).unbind(1)
     total = counts.sum(0)
     common = (counts * means).sum(0) / total
     deviations = (counts * (variances + (means - common) ** 2)).sum(0)
@@ -104,10 +104,10 @@ class _Normalise(torch.autograd.Function):
         mean: Tensor,
         scale: Tensor,
         count: Tensor,
-        team: Team,
+        group: ProcessGroup,
     ) -> Tensor:
         ctx.save_for_backward(images, weight, mean, scale, count)
-        ctx.team = team
+        ctx.group = group
         slope = scale if weight is None else scale * weight
         shift = -mean * slope if bias is None else bias - mean * slope
         return (images * _wide(slope, images) + _wide(shift, images)).to(images.dtype)
@@ -124,7 +124,7 @@ class _Normalise(torch.autograd.Function):
         z = (images - _wide(mean, images)) * _wide(scale, images)
         sums = torch.stack([slope.sum(dimensions), (slope * z).sum(dimensions)])
         own_bias, own_weight = (None, None) if weight is None else sums.clone().unbind(0)
-        mean_slope, mean_product = (ctx.team.total(sums) / count).unbind(0)
+        mean_slope, mean_product = (ctx.group.total(sums) / count).unbind(0)
         factor = scale if weight is None else scale * weight
         inner = slope - _wide(mean_slope, images) - z * _wide(mean_product, images)
         return (inner * _wide(factor, images)).to(images.dtype), own_weight, own_bias, None, None, None, None

@@ -1,7 +1,7 @@
-"""Optimizer steps as pure functions on lists of tensors: parameters and slots are updated in place.
+"""Optimizer steps as pure functions on lists of tensors: parameters and the state are updated in place.
 
 A pruned weight is exactly zero and stays so under any of them: its gradient is multiplied by its mask first,
-its slots therefore stay zero, and the decay of zero is zero. `rate` is a tensor on the parameters' device, so
+its state therefore stays zero, and the decay of zero is zero. `rate` is a tensor on the parameters' device, so
 that a captured CUDA graph can be replayed under another learning rate.
 """
 
@@ -14,34 +14,39 @@ from prunecast.spec import Recipe
 
 Tensors = list[Tensor]
 Masks = Sequence[Tensor | None]
-Slots = dict[str, list[Tensor]]
+OptimizerState = dict[str, list[Tensor]]
 
 
-def zero_slots(recipe: Recipe, parameters: Tensors) -> Slots:
+def initial_state(recipe: Recipe, parameters: Tensors) -> OptimizerState:
     """The optimizer's memory at the start of a training: all zero."""
-    slots = {"momentum": [torch.zeros_like(parameter) for parameter in parameters]}
+    state = {"momentum": [torch.zeros_like(parameter) for parameter in parameters]}
     if recipe.optimizer == "adam":
-        slots["second_momentum"] = [torch.zeros_like(parameter) for parameter in parameters]
-        slots["count"] = [torch.zeros((), dtype=parameters[0].dtype, device=parameters[0].device)]
-    return slots
+        state["second_momentum"] = [torch.zeros_like(parameter) for parameter in parameters]
+        state["count"] = [torch.zeros((), dtype=parameters[0].dtype, device=parameters[0].device)]
+    return state
 
 
 def optimizer_step(
-    recipe: Recipe, parameters: Tensors, gradients: Tensors, slots: Slots, masks: Masks, rate: Tensor
+    recipe: Recipe,
+    parameters: Tensors,
+    gradients: Tensors,
+    state: OptimizerState,
+    masks: Masks,
+    rate: Tensor,
 ) -> None:
     """One step of the recipe's optimizer."""
     if recipe.optimizer == "sgd":
         sgd_step(
             parameters,
             gradients,
-            slots["momentum"],
+            state["momentum"],
             masks,
             rate,
             momentum=recipe.momentum,
             weight_decay=recipe.weight_decay,
         )
     else:
-        adam_step(recipe, parameters, gradients, slots, masks, rate)
+        adam_step(recipe, parameters, gradients, state, masks, rate)
 
 
 def laid_out_like(gradients: Sequence[Tensor], parameters: Tensors) -> Tensors:
@@ -78,18 +83,23 @@ def sgd_step(
 
 
 def adam_step(
-    recipe: Recipe, parameters: Tensors, gradients: Tensors, slots: Slots, masks: Masks, rate: Tensor
+    recipe: Recipe,
+    parameters: Tensors,
+    gradients: Tensors,
+    state: OptimizerState,
+    masks: Masks,
+    rate: Tensor,
 ) -> None:
     """Adam with the decay in the gradient: w ← w − η û / (√v̂ + 1e-8), û and v̂ the unbiased moments."""
     first, second = recipe.momentum, recipe.second_momentum
     gradients = list(torch._foreach_add(gradients, parameters, alpha=recipe.weight_decay))
     mask_gradients(gradients, masks)
-    torch._foreach_mul_(slots["momentum"], first)
-    torch._foreach_add_(slots["momentum"], gradients, alpha=1 - first)
-    torch._foreach_mul_(slots["second_momentum"], second)
-    torch._foreach_addcmul_(slots["second_momentum"], gradients, gradients, value=1 - second)
-    count = slots["count"][0].add_(1)
-    moments = torch._foreach_mul(slots["momentum"], rate / (1 - first**count))
-    roots = torch._foreach_sqrt(torch._foreach_div(slots["second_momentum"], 1 - second**count))
+    torch._foreach_mul_(state["momentum"], first)
+    torch._foreach_add_(state["momentum"], gradients, alpha=1 - first)
+    torch._foreach_mul_(state["second_momentum"], second)
+    torch._foreach_addcmul_(state["second_momentum"], gradients, gradients, value=1 - second)
+    count = state["count"][0].add_(1)
+    moments = torch._foreach_mul(state["momentum"], rate / (1 - first**count))
+    roots = torch._foreach_sqrt(torch._foreach_div(state["second_momentum"], 1 - second**count))
     torch._foreach_add_(roots, 1e-8)
     torch._foreach_sub_(parameters, torch._foreach_div(moments, roots))

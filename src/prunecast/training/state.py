@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from prunecast.training.loop import Bench
-from prunecast.training.optimizer import zero_slots
+from prunecast.training.loop import Trainer
+from prunecast.training.optimizer import initial_state
 
 Tensors = dict[str, Tensor]
 Masks = Mapping[str, Tensor]
@@ -19,18 +19,18 @@ class State:
 
     network: Tensors
     """Parameters and buffers by their names in the state dict."""
-    slots: Tensors
+    optimizer_state: Tensors
     """The optimizer's memory as `slot/position`; empty means zero."""
 
 
-def copy_state(bench: Bench) -> State:
+def copy_state(trainer: Trainer) -> State:
     """The present state, copied to the CPU."""
-    slots = {
+    optimizer_state = {
         f"{slot}/{position}": tensor
-        for slot, tensors in bench.slots.items()
+        for slot, tensors in trainer.optimizer_state.items()
         for position, tensor in enumerate(tensors)
     }
-    return State(network=_copied(bench.model.state_dict()), slots=_copied(slots))
+    return State(network=_copied(trainer.model.state_dict()), optimizer_state=_copied(optimizer_state))
 
 
 def _copied(tensors: Mapping[str, Tensor]) -> Tensors:
@@ -40,25 +40,25 @@ def _copied(tensors: Mapping[str, Tensor]) -> Tensors:
     }
 
 
-def share_state(bench: Bench) -> None:
-    """Give every member of a team the first one's state and masks, so that all start from the same bits."""
-    slots = [tensor for tensors in bench.slots.values() for tensor in tensors]
-    masks = [mask for mask in bench.masks if mask is not None]
-    bench.team.copy_first([*bench.model.state_dict().values(), *slots, *masks])
+def share_state(trainer: Trainer) -> None:
+    """Give every member of a group the first one's state and masks, so that all start from the same bits."""
+    optimizer_state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
+    masks = [mask for mask in trainer.masks if mask is not None]
+    trainer.group.copy_first([*trainer.model.state_dict().values(), *optimizer_state, *masks])
 
 
 @torch.no_grad()
-def set_state(bench: Bench, state: State, masks: Masks) -> None:
-    """Write a state and masks into the bench's own tensors; pruned weights become exactly zero."""
-    own = bench.model.state_dict()
+def set_state(trainer: Trainer, state: State, masks: Masks) -> None:
+    """Write a state and masks into the trainer's own tensors; pruned weights become exactly zero."""
+    own = trainer.model.state_dict()
     for name, tensor in own.items():
         tensor.copy_(state.network[name])
-    parameters = dict(bench.model.named_parameters())
-    for (name, parameter), mask in zip(parameters.items(), bench.masks, strict=True):
+    parameters = dict(trainer.model.named_parameters())
+    for (name, parameter), mask in zip(parameters.items(), trainer.masks, strict=True):
         if mask is not None:
             mask.copy_(masks[name])
             parameter.masked_fill_(mask == 0, 0.0)
-    fresh = zero_slots(bench.recipe, bench.parameters)
-    for slot, tensors in bench.slots.items():
+    fresh = initial_state(trainer.recipe, trainer.parameters)
+    for slot, tensors in trainer.optimizer_state.items():
         for position, tensor in enumerate(tensors):
-            tensor.copy_(state.slots.get(f"{slot}/{position}", fresh[slot][position]))
+            tensor.copy_(state.optimizer_state.get(f"{slot}/{position}", fresh[slot][position]))

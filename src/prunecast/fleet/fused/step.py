@@ -215,7 +215,7 @@ def _refuse_layout(bench: PackBench) -> None:
         bench.pack.masks,
         bench.parameters,
         bench.trained,
-        bench.slots["momentum"],
+        bench.optimizer_state["momentum"],
         bench.pack.masks.values(),
         strict=True,
     )
@@ -237,7 +237,7 @@ def _table(
 ) -> Table:
     """Where the optimizer finds all parameters: norms with their sums, everything else with its gradient."""
     names = list(bench.pack.masks)
-    momenta = dict(zip(names, bench.slots["momentum"], strict=True))
+    momenta = dict(zip(names, bench.optimizer_state["momentum"], strict=True))
     copies = dict(zip(names, bench.trained, strict=True))
     parameters, buffers = bench.pack.parameters(), dict(bench.pack.module.named_buffers())
 

@@ -1,4 +1,4 @@
-"""A team: the processes that share every batch of one training; most trainings have a team of one.
+"""A group: the processes that share every batch of one training; most trainings have a group of one.
 
 Each member holds the whole network and a part of every batch. What is summed over the members is then what one
 process would have computed from the whole batch, up to rounding.
@@ -12,7 +12,7 @@ from torch import Tensor, distributed, nn
 
 
 @dataclass(frozen=True, kw_only=True)
-class Team:
+class ProcessGroup:
     """This process's place among the processes of torch's default group."""
 
     rank: int = 0
@@ -28,7 +28,7 @@ class Team:
         return len(range(count)[self.part(count)]) / count
 
     def total(self, values: Tensor) -> Tensor:
-        """Sum a tensor over the team, in place; every member gets bit for bit the same sum."""
+        """Sum a tensor over the group, in place; every member gets bit for bit the same sum."""
         if self.size > 1:
             distributed.all_reduce(values)
         return values
@@ -48,18 +48,18 @@ class Team:
             tensor.copy_(staged)
 
 
-ALONE = Team()
-"""The team of one that trains whatever fits on one device."""
+ALONE = ProcessGroup()
+"""The group of one that trains whatever fits on one device."""
 
 
-def together(model: nn.Module, team: Team, device: torch.device) -> nn.Module:
+def together(model: nn.Module, group: ProcessGroup, device: torch.device) -> nn.Module:
     """The network under DistributedDataParallel, which averages gradients while backward still runs.
 
     Looking for unused parameters costs little beside a network that needs several devices. It serves networks
     that do not use all of theirs, and it keeps the buckets as they are from the first step: sums then run in
     the same order after an interruption.
     """
-    if team.size == 1:
+    if group.size == 1:
         return model
     return nn.parallel.DistributedDataParallel(
         model,
@@ -69,15 +69,17 @@ def together(model: nn.Module, team: Team, device: torch.device) -> nn.Module:
     )
 
 
-def gradients_of(loss: Tensor, parameters: Sequence[Tensor], team: Team, batch: int) -> Sequence[Tensor]:
+def gradients_of(
+    loss: Tensor, parameters: Sequence[Tensor], group: ProcessGroup, batch: int
+) -> Sequence[Tensor]:
     """Gradients of the mean loss of the whole batch, from the mean loss of this member's part.
 
     Σ_r (n_r / n) ∇ℓ_r for parts of n_r of n rows. DistributedDataParallel takes the mean over members, hence
-    the factor of the team's size.
+    the factor of the group's size.
     """
-    if team.size == 1:
+    if group.size == 1:
         return torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
     for parameter in parameters:
         parameter.grad = None
-    (loss * (team.size * team.share(batch))).backward()  # type: ignore[no-untyped-call]
+    (loss * (group.size * group.share(batch))).backward()  # type: ignore[no-untyped-call]
     return [torch.zeros_like(one) if one.grad is None else one.grad for one in parameters]

@@ -55,13 +55,14 @@ _GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | str] = WeakKeyDictionary(
 
 def traced(model: nn.Module) -> fx.GraphModule:
     """The model as a graph of torch's own modules and functions; it is traced once, when first asked for."""
-    with MODULE_CALLS:
-        if model not in _GRAPHS:
-            try:
-                _GRAPHS[model] = fx.symbolic_trace(model)
-            except Exception as failure:
-                _GRAPHS[model] = str(failure).partition("\n")[0]
-        found = _GRAPHS[model]
+    if model not in _GRAPHS:
+        with MODULE_CALLS:
+            if model not in _GRAPHS:  # another thread may have traced it meanwhile
+                try:
+                    _GRAPHS[model] = fx.symbolic_trace(model)
+                except Exception as failure:
+                    _GRAPHS[model] = str(failure).partition("\n")[0]
+    found = _GRAPHS[model]
     if isinstance(found, str):
         raise UnknownOperationError(f"torch.fx cannot trace the model ({found})")
     return found

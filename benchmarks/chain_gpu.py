@@ -11,8 +11,7 @@ import torch
 
 from prunecast import spec
 from prunecast.data import Dataset, load
-from prunecast.pruning import StopRules, open_chain, run_chain
-from prunecast.pruning.chain import bench_of
+from prunecast.pruning import StopRules, chain_trainer, open_chain, run_chain
 from prunecast.sweep.table import as_csv, row
 from prunecast.training import stepper, train
 from prunecast.training.precision import settings
@@ -34,7 +33,7 @@ def planned(arguments: argparse.Namespace, num_examples: int) -> spec.ChainSpec:
 
 def seconds_an_epoch(chain: spec.ChainSpec, store: Path, dataset: Dataset, *, graph: bool) -> float:
     """Time two epochs after one that warms up (and captures the graph)."""
-    bench = bench_of(open_chain(chain, store, dataset))
+    bench = chain_trainer(open_chain(chain, store, dataset))
     advance = stepper(bench, graph=graph)
     epoch = bench.times.epoch
     with settings(chain.recipe.precision, bench.cursor.device, chain.threads):

@@ -19,9 +19,7 @@ from pathlib import Path
 import torch
 
 from prunecast.data import load
-from prunecast.pruning import Record, run_chain
-from prunecast.pruning.record import Pruned
-from prunecast.pruning.store import chain_folder
+from prunecast.pruning import Pruned, Record, chain_folder, run_chain
 from prunecast.sweep import Executor, Job, Plan, inline, look, parse_plan, processes, rows_of, run_plan
 from prunecast.sweep.board import Board
 from prunecast.sweep.events import Outcome

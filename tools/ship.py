@@ -17,8 +17,7 @@ from typing import Any
 
 from prunecast import tables
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder
-from prunecast.pruning.files import write_whole
+from prunecast.pruning import chain_folder, write_whole
 from prunecast.spec import ChainSpec, Recipe
 from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan, read_plan, shipped_plans

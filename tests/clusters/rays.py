@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from prunecast.pruning.record import Record
+from prunecast.pruning import Record
 from prunecast.sweep import Progress
 from prunecast.sweep.fleets import in_a_fleet
 from prunecast.sweep.work import torch_device

@@ -8,8 +8,7 @@ from small import BRIEF, parsed
 
 from prunecast.clusters.ray_worker import OUT_OF_TIME, Errand, run_share
 from prunecast.clusters.seen import marked
-from prunecast.pruning import chain_folder
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import chain_folder, code_version
 from prunecast.sweep import look
 from prunecast.sweep.run import unfinished
 

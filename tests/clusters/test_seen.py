@@ -12,10 +12,7 @@ from prunecast.cli import cli
 from prunecast.clusters import seen
 from prunecast.clusters.seen import check_code, check_store_seen, marked
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.pruning import chain_folder
-from prunecast.pruning.files import read_json
-from prunecast.pruning.holder import holder_of
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import chain_folder, code_version, holder_of, read_json
 from prunecast.sweep import look, run_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")

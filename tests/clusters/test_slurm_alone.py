@@ -21,9 +21,7 @@ from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_setbacks import Setbacks
 from prunecast.clusters.slurm_worker import Began, Task, began, done, work_task
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder
-from prunecast.pruning.files import read_tensors
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import chain_folder, code_version, read_tensors
 from prunecast.sweep import Job, run_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")

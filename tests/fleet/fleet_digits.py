@@ -7,8 +7,16 @@ from digits_chains import CHAIN, changed
 
 from prunecast import data
 from prunecast.fleet import Job, Options, run_fleet
-from prunecast.pruning import StopRules, chain_folder, close_level, open_chain, open_level, why_ended
-from prunecast.pruning.chain import bench_of, train_level
+from prunecast.pruning import (
+    StopRules,
+    chain_folder,
+    chain_trainer,
+    close_level,
+    open_chain,
+    open_level,
+    train_level,
+    why_ended,
+)
 from prunecast.training import stepper
 
 CPU = torch.device("cpu")
@@ -53,7 +61,7 @@ def plain(jobs, store):
     """The same chains one after the other, level by level, from where they stand."""
     for job in jobs:
         opened = open_double(job.spec, store, job.dataset())
-        bench = bench_of(opened)
+        bench = chain_trainer(opened)
         records = opened.folder.records()
         while not why_ended(records, job.rules):
             level = open_level(opened, records)

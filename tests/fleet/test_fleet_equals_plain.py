@@ -8,9 +8,7 @@ import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast.fleet import Options
-from prunecast.pruning import open_level
-from prunecast.pruning.chain import bench_of, train_level
-from prunecast.pruning.files import read_tensors
+from prunecast.pruning import chain_trainer, open_level, read_tensors, train_level
 from prunecast.training import stepper
 
 NEAR = {"loss"}
@@ -104,7 +102,7 @@ def test_a_member_that_diverges_spoils_nobody(tmp_path):
     ]
     assert_same_store(jobs[:2], tmp_path / "fleet", tmp_path / "plain")
     alone = opener(specs[2], tmp_path / "alone", digits)
-    bench = bench_of(alone)
+    bench = chain_trainer(alone)
     end = train_level(alone, open_level(alone, []), bench, stepper(bench))
     (record,) = (done.record for done in finished if done.number == 2)
     assert (record.steps, record.seconds > 0) == (end.steps, end.diverged)

@@ -9,8 +9,7 @@ from torch import nn
 from prunecast import data, families
 from prunecast.fleet import fleet_events
 from prunecast.fleet.noise import draws_noise
-from prunecast.pruning import open_chain, run_chain
-from prunecast.pruning.chain import bench_of
+from prunecast.pruning import chain_trainer, open_chain, run_chain
 from prunecast.training import train
 
 BRIEF = {"epochs": 2, "rewind": 1.0}
@@ -45,7 +44,7 @@ def test_who_draws_noise(model, noisy):
 
 def test_first_weights_do_not_depend_on_trainings_that_begin_meanwhile(tmp_path, monkeypatch):
     opened = open_chain(chain(recipe=BRIEF), tmp_path, data.load("digits"))
-    bench = bench_of(opened)
+    bench = chain_trainer(opened)
     wanted = {"depth": 1, "width": 1.0, "num_classes": 2}
 
     def built():

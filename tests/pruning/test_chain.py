@@ -7,10 +7,10 @@ from safetensors.torch import load_file
 from tiny import CHAIN, chain, digits, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
-from prunecast.pruning.chain import bench_of, take_up
+from prunecast.pruning.chain import chain_trainer, take_up
 from prunecast.pruning.masks import count_kept, kept_at
 from prunecast.pruning.opened import choose_examples
-from prunecast.pruning.packed import read_packed
+from prunecast.pruning.store import read_packed
 from prunecast.training import copy_state, stepper, train
 
 METHODS = ["imp", "imp-layerwise", "imp-rate-rewinding", "imp-fine-tuning", "random", "none", "synflow"]
@@ -63,7 +63,7 @@ def test_each_level_prunes_the_smallest_weights_of_the_level_before(tmp_path):
 
 def test_rewound_weights_equal_those_of_the_rewind_point_bit_for_bit(tmp_path):
     opened = open_chain(CHAIN, tmp_path / "unbroken", digits())
-    bench = bench_of(opened)
+    bench = chain_trainer(opened)
     train(bench, stepper(bench), 0, opened.times.rewind)
     at_rewind = copy_state(bench).network
     for cap in (1, 6):
@@ -71,7 +71,7 @@ def test_rewound_weights_equal_those_of_the_rewind_point_bit_for_bit(tmp_path):
         opened = open_chain(CHAIN, tmp_path, digits())
         level = open_level(opened, records)
         assert (level.first, level.last) == (opened.times.rewind, opened.times.total)
-        bench = bench_of(opened)
+        bench = chain_trainer(opened)
         take_up(opened, level, bench)
         start = copy_state(bench)
         for name, tensor in at_rewind.items():

@@ -6,7 +6,7 @@ import torch
 
 from prunecast.pruning import StopRules, chain_folders, why_ended, within
 from prunecast.pruning.masks import count_kept, full_masks, kept_at
-from prunecast.pruning.packed import packed_level, read_packed
+from prunecast.pruning.store import packed_level, read_packed
 
 STORE = Path(__file__).parent / "store-format-1"
 

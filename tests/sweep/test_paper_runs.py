@@ -6,7 +6,7 @@ import pytest
 import prunecast.table
 from prunecast.catalog import architecture
 from prunecast.cli import cli
-from prunecast.pruning.masks import kept_at
+from prunecast.pruning import kept_at
 from prunecast.spec import recipe
 
 PAIRS = {

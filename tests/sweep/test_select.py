@@ -5,8 +5,7 @@ import pytest
 from small import BRIEF, parsed, table
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder
-from prunecast.pruning.record import StopRules
+from prunecast.pruning import StopRules, chain_folder
 from prunecast.spec import ChainSpec, method, pooled_noise, recipe
 from prunecast.sweep import LeftOut, Progress, Select, left_out, look, run_plan
 from prunecast.sweep.words import too_large_words

@@ -21,7 +21,7 @@ from prunecast.clusters.resources import Resources, most_at_once, needs
 from prunecast.clusters.seen import marked
 from prunecast.clusters.shares import device_for, shares, work_share
 from prunecast.clusters.watch import Watch
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import code_version
 from prunecast.sweep.deaths import TRIES, Deaths, Footprint, footprints
 from prunecast.sweep.events import Failed, Job, Outcome, Progress, Share
 from prunecast.sweep.failures import in_one_line, write_failure

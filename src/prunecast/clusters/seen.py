@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.pruning.files import make_folder
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import code_version, make_folder
 
 MARK = "store-id"
 PATIENCE = 5.0

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.pruning.files import make_folder, read_json, write_json
+from prunecast.pruning import make_folder, read_json, write_json
 from prunecast.sweep.events import Share
 from prunecast.sweep.look import is_held
 

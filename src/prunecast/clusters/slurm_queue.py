@@ -25,7 +25,7 @@ from prunecast.clusters.slurm_commands import (
 from prunecast.clusters.slurm_flights import Chains, Flight
 from prunecast.clusters.slurm_worker import Task, done, work_task
 from prunecast.errors import PrunecastError
-from prunecast.pruning.opened import code_version
+from prunecast.pruning import code_version
 from prunecast.sweep.events import Job, Share
 
 ARRAY = 1000

@@ -15,7 +15,7 @@ import torch
 from prunecast.clusters.seen import check_code, check_store_seen
 from prunecast.clusters.shares import work_share
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import read_json, write_json
+from prunecast.pruning import read_json, write_json
 from prunecast.sweep.events import Busy, Failed, Share
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)

@@ -11,7 +11,7 @@ from prunecast.choice import Question
 from prunecast.export.files import CARD, FORMAT
 from prunecast.findings import Finding
 from prunecast.metric import Metric
-from prunecast.pruning.files import write_whole
+from prunecast.pruning import write_whole
 from prunecast.wording import finding_as_json
 
 

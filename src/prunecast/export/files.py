@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from prunecast import families
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import read_tensors, write_tensors
+from prunecast.pruning import read_tensors, write_tensors
 
 CARD = "card.json"
 FORMAT = 1

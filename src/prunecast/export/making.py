@@ -22,9 +22,7 @@ from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
 from prunecast.export.orders import Order, order
 from prunecast.families.initialise import Weighted
 from prunecast.laws import Fit
-from prunecast.pruning import Record, chain_folder
-from prunecast.pruning.files import make_folder, read_tensors
-from prunecast.pruning.opened import choose_examples
+from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
 from prunecast.spec import ChainSpec
 from prunecast.sweep import Event, Plan, look, run_plan
 from prunecast.sweep.board import Board

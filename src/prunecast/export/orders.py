@@ -15,8 +15,7 @@ from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.metric import Metric
-from prunecast.pruning.masks import Masks, count_kept, full_masks, levels_to
-from prunecast.pruning.scores import parts
+from prunecast.pruning import Masks, count_kept, full_masks, levels_to, parts
 from prunecast.spec import RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.work import loader, torch_device

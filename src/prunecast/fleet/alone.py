@@ -15,8 +15,7 @@ from prunecast.fleet.course import Stopped
 from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.runner import trials
 from prunecast.fleet.streams import own_stream
-from prunecast.pruning import Chain, Level, Trained
-from prunecast.pruning.chain import bench_of, train_level
+from prunecast.pruning import Chain, Level, Trained, chain_trainer, train_level
 from prunecast.training import Trainer, step
 from prunecast.training.graph import written_by
 
@@ -50,7 +49,7 @@ class Lone:
 
 def lone(chain: Chain) -> Lone:
     """Lay out a chain's network on its device."""
-    bench = bench_of(chain)
+    bench = chain_trainer(chain)
     guarded = cast("nn.Module", _Guarded(bench.model))
     bench = replace(bench, model=guarded, forward=guarded)
     if not bench.cursor.is_cuda:

@@ -7,8 +7,7 @@ from torch import Tensor
 
 from prunecast.fleet.bench import PackBench
 from prunecast.fleet.members import Member
-from prunecast.pruning.checkpoint import Checkpoint, write_checkpoint
-from prunecast.pruning.packed import write_packed
+from prunecast.pruning import Checkpoint, write_checkpoint, write_packed
 from prunecast.training import State
 
 Networks = list[dict[str, Tensor]]

@@ -13,8 +13,7 @@ from prunecast.fleet.noise import draws_noise
 from prunecast.fleet.open_close import Opener, open_member
 from prunecast.fleet.outcomes import Opened, Outcome
 from prunecast.fleet.yard import Yard
-from prunecast.pruning import Chain, chain_folder, why_ended, within
-from prunecast.pruning.connectivity import understand
+from prunecast.pruning import Chain, chain_folder, understand, why_ended, within
 
 LOG = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from torch import Tensor
 from prunecast.data import Dataset, Draws
 from prunecast.data.augmentation import merged
 from prunecast.fleet.bench import compact
-from prunecast.pruning import Chain, Level, Record, StopRules
-from prunecast.pruning.checkpoint import Checkpoint
+from prunecast.pruning import Chain, Checkpoint, Level, Record, StopRules
 from prunecast.spec import ChainSpec, Recipe
 from prunecast.training.loop import draw_epoch
 

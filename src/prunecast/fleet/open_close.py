@@ -10,8 +10,7 @@ from prunecast.fleet.checkpoints import store_rewind
 from prunecast.fleet.events import Finished
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Job, Member
-from prunecast.pruning import Chain, Record, Trained, close_level, open_level, why_ended
-from prunecast.pruning.checkpoint import read_checkpoint
+from prunecast.pruning import Chain, Record, Trained, close_level, open_level, read_checkpoint, why_ended
 from prunecast.spec import ChainSpec
 
 Opener = Callable[[ChainSpec, Path, Dataset], Chain]

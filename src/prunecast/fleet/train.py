@@ -15,8 +15,7 @@ from prunecast.fleet.course import Course
 from prunecast.fleet.evaluate import examine
 from prunecast.fleet.members import Member
 from prunecast.fleet.runner import Runner, reset
-from prunecast.pruning import Trained
-from prunecast.pruning.chain import device_name
+from prunecast.pruning import Trained, device_name
 from prunecast.training import stretches
 
 

@@ -1,26 +1,72 @@
-"""Iterative pruning: scores, masks, connectivity, the chain and its store."""
+"""Iterative pruning: criteria, masks, connectivity, the chain of levels and its store."""
 
-from prunecast.pruning.chain import run_chain
-from prunecast.pruning.follow import follow_chain
-from prunecast.pruning.level import Level, Trained, close_level, open_level
-from prunecast.pruning.opened import Chain, open_chain
-from prunecast.pruning.record import Record, StopRules, why_ended, within
-from prunecast.pruning.store import ChainFolder, chain_folder, chain_folders
+from prunecast.pruning.chain import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
+from prunecast.pruning.connectivity import understand
+from prunecast.pruning.files import (
+    make_folder,
+    read_json,
+    read_tensors,
+    write_json,
+    write_tensors,
+    write_whole,
+)
+from prunecast.pruning.holder import Holder, holder_of
+from prunecast.pruning.level import (
+    Checkpoint,
+    Level,
+    Trained,
+    close_level,
+    open_level,
+    read_checkpoint,
+    write_checkpoint,
+)
+from prunecast.pruning.masks import Masks, count_kept, full_masks, kept_at, levels_to
+from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
+from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
+from prunecast.pruning.scores import parts
+from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 
 __all__ = [
+    "FORMAT",
     "Chain",
     "ChainFolder",
+    "Checkpoint",
+    "Holder",
     "Level",
+    "Masks",
+    "Pruned",
     "Record",
     "StopRules",
     "Trained",
     "chain_folder",
     "chain_folders",
+    "chain_trainer",
+    "choose_examples",
     "close_level",
+    "code_version",
+    "count_kept",
+    "device_name",
     "follow_chain",
+    "full_masks",
+    "holder_of",
+    "kept_at",
+    "levels_to",
+    "make_folder",
     "open_chain",
     "open_level",
+    "parts",
+    "read_checkpoint",
+    "read_json",
+    "read_tensors",
     "run_chain",
+    "take_up",
+    "train_level",
+    "understand",
     "why_ended",
     "within",
+    "write_checkpoint",
+    "write_json",
+    "write_packed",
+    "write_tensors",
+    "write_whole",
 ]

@@ -5,18 +5,25 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from prunecast.data import Dataset, Source
-from prunecast.pruning.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
-from prunecast.pruning.level import Level, Trained, close_level, open_level
-from prunecast.pruning.opened import Chain, open_chain
-from prunecast.pruning.packed import write_packed
+from prunecast.pruning.level import (
+    Checkpoint,
+    Level,
+    Trained,
+    close_level,
+    open_level,
+    read_checkpoint,
+    write_checkpoint,
+)
+from prunecast.pruning.opened import Chain, built, open_chain
 from prunecast.pruning.record import Record, StopRules, why_ended, within
-from prunecast.pruning.store import chain_folder
+from prunecast.pruning.store import chain_folder, write_packed
 from prunecast.spec import ChainSpec
 from prunecast.training import (
     ALONE,
@@ -65,97 +72,118 @@ def run_chain(
         if why_ended(records, rules):
             return
         chain = open_chain(spec, store, dataset())
-        bench = bench_of(chain, group)
-        advance = stepper(bench)
+        trainer = chain_trainer(chain, group)
+        advance = stepper(trainer)
         while not why_ended(records, rules):
             level = open_level(chain, records)
-            with settings(spec.recipe.precision, bench.cursor.device, spec.threads):
-                end = train_level(chain, level, bench, advance)
+            with settings(spec.recipe.precision, trainer.cursor.device, spec.threads):
+                end = train_level(chain, level, trainer, advance)
                 records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
             yield records[-1]
 
 
-def bench_of(chain: Chain, group: ProcessGroup = ALONE) -> Trainer:
-    """A bench with a copy of the chain's network; every level is trained on the same one."""
+def chain_trainer(chain: Chain, group: ProcessGroup = ALONE) -> Trainer:
+    """A trainer with a copy of the chain's network; every level is trained on the same one."""
     spec, data = chain.spec, chain.dataset
     model = copy.deepcopy(chain.untrained)
     return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, group)
 
 
-def train_level(chain: Chain, level: Level, bench: Trainer, advance: Callable[[], None]) -> Trained:
+def train_level(chain: Chain, level: Level, trainer: Trainer, advance: Callable[[], None]) -> Trained:
     """Train a level from where it was left, with checkpoints on the way."""
     began = time.perf_counter()
-    first, earlier = take_up(chain, level, bench)
-    share_level(bench, first, level.last)
+    first, earlier = take_up(chain, level, trainer)
+    share_level(trainer, first, level.last)
 
     def seconds() -> float:
         return earlier + time.perf_counter() - began
 
     for begin, end in stretches(chain.times, first, level.last):
         if begin == chain.times.rewind and level.level == 0:
-            save_rewind(chain, level, bench)
-        if not math.isfinite(train(bench, advance, begin, end)):
-            return _diverged(bench, seconds(), end - level.first)
+            save_rewind(chain, level, trainer)
+        if not math.isfinite(train(trainer, advance, begin, end)):
+            return _diverged(trainer, seconds(), end - level.first)
         if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
-            so_far = Checkpoint(step=end, seconds=seconds(), state=copy_state(bench))
+            so_far = Checkpoint(step=end, seconds=seconds(), state=copy_state(trainer))
             write_checkpoint(chain, level, so_far)
-    return examine(chain, bench, seconds)
+    return examine(chain, trainer, seconds)
 
 
-def share_level(bench: Trainer, first: int = 0, last: int = 0) -> tuple[int, int]:
+def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, int]:
     """Make a level's start, its first step and its last that of the group's first member, for every member."""
-    steps = torch.tensor([first, last], device=bench.cursor.device)
-    bench.group.copy_first([steps])
-    share_state(bench)
+    steps = torch.tensor([first, last], device=trainer.cursor.device)
+    trainer.group.copy_first([steps])
+    share_state(trainer)
     return int(steps[0]), int(steps[1])
 
 
-def examine(chain: Chain, bench: Trainer, seconds: Callable[[], float]) -> Trained:
+def examine(chain: Chain, trainer: Trainer, seconds: Callable[[], float]) -> Trained:
     """Evaluate a trained network on all there is; members of a group hold the same bits, so they agree."""
-    network = copy_state(bench).network
+    network = copy_state(trainer).network
     if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
-        return _diverged(bench, seconds())
+        return _diverged(trainer, seconds())
     data = chain.dataset
-    test = _score(bench, data.test, np.arange(len(data.test)))
+    test = _score(trainer, data.test, np.arange(len(data.test)))
     return Trained(
         network=network,
         diverged=False,
         test=test,
-        train=_score(bench, data.train, chain.examples),
-        validation=_score(bench, data.train, chain.validation) if len(chain.validation) else None,
+        train=_score(trainer, data.train, chain.examples),
+        validation=_score(trainer, data.train, chain.validation) if len(chain.validation) else None,
         seconds=seconds(),
-        device=device_name(bench.cursor.device, bench.group),
+        device=device_name(trainer.cursor.device, trainer.group),
     )
 
 
-def _score(bench: Trainer, source: Source, indices: NDArray[np.int64]) -> Score:
-    return evaluate(bench.model, source, torch.from_numpy(indices), bench.recipe.precision, bench.group)
+def _score(trainer: Trainer, source: Source, indices: NDArray[np.int64]) -> Score:
+    return evaluate(trainer.model, source, torch.from_numpy(indices), trainer.recipe.precision, trainer.group)
 
 
-def _diverged(bench: Trainer, seconds: float, steps: int | None = None) -> Trained:
+def _diverged(trainer: Trainer, seconds: float, steps: int | None = None) -> Trained:
     return Trained(
-        network=copy_state(bench).network,
+        network=copy_state(trainer).network,
         diverged=True,
         test=None,
         train=None,
         validation=None,
         seconds=seconds,
-        device=device_name(bench.cursor.device, bench.group),
+        device=device_name(trainer.cursor.device, trainer.group),
         steps=steps,
     )
 
 
-def take_up(chain: Chain, level: Level, bench: Trainer) -> tuple[int, float]:
-    """Set the bench to the level's checkpoint or start; return the step and the seconds already spent."""
+def take_up(chain: Chain, level: Level, trainer: Trainer) -> tuple[int, float]:
+    """Set the trainer to the level's checkpoint or start; return the step and the seconds already spent."""
     found = read_checkpoint(chain, level)
-    set_state(bench, found.state if found else State(network=level.network, optimizer_state={}), level.masks)
+    set_state(
+        trainer, found.state if found else State(network=level.network, optimizer_state={}), level.masks
+    )
     return (found.step, found.seconds) if found else (level.first, 0.0)
 
 
-def save_rewind(chain: Chain, level: Level, bench: Trainer) -> None:
+def save_rewind(chain: Chain, level: Level, trainer: Trainer) -> None:
     """Store the network at the rewind point, where the method goes back to it."""
     if chain.spec.method.retraining == "weight-rewinding":
-        write_packed(chain.folder.rewind, copy_state(bench).network, level.masks, 0)
+        write_packed(chain.folder.rewind, copy_state(trainer).network, level.masks, 0)
+
+
+def follow_chain(spec: ChainSpec, store: Path, dataset: Dataset, group: ProcessGroup) -> NoReturn:
+    """Do every level with the member that runs the chain, until whoever started this process ends it."""
+    chain = built(spec, store, dataset)
+    trainer = chain_trainer(chain, group)
+    advance = stepper(trainer)
+    while True:
+        with settings(spec.recipe.precision, trainer.cursor.device, spec.threads):
+            follow_level(chain, trainer, advance)
+
+
+def follow_level(chain: Chain, trainer: Trainer, advance: Callable[[], None]) -> None:
+    """One level: the same stretches, the same ends, the same evaluations as `train_level`."""
+    first, last = share_level(trainer)
+    for begin, end in stretches(chain.times, first, last):
+        if not math.isfinite(train(trainer, advance, begin, end)):
+            return
+    examine(chain, trainer, float)
 
 
 def device_name(device: torch.device, group: ProcessGroup = ALONE) -> str:

@@ -8,14 +8,16 @@ nothing. A bias, also that of a batch norm, makes a dead channel constant, and a
 """
 
 import contextlib
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, fx, nn
+from torch.nn import functional
 
-from prunecast.pruning.paths import Paths, UnknownOperationError
 from prunecast.spec import MODULE_CALLS
 
 
@@ -72,3 +74,135 @@ def understand(model: nn.Module) -> None:
     """Trace a model ahead of time: while torch.fx traces, no other thread may call a module."""
     with contextlib.suppress(UnknownOperationError):
         traced(model)
+
+
+CONVOLUTIONS: dict[type[nn.Module], Any] = {
+    nn.Conv1d: functional.conv1d,
+    nn.Conv2d: functional.conv2d,
+    nn.Conv3d: functional.conv3d,
+}
+PASSING = (
+    *(nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.Identity),
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.GELU, nn.SiLU),
+    *(nn.Tanh, nn.Hardtanh, nn.Hardswish),
+)
+PASSING_NAMES = {
+    *("relu", "relu_", "relu6", "leaky_relu", "prelu", "elu", "gelu", "silu", "tanh", "hardtanh"),
+    *("hardswish", "dropout", "dropout2d", "contiguous", "clone"),
+}
+SUMS = {operator.add, operator.iadd, torch.add, "add", "add_"}
+JOINS = {torch.cat, torch.concat, torch.concatenate}
+RESHAPES = {
+    *("flatten", "view", "reshape", "squeeze", "unsqueeze", "permute", "transpose", "mean", "sum"),
+    *("size", "dim", "getattr", "getitem"),
+}
+POOLS = {"max_pool2d", "avg_pool2d"}
+ADAPTIVE_POOLS = {"adaptive_avg_pool2d", "adaptive_max_pool2d"}
+
+
+class UnknownOperationError(Exception):
+    """An operation through which paths cannot be followed."""
+
+
+class _ZeroOne(torch.autograd.Function):
+    """Cut values to one where they are positive, and gradients likewise."""
+
+    @staticmethod
+    def forward(_: Any, values: Tensor) -> Tensor:
+        return (values > 0).to(values)
+
+    @staticmethod
+    def backward(_: Any, gradient: Tensor) -> Tensor:
+        return (gradient > 0).to(gradient)
+
+
+class Paths(fx.Interpreter):
+    """Runs a traced model on zeros and ones, with masks (by the weights' ids) in place of the weights."""
+
+    def __init__(self, model: fx.GraphModule, masks: Mapping[int, Tensor]) -> None:
+        """Weights without a mask are never pruned, so all of them carry."""
+        super().__init__(model)
+        self._masks = masks
+
+    def call_module(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Follow the paths through a module of torch."""
+        module, values = self.fetch_attr(target), args[0]
+        if isinstance(module, PASSING):
+            return values
+        if type(module) in CONVOLUTIONS and module.padding_mode == "zeros":
+            geometry = (module.stride, module.padding, module.dilation, module.groups)
+            return _cut(CONVOLUTIONS[type(module)](values, self._mask(module), None, *geometry))
+        if isinstance(module, nn.Linear):
+            return _cut(functional.linear(values, self._mask(module)))
+        if isinstance(module, nn.MaxPool2d | nn.AvgPool2d) and getattr(module, "dilation", 1) == 1:
+            return _pool(values, module.kernel_size, module.stride, module.padding, module.ceil_mode)
+        if isinstance(module, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
+            return functional.adaptive_avg_pool2d(values, module.output_size)
+        if isinstance(module, nn.Flatten):
+            return torch.flatten(values, module.start_dim, module.end_dim)
+        raise UnknownOperationError(f"module {target!r} ({type(module).__name__}) is not understood")
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Follow the paths through a function."""
+        if target in SUMS:
+            return self._sum(target, args)
+        name = getattr(target, "__name__", str(target))
+        if target in JOINS or name in RESHAPES or not _any_tensor(args):
+            return target(*args, **kwargs)
+        if name in PASSING_NAMES:
+            return args[0]
+        if name in ADAPTIVE_POOLS and len(args) == 2:
+            return functional.adaptive_avg_pool2d(*args)
+        if target in (functional.max_pool2d, functional.avg_pool2d) or name in POOLS:
+            return self._pooled(name, args, kwargs)
+        raise UnknownOperationError(f"function {name!r} is not understood")
+
+    def call_method(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Follow the paths through a method of a tensor."""
+        if target in SUMS:
+            return self._sum(target, args)
+        if target in PASSING_NAMES:
+            return args[0]
+        if target in RESHAPES:
+            return super().call_method(target, args, kwargs)
+        raise UnknownOperationError(f"method {target!r} is not understood")
+
+    def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Refuse tensors that the model holds itself: whether they carry a path is anybody's guess."""
+        raise UnknownOperationError(f"the model's own tensor {target!r} is not understood")
+
+    def _mask(self, module: Any) -> Tensor:
+        every = torch.ones(module.weight.shape, dtype=torch.float64)
+        return self._masks.get(id(module.weight), every)
+
+    def _sum(self, target: Any, args: tuple[Any, ...]) -> Any:
+        if all(isinstance(value, Tensor) for value in args[:2]):
+            return args[0] + args[1]
+        if not _any_tensor(args):
+            return args[0] + args[1]
+        raise UnknownOperationError(f"{target!r} with a constant is not understood")
+
+    def _pooled(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        known = {"kernel_size", "stride", "padding", "ceil_mode", "return_indices", "dilation"}
+        if len(args) > 4 or not set(kwargs) <= known or kwargs.get("dilation", 1) != 1:
+            raise UnknownOperationError(f"pooling {name!r} with these options is not understood")
+        given = dict(zip(("kernel_size", "stride", "padding"), args[1:], strict=False)) | kwargs
+        stride = given.get("stride") or given["kernel_size"]
+        return _pool(
+            args[0], given["kernel_size"], stride, given.get("padding", 0), given.get("ceil_mode", False)
+        )
+
+
+def _cut(values: Tensor) -> Tensor:
+    cut: Tensor = _ZeroOne.apply(values)  # type: ignore[no-untyped-call]
+    return cut
+
+
+def _pool(values: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:
+    """Pool by the mean, which is positive exactly where some value is, and leads gradients to all of them."""
+    return functional.avg_pool2d(values, kernel, stride, padding, ceil_mode)
+
+
+def _any_tensor(values: tuple[Any, ...]) -> bool:
+    flat = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
+    return any(isinstance(item, Tensor) for item in flat)

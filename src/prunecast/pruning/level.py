@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from prunecast.pruning.connectivity import connectivity
-from prunecast.pruning.files import write_tensors
+from prunecast.pruning.files import read_tensors, write_tensors
 from prunecast.pruning.masks import Masks, count_kept, count_total, kept_at
 from prunecast.pruning.opened import Chain, code_version
-from prunecast.pruning.packed import packed_level, read_packed, write_packed
 from prunecast.pruning.record import Pruned, Record, finite
 from prunecast.pruning.scores import next_masks
-from prunecast.pruning.store import FORMAT
+from prunecast.pruning.store import FORMAT, packed_level, read_packed, write_packed
 from prunecast.pruning.synflow import synflow_masks
-from prunecast.training import Score
+from prunecast.training import Score, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,3 +147,41 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
     if count_kept(masks) <= count_kept(chain.folder.masks(stored) if stored else full) // 2:
         write_packed(path, network, masks, level)
     return network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A level between two steps."""
+
+    step: int
+    """The step to go on with."""
+    seconds: float
+    """Seconds spent on the level so far."""
+    state: State
+
+
+def read_checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
+    """The level's checkpoint, if there is one."""
+    path = chain.folder.checkpoint
+    if not path.exists():
+        return None
+    tensors, notes = read_tensors(path)
+    if notes["level"] != level.level:
+        return None
+    network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
+    slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
+    state = State(network=network, optimizer_state=slots)
+    return Checkpoint(step=notes["step"], seconds=notes["seconds"], state=state)
+
+
+def write_checkpoint(chain: Chain, level: Level, checkpoint: Checkpoint) -> None:
+    """Store the training in progress in place of the last checkpoint."""
+    network = {f"network/{name}": tensor for name, tensor in checkpoint.state.network.items()}
+    slots = {f"slots/{name}": tensor for name, tensor in checkpoint.state.optimizer_state.items()}
+    notes = {
+        "format": FORMAT,
+        "level": level.level,
+        "step": checkpoint.step,
+        "seconds": checkpoint.seconds,
+    }
+    write_tensors(chain.folder.checkpoint, {**network, **slots}, notes)

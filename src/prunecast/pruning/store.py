@@ -190,6 +190,33 @@ def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:
     return torch.from_numpy(np.unpackbits(packed.numpy(), count=count).astype(bool)).reshape(shape)
 
 
+def write_packed(path: Path, network: Mapping[str, Tensor], masks: Masks, level: int) -> None:
+    """Store the surviving weights of `level`'s masks in order, and everything that is never pruned whole."""
+    packed = {name: tensor[masks[name]] if name in masks else tensor for name, tensor in network.items()}
+    write_tensors(path, packed, {"format": FORMAT, "level": level})
+
+
+def read_packed(path: Path, folder: ChainFolder, full: Masks) -> dict[str, Tensor]:
+    """Read such a network back, zero where it was pruned; `full` are the masks of level 0."""
+    packed, notes = read_tensors(path)
+    masks = folder.masks(notes["level"]) if notes["level"] else full
+    return {
+        name: _scattered(tensor, masks[name]) if name in masks else tensor for name, tensor in packed.items()
+    }
+
+
+def packed_level(path: Path) -> int:
+    """The level whose masks a packed file was written with."""
+    level: int = read_tensors(path)[1]["level"]
+    return level
+
+
+def _scattered(values: Tensor, mask: Tensor) -> Tensor:
+    whole = torch.zeros(mask.shape, dtype=values.dtype)
+    whole[mask] = values
+    return whole
+
+
 def environment() -> dict[str, str]:
     """What the numbers may depend on besides the spec."""
     import platform

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from prunecast.pruning.record import Record
+from prunecast.pruning import Record
 from prunecast.sweep.cost import level_work
 from prunecast.sweep.events import Event, Failed, LeftOut, Progress
 from prunecast.sweep.grid import PlannedChain

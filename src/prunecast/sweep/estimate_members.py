@@ -22,8 +22,7 @@ from prunecast.fleet import Job, Unpackable
 from prunecast.fleet.members import Kind, Member, kind_of
 from prunecast.fleet.ranks import Team, team_of
 from prunecast.fleet.yard import Yard
-from prunecast.pruning import Chain, Level, chain_folder
-from prunecast.pruning.record import Pruned
+from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import steps
 from prunecast.sweep.estimate_timing import noise_like

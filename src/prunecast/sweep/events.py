@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.pruning.record import Record
+from prunecast.pruning import Record
 from prunecast.sweep.grid import PlannedChain
 
 

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import make_folder, read_json, write_json
-from prunecast.pruning.opened import code_version
-from prunecast.pruning.store import FORMAT, chain_folder
+from prunecast.pruning import FORMAT, chain_folder, code_version, make_folder, read_json, write_json
 from prunecast.spec import ChainSpec
 
 

@@ -17,7 +17,7 @@ from prunecast.errors import (
     require_number,
     require_text,
 )
-from prunecast.pruning.record import StopRules
+from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
 from prunecast.sweep.resources import Resources, checked
 from prunecast.sweep.select import Select

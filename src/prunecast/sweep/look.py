@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning import Record, chain_folder, why_ended, within
-from prunecast.pruning.holder import Holder, holder_of
+from prunecast.pruning import Holder, Record, chain_folder, holder_of, why_ended, within
 from prunecast.spec import ChainSpec
 from prunecast.sweep.events import LeftOut
 from prunecast.sweep.failures import Failure, failure_of

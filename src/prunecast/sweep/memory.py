@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import make_folder, read_json, write_json
-from prunecast.pruning.store import FORMAT
+from prunecast.pruning import FORMAT, make_folder, read_json, write_json
 from prunecast.sweep.plan import Plan
 from prunecast.text import plural
 

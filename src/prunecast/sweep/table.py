@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import write_whole
-from prunecast.pruning.record import Record
+from prunecast.pruning import Record, write_whole
 from prunecast.spec import ChainSpec
 from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan

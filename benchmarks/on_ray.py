@@ -68,7 +68,7 @@ def memory() -> float:
 
 
 def main(chains: int) -> None:
-    plan = parse_plan(PLAN.format(chains=chains), name="nothing", place="nothing", beside=Path())
+    plan = parse_plan(PLAN.format(chains=chains), name="nothing", place="nothing", folder=Path())
     with tempfile.TemporaryDirectory() as folder, joined():
         store = Path(folder)
         jobs: list[Job] = unfinished(enumerate(plan.chains, 1), store)

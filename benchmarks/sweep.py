@@ -20,10 +20,20 @@ import torch
 
 from prunecast.data import load
 from prunecast.pruning import Pruned, Record, chain_folder, run_chain
-from prunecast.sweep import Executor, Job, Plan, inline, look, parse_plan, processes, rows_of, run_plan
-from prunecast.sweep.board import Board
+from prunecast.sweep import (
+    Executor,
+    Job,
+    Plan,
+    SweepProgress,
+    chain_statuses,
+    inline,
+    parse_plan,
+    processes,
+    rows_of,
+    run_plan,
+)
+from prunecast.sweep.cost import overview
 from prunecast.sweep.events import Outcome
-from prunecast.sweep.overview import overview
 
 PLAN = """
 family = "digits_cnn"
@@ -73,7 +83,7 @@ def main() -> None:
 
 
 def throughput(folder: Path, text: str) -> None:
-    plan = parse_plan(text, name="bench", place="bench", beside=Path())
+    plan = parse_plan(text, name="bench", place="bench", folder=Path())
     levels = sum(chain.rules.level_cap + 1 for chain in plan.chains)
     print(f"\n{len(plan.chains)} chains, {levels} trainings")
     print(f"{'way':<30}{'seconds':>9}{'trainings/s':>13}{'against 1':>11}{'CPU s of this process':>24}")
@@ -131,13 +141,13 @@ def sweep(plan: Plan, store: Path, executor: Executor) -> None:
 def ten_thousand(store: Path) -> None:
     """Plan, list and resume ten thousand chains, half of them with twenty levels in the store."""
     found: list[Plan] = []
-    planned = clocked(lambda: found.append(parse_plan(MANY, name="many", place="many", beside=Path())))
+    planned = clocked(lambda: found.append(parse_plan(MANY, name="many", place="many", folder=Path())))
     plan = found[0]
     counted = clocked(lambda: overview(plan))
-    fresh = clocked(lambda: look(plan, store))
+    fresh = clocked(lambda: chain_statuses(plan, store))
     fill(plan, store)
-    listed = clocked(lambda: Board(look(plan, store)).seconds_left())
-    table = clocked(lambda: rows_of(look(plan, store)))
+    listed = clocked(lambda: SweepProgress(chain_statuses(plan, store)).seconds_left())
+    table = clocked(lambda: rows_of(chain_statuses(plan, store)))
     asked: list[Job] = []
 
     def only_ask(jobs: Sequence[Job], _: Path) -> Iterator[Outcome]:

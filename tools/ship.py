@@ -19,10 +19,10 @@ from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, write_whole
 from prunecast.spec import ChainSpec, Recipe
-from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan, read_plan, shipped_plans
+from prunecast.sweep.status import ChainStatus, chain_statuses
 from prunecast.sweep.table import COLUMNS, row
-from prunecast.sweep.words import data_words, method_words, recipe_words, sizes
+from prunecast.sweep.wording import data_words, method_words, recipe_words, sizes_words
 
 DIGITS = {
     **dict.fromkeys(("density", "effective_density"), 8),
@@ -79,21 +79,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def finished(
     plans: Iterable[Plan], store: Path, method: str | None = None, recipe: str | None = None
-) -> list[Standing]:
+) -> list[ChainStatus]:
     """Every chain of the plans that has finished levels, once; of one kind only."""
-    by_digest: dict[str, Standing] = {}
-    for standing in (standing for plan in plans for standing in look(plan, store)):
-        spec = standing.chain.spec
-        if standing.out or method not in (None, spec.method.name) or recipe not in (None, spec.recipe.name):
+    by_digest: dict[str, ChainStatus] = {}
+    for own in (own for plan in plans for own in chain_statuses(plan, store)):
+        spec = own.chain.spec
+        if own.left_out or method not in (None, spec.method.name) or recipe not in (None, spec.recipe.name):
             continue
         known = by_digest.get(spec.digest)
-        if standing.records and (known is None or len(known.records) < len(standing.records)):
-            by_digest[spec.digest] = standing
-    found = sorted(by_digest.values(), key=lambda standing: _order(standing.chain.spec))
+        if own.records and (known is None or len(known.records) < len(own.records)):
+            by_digest[spec.digest] = own
+    found = sorted(by_digest.values(), key=lambda own: _order(own.chain.spec))
     if not found:
         raise PrunecastError(f"{store} has no finished levels of these plans; name another --store.")
     for what, option in (("family", ""), ("dataset", ""), ("method", "--method"), ("recipe", "--recipe")):
-        several = sorted({_name(getattr(standing.chain.spec, what)) for standing in found})
+        several = sorted({_name(getattr(own.chain.spec, what)) for own in found})
         if len(several) > 1:
             remedy = f"choose one with {option}" if option else "ship a table for each"
             raise PrunecastError(f"The plans have several {what} values, {', '.join(several)}; {remedy}.")
@@ -108,7 +108,7 @@ def _name(value: object) -> str:
     return str(getattr(value, "name", value))
 
 
-def compact_csv(found: Sequence[Standing]) -> str:
+def compact_csv(found: Sequence[ChainStatus]) -> str:
     """The rows as CSV, rounded to what is worth keeping, without columns that say nothing."""
     rows = [_rounded(row(own.chain.spec, record)) for own in found for record in own.records]
     said = [column for column in COLUMNS if {one[column] for one in rows} - {None, USUAL.get(column)}]
@@ -127,17 +127,17 @@ def _rounded(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def provenance(
-    found: Sequence[Standing], plans: Sequence[Plan], store: Path, remarks: Remarks
+    found: Sequence[ChainStatus], plans: Sequence[Plan], store: Path, remarks: Remarks
 ) -> dict[str, object]:
     """Where the table comes from, as the store knows it, and what a person adds."""
     spec = found[0].chain.spec
-    records = [record for standing in found for record in standing.records]
+    records = [record for own in found for record in own.records]
     seconds = sum(record.seconds for record in records)
-    dates = sorted({_date(store, standing.chain.spec) for standing in found})
+    dates = sorted({_date(store, own.chain.spec) for own in found})
     devices = sorted({record.device for record in records})
     codes = sorted({record.code for record in records})
     pair = _pair(spec)
-    digests = {standing.chain.spec.digest for standing in found}
+    digests = {own.chain.spec.digest for own in found}
     used = [plan.name for plan in plans if any(chain.spec.digest in digests for chain in plan.chains)]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     measured = f"{len(records):,} trainings on {' and '.join(devices)}, {when}; their own times add up to"
@@ -153,9 +153,9 @@ def provenance(
         "seconds": round(seconds, 1),
         "rows": len(records),
         "chains": len(found),
-        "configurations": len({_order(standing.chain.spec)[:3] for standing in found}),
-        "replicates": len({standing.chain.spec.replicate for standing in found}),
-        "family": f"{spec.family}: {sizes([own.chain.spec for own in found])}",
+        "configurations": len({_order(own.chain.spec)[:3] for own in found}),
+        "replicates": len({own.chain.spec.replicate for own in found}),
+        "family": f"{spec.family}: {sizes_words([own.chain.spec for own in found])}",
         "dataset": f"{spec.dataset}: {remarks.dataset or data_words(spec)}",
         "method": f"{spec.method.name}: {method_words(spec)}",
         "recipe": f"{spec.recipe.name}: {recipe_words(spec.recipe)}",

@@ -1,5 +1,6 @@
-"""Small helpers for text: numbers of things, lists, numbers that people type, names that people misspell."""
+"""Small helpers for text: numbers of things, durations, lists, numbers that people type, names that people misspell."""
 
+import itertools
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -10,6 +11,16 @@ def plural(amount: int, word: str, one: str = "", many: str = "") -> str:
     """3 rows, 1 row; with "is" and "are": 1 row is, 3 rows are."""
     verb = one if amount == 1 else many
     return f"{amount:,} {word}{'s' * (amount != 1)}" + (f" {verb}" if verb else "")
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that fits and the next smaller one: 1 h 30 min."""
+    units = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    for (size, unit), (smaller, name) in itertools.pairwise(units):
+        if seconds >= size:
+            whole, rest = divmod(round(seconds / smaller), size // smaller)
+            return f"{whole} {unit} {rest} {name}" if rest else f"{whole} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:

@@ -103,7 +103,7 @@ def test_what_is_no_dataset_is_refused(name, message):
 
 def test_an_own_dataset_serves_both_halves(stripes, tmp_path):
     """A plan names it; the law half then knows its chance error and its number of classes."""
-    plan = parse_plan(PLAN, name="stripes", place="stripes.toml", beside=tmp_path)
+    plan = parse_plan(PLAN, name="stripes", place="stripes.toml", folder=tmp_path)
     assert plan.chains[0].spec.num_examples == 300
     list(run_plan(plan, tmp_path / "store"))
     made = pd.DataFrame(rows(plan, tmp_path / "store"))

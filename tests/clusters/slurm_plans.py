@@ -27,8 +27,8 @@ SHORT = LONG.replace("level_cap = 37", "level_cap = 9")
 EMPTY = LONG.replace("level_cap = 37", "level_cap = 0").replace("epochs = 2", "epochs = 1")
 
 
-def planned(text, beside=Path()):
-    return parse_plan(text, name="plan", place="plan.toml", beside=beside)
+def planned(text, folder=Path()):
+    return parse_plan(text, name="plan", place="plan.toml", folder=folder)
 
 
 def table(text, store):

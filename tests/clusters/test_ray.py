@@ -21,7 +21,7 @@ from prunecast.clusters.ray_errors import is_death, mistake
 from prunecast.clusters.ray_start import ray_module
 from prunecast.clusters.resources import Resources, with_resources
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.sweep import Failed, Progress, look, run_plan
+from prunecast.sweep import Failed, Progress, chain_statuses, run_plan
 from prunecast.sweep.run import unfinished
 
 rays.need_ray()
@@ -130,9 +130,9 @@ def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypa
     (failed,) = (event for event in events if isinstance(event, Failed))
     assert failed.number == 2
     assert failed.error.startswith("workers died over this chain again and again, without a new level or")
-    standings = look(plan, tmp_path / "store")
-    assert [own.state for own in standings] == ["ended", "failed"]
-    assert standings[1].holder.tries == 3
+    statuses = chain_statuses(plan, tmp_path / "store")
+    assert [own.state for own in statuses] == ["ended", "failed"]
+    assert statuses[1].holder.tries == 3
     told = CliRunner().invoke(cli, ["status", _written(tmp_path, text), "--store", str(tmp_path / "store")])
     assert "taken up again after a worker was killed or stopped: chain" in told.output
 
@@ -252,7 +252,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(tmp_path, plan_fil
     run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while "level  0" not in run.stdout.readline():
         assert run.poll() is None
-    holders = [own.holder.pid for own in look(plan, store) if own.state == "running" and own.holder]
+    holders = [own.holder.pid for own in chain_statuses(plan, store) if own.state == "running" and own.holder]
     run.send_signal(signal.SIGINT)
     _, told = run.communicate()
     assert (run.returncode, len(told.splitlines())) == (130, 1), told
@@ -261,7 +261,7 @@ def test_ctrl_c_ends_the_workers_and_the_same_command_goes_on(tmp_path, plan_fil
     there = {**os.environ, "RAY_ADDRESS": nodes.address}
     again = subprocess.run(command, capture_output=True, text=True, check=False, env=there)
     assert (again.returncode, again.stderr) == (0, "")
-    assert "chains at their end; " in again.stdout
+    assert "chains finished; " in again.stdout
     list(run_plan(plan, tmp_path / "unbroken"))
     assert table(plan, store) == table(plan, tmp_path / "unbroken")
 

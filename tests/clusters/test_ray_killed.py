@@ -9,7 +9,7 @@ import rays
 from small import MANY, parsed, table
 
 from prunecast.cli.show import status
-from prunecast.sweep import Progress, look, run_plan
+from prunecast.sweep import Progress, chain_statuses, run_plan
 
 rays.need_ray()
 
@@ -32,7 +32,7 @@ def drive(text, store, address, environment, pipe):
 
 def running(plan, store):
     """The processes that hold a chain."""
-    return [own.holder.pid for own in look(plan, store) if own.state == "running" and own.holder]
+    return [own.holder.pid for own in chain_statuses(plan, store) if own.state == "running" and own.holder]
 
 
 class Killer:
@@ -94,5 +94,5 @@ def test_a_cluster_whose_workers_and_nodes_are_killed_gives_the_table_of_an_unbr
             levels = [place for what, *place in told if what == "Progress"]
             assert all(levels.count(place) == 1 for place in levels)
             assert table(plan, stores[-1]) == unbroken
-    told = [status("long", look(plan, store)) for store in stores]
+    told = [status("long", chain_statuses(plan, store)) for store in stores]
     assert any("taken up again after a worker was killed or stopped: chain " in text for text in told)

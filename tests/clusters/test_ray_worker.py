@@ -9,7 +9,7 @@ from small import BRIEF, parsed
 from prunecast.clusters.ray_worker import OUT_OF_TIME, Errand, run_share
 from prunecast.clusters.seen import marked
 from prunecast.pruning import chain_folder, code_version
-from prunecast.sweep import look
+from prunecast.sweep import chain_statuses
 from prunecast.sweep.run import unfinished
 
 
@@ -26,7 +26,7 @@ def test_a_fleet_whose_time_is_over_stores_where_its_chains_stand(tmp_path):
     assert {event.number for event in told} == {1}
     folder = chain_folder(tmp_path, plan.chains[1].spec)
     assert (folder.checkpoint.exists(), folder.records()) == (True, [])
-    assert [own.state for own in look(plan, tmp_path)] == ["begun", "waiting"]
+    assert [own.state for own in chain_statuses(plan, tmp_path)] == ["begun", "waiting"]
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 

@@ -13,7 +13,7 @@ from prunecast.clusters import seen
 from prunecast.clusters.seen import check_code, check_store_seen, marked
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import chain_folder, code_version, holder_of, read_json
-from prunecast.sweep import look, run_plan
+from prunecast.sweep import chain_statuses, run_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["prunecast.cli", "prunecast.clusters.seen", "prunecast.sweep"])
@@ -114,9 +114,9 @@ def test_status_says_who_works_on_what_and_which_try_it_is(tmp_path):
     with folder.locked():
         assert holder_of(folder.path).tries == 4, "nobody was killed in between"
     list(run_plan(plan, store))
-    standings = look(plan, store)
-    assert [own.holder and own.holder.tries for own in standings] == [None, 4, None, None]
-    assert [own.state for own in standings] == ["ended"] * 4
+    statuses = chain_statuses(plan, store)
+    assert [own.holder and own.holder.tries for own in statuses] == [None, 4, None, None]
+    assert [own.state for own in statuses] == ["ended"] * 4
 
 
 def test_a_store_without_workers_files_or_with_a_damaged_one_is_read_as_ever(tmp_path):
@@ -126,8 +126,8 @@ def test_a_store_without_workers_files_or_with_a_damaged_one_is_read_as_ever(tmp
     (folder.path / "worker.json").write_text("{")
     with (folder.path / "lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        (first, *_) = look(plan, tmp_path)
+        (first, *_) = chain_statuses(plan, tmp_path)
         assert (first.state, first.holder) == ("running", None)
     list(run_plan(plan, tmp_path))
-    assert [own.state for own in look(plan, tmp_path)] == ["ended"] * 4
+    assert [own.state for own in chain_statuses(plan, tmp_path)] == ["ended"] * 4
     assert not (folder.path / "worker.json").exists()

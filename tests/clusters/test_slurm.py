@@ -16,7 +16,7 @@ from slurm_plans import EMPTY, LONG, SHORT, drive, executor, planned, table
 from small import PRUNECAST
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep import Busy, Failed, Progress, look, run_plan
+from prunecast.sweep import Busy, Failed, Progress, chain_statuses, run_plan
 
 if reason := why_not():
     pytest.skip(f"sweeps on Slurm are left out: {reason}", allow_module_level=True)
@@ -210,7 +210,12 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     assert sorted(failed) == [3, 4]
     assert failed[3] == "ValueError: no such width"
     assert "ended 3 times without a checkpoint in between, at last job" in failed[4]
-    assert [own.state for own in look(plan, tmp_path / "store")] == ["ended", "ended", "failed", "failed"]
+    assert [own.state for own in chain_statuses(plan, tmp_path / "store")] == [
+        "ended",
+        "ended",
+        "failed",
+        "failed",
+    ]
     jobs = submitted(cluster) - before
     assert len(jobs) >= 5
     assert not any("_" in job for job in jobs), "this partition takes no arrays, so there came single jobs"
@@ -254,10 +259,10 @@ def test_the_command_stops_at_ctrl_c_and_takes_its_jobs_out_of_the_queue(cluster
         stderr=subprocess.PIPE,
         text=True,
     )
-    until(lambda: any(own.state == "running" for own in look(planned(LONG), tmp_path / "store")))
+    until(lambda: any(own.state == "running" for own in chain_statuses(planned(LONG), tmp_path / "store")))
     running.send_signal(signal.SIGINT)
     _, said = running.communicate(timeout=60)
     assert running.returncode == 130, said
-    assert "the same command goes on" in said
+    assert "run the same command to continue" in said
     until(lambda: not cluster.jobs())
     until(lambda: not cluster.workers())

@@ -50,7 +50,7 @@ def task(store, **changes):
 
 
 def plan(text=PLAN):
-    return parse_plan(text, name="teams", place="teams.toml", beside=Path())
+    return parse_plan(text, name="teams", place="teams.toml", folder=Path())
 
 
 def unbroken(team, store):

@@ -165,7 +165,7 @@ def test_stopped_and_continued_it_is_the_same_network(swept: Swept, made: Made, 
         codes.append(process.returncode)
         assert process.returncode in (code, 0)
         assert (folder / "card.json").exists() == (process.returncode == 0)
-        assert ("the same command goes on" in errors) == (process.returncode == 130)
+        assert ("run the same command to continue" in errors) == (process.returncode == 130)
         assert "Traceback" not in errors
     assert any(codes), "nothing was interrupted"
     levels = len(_levels(folder))

@@ -1,9 +1,10 @@
-"""Helpers for text: numbers of things, lists, numbers as people type them, misspelt names."""
+"""Helpers for text: numbers of things, durations, lists, numbers as people type them, misspelt names."""
 
 import pytest
 
-from prunecast.sweep.memory import Edited
-from prunecast.text import listed, nearest, normalized, parse_number, plural
+from prunecast.sweep.status import PlanEdit
+from prunecast.sweep.wording import edit_sentence
+from prunecast.text import duration, listed, nearest, normalized, parse_number, plural
 
 
 @pytest.mark.parametrize(
@@ -16,8 +17,8 @@ def test_one_and_many(amount, words):
 
 
 def test_an_edited_plan_counts_right():
-    text = Edited(new=1, gone=2, caps=1).text
-    assert "1 chain is new, 1 chain has another level cap, 2 chains are no longer in it" in text
+    text = edit_sentence(PlanEdit(added=1, removed=2, recapped=1))
+    assert "1 chain is new, 1 chain has another level cap, 2 chains were removed" in text
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,16 @@ def test_misspelt_names():
 
 def test_names_that_are_the_same():
     assert normalized("CIFAR-10") == normalized("cifar 10") == normalized("Cifar_10") == "cifar10"
+
+
+def test_durations_have_two_units():
+    cases = {
+        0.4: "0 s",
+        59: "59 s",
+        60: "1 min",
+        61: "1 min 1 s",
+        3600: "1 h",
+        5430: "1 h 30 min",
+        90000: "1 d 1 h",
+    }
+    assert {seconds: duration(seconds) for seconds in cases} == cases

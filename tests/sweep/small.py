@@ -50,8 +50,8 @@ PRUNECAST = [sys.executable, "-u", "-c", f"{HEARS_CTRL_C}; from prunecast.cli im
 """The command; tests that run in the background of a shell would have it deaf to Ctrl-C."""
 
 
-def parsed(text, beside=Path()):
-    return parse_plan(text, name="brief", place="brief.toml", beside=beside)
+def parsed(text, folder=Path()):
+    return parse_plan(text, name="brief", place="brief.toml", folder=folder)
 
 
 def numbers(table):

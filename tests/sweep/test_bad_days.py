@@ -13,8 +13,18 @@ from small import BRIEF, PRUNECAST, numbers, parsed, table
 from prunecast.cli.engine import export, run, status
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import chain_folder
-from prunecast.sweep import Busy, Failed, Progress, failure_of, look, processes, rows, rows_of, run_plan
-from prunecast.sweep.board import Board
+from prunecast.sweep import (
+    Busy,
+    Failed,
+    Progress,
+    chain_statuses,
+    failure_of,
+    processes,
+    rows,
+    rows_of,
+    run_plan,
+)
+from prunecast.sweep.status import SweepProgress
 
 MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
 COMMAND = f"{sys.executable} -m prunecast.sweep"
@@ -123,7 +133,7 @@ def test_a_chain_in_other_hands_is_come_back_to(tmp_path, unbroken):
         seen.append(next(running))
         assert isinstance(seen[0], Busy)
         assert seen[0].number == 1
-        assert look(plan, tmp_path)[0].state == "running"
+        assert chain_statuses(plan, tmp_path)[0].state == "running"
         seen += [next(running) for _ in range(9)]
     seen += list(running)
     assert [event.number for event in seen[1:]] == [2] * 3 + [3] * 3 + [4] * 3 + [1] * 3
@@ -160,8 +170,8 @@ def test_an_edited_plan_says_what_changed_and_keeps_what_is_there(tmp_path, plan
     plan_file.write_text(BRIEF.replace("[100, 200]", "[200, 50]").replace("level_cap = 2", "level_cap = 3"))
     again = invoke(run, plan_file, "--store", store, "--jobs", 1)
     assert (
-        "The plan was edited since its last run: 2 chains are new, 2 chains have another level cap, 2 chains are "
-        "no longer in it (results stay in the store, not in its table)." in again.output
+        "The plan was edited since its last run: 2 chains are new, 2 chains have another level cap, 2 chains were "
+        "removed (results stay in the store, but not in the table)." in again.output
     )
     assert again.output.count("· level ") == 2 * 1 + 2 * 4
     plan_file.write_text(BRIEF)
@@ -202,7 +212,7 @@ def test_a_family_that_raises_fails_alone_and_is_tried_again(tmp_path, monkeypat
     own_family(tmp_path, name, "raise ValueError('this width\\nis not built')")
     result = invoke(run, plan_file, "--store", store, "--jobs", jobs)
     assert result.exit_code == 1
-    assert "4 chains at their end, 4 failed" in result.output
+    assert "4 chains finished, 4 failed" in result.output
     assert "chain 5 failed: ValueError: this width is not built" in result.output
     plan = parsed(OWN.format(name=name))
     failure = failure_of(store, plan.chains[4].spec)
@@ -255,19 +265,19 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, plan_file, 
     assert complaint.startswith("Stopped. ")
     assert len(complaint.splitlines()) == 1
     plan = parsed(BRIEF)
-    assert not [own for own in look(plan, store) if own.held]
+    assert not [own for own in chain_statuses(plan, store) if own.locked]
     list(run_plan(plan, store))
     assert table(plan, store) == unbroken
 
 
 def test_a_stop_between_two_events_ends_the_sweep_before_the_command(tmp_path, plan_file, monkeypatch):
-    def interrupted(board, event):
+    def interrupted(progress, event):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Board, "take", interrupted)
+    monkeypatch.setattr(SweepProgress, "update", interrupted)
     done = invoke(run, plan_file, "--store", tmp_path / "store", "--jobs", 1)
     assert done.exit_code == 130
-    assert not [own for own in look(parsed(BRIEF), tmp_path / "store") if own.held]
+    assert not [own for own in chain_statuses(parsed(BRIEF), tmp_path / "store") if own.locked]
 
 
 def test_a_store_error_of_a_worker_is_the_runs(tmp_path):
@@ -283,4 +293,4 @@ def test_the_failure_file_is_plain_json(tmp_path, monkeypatch):
     list(run_plan(plan, tmp_path / "store"))
     text = (chain_folder(tmp_path / "store", plan.chains[-1].spec).path / "failure.json").read_text()
     assert json.loads(text)["error"] == "RuntimeError"
-    assert len(numbers(rows_of(look(plan, tmp_path / "store")))) == 12
+    assert len(numbers(rows_of(chain_statuses(plan, tmp_path / "store")))) == 12

@@ -11,7 +11,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "chain.md").read_text(encoding="utf
 
 def test_the_plan_on_the_page_is_a_plan():
     (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    plan = parse_plan(text, name="page", place="page", beside=Path())
+    plan = parse_plan(text, name="page", place="page", folder=Path())
     assert len(plan.chains) == 3 * 3 * 2 * 3
     assert plan.chains[0].spec.recipe.drops == (12, 18)
     assert set(tomllib.loads(text)["stop"]) == set(STOP_KEYS)

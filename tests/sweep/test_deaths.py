@@ -6,7 +6,7 @@ from functools import partial
 
 from small import BRIEF, parsed, table
 
-from prunecast.sweep import Failed, Progress, look, processes, run_plan
+from prunecast.sweep import Failed, Progress, chain_statuses, processes, run_plan
 from prunecast.sweep.deaths import TRIES, Deaths, footprints
 from prunecast.sweep.run import unfinished
 
@@ -49,7 +49,7 @@ def test_a_process_that_is_killed_after_every_level_brings_its_chain_to_its_end(
     for event in run_plan(plan, tmp_path / "killed", executor=partial(processes, devices=["cpu"])):
         assert isinstance(event, Progress)
         told.append(event.record.level)
-        (own,) = look(plan, tmp_path / "killed")
+        (own,) = chain_statuses(plan, tmp_path / "killed")
         if len(killed) < KILLS and own.holder and own.holder.pid not in killed:
             os.kill(own.holder.pid, signal.SIGKILL)
             killed.append(own.holder.pid)
@@ -79,6 +79,6 @@ def test_a_chain_that_kills_its_fleet_fails_alone(tmp_path, monkeypatch):
         run_plan(plan, tmp_path / "store", executor=partial(processes, devices=["cpu"], packed=True))
     )
     assert [event.number for event in events if isinstance(event, Failed)] == [2]
-    assert [own.state for own in look(plan, tmp_path / "store")] == ["ended", "failed"]
+    assert [own.state for own in chain_statuses(plan, tmp_path / "store")] == ["ended", "failed"]
     told = [(event.number, event.record.level) for event in events if isinstance(event, Progress)]
     assert told == [(1, level) for level in range(3)]

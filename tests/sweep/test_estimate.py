@@ -11,13 +11,12 @@ from prunecast.fleet.build import Builder
 from prunecast.fleet.options import Options
 from prunecast.fleet.yard import Yard
 from prunecast.sweep import estimate_fleet, read_plan
-from prunecast.sweep.cost import steps
+from prunecast.sweep.cost import overview, training_steps
 from prunecast.sweep.estimate import Estimate, Share, estimate
 from prunecast.sweep.estimate_fleet import as_a_fleet, pace_of
 from prunecast.sweep.estimate_loads import crew, loads_of, size
 from prunecast.sweep.estimate_members import Opener, fits, teams
 from prunecast.sweep.estimate_packs import Crew, PackTiming
-from prunecast.sweep.overview import overview
 
 CPU = torch.device("cpu")
 MIXED = """
@@ -41,7 +40,7 @@ def opened(plan, budget):
 def test_a_fleet_is_reckoned_by_its_packs_steps_and_images():
     text = BRIEF.replace("[100, 200]", "[64, 128]").replace("width = 0.5", "width = [0.5, 1]")
     found = estimate(parsed(text.replace("epochs = 2", "epochs = 4\nrewind = 1")), fleet=True)
-    assert (found.fleet.chains, found.fleet.trainings, found.alone.chains) == (8, 24, 0)
+    assert (found.fleet.chains, found.fleet.training_runs, found.alone.chains) == (8, 24, 0)
     (one,) = found.packs
     assert one.crew.shapes == ((1, 1, 0.5, 0.5),) * 2  # two teams; the shorter one lasts half as long
     steps_and_images = {64: (8 + 2 * 6, 3 * (64 + 1197)), 128: (16 + 2 * 12, 3 * (128 + 1197))}
@@ -115,7 +114,8 @@ def test_every_level_of_every_chain_has_a_place_in_a_pack(name, scale, budget):
     assert sum(crowd.levels * len(crowd.members) for crowd in flat) == sum(caps) + len(caps)
     trained = sum(crowd.levels * sum(own.level.last for own in crowd.members) for crowd in flat)
     assert trained == sum(
-        steps(chain.spec, 0) + chain.rules.level_cap * steps(chain.spec, 1) for chain in plan.chains
+        training_steps(chain.spec, 0) + chain.rules.level_cap * training_steps(chain.spec, 1)
+        for chain in plan.chains
     )
     for crowd, load in zip(flat, loads, strict=True):
         assert sum(map(len, load.shapes)) >= len(crowd.members)
@@ -186,7 +186,7 @@ def test_without_patience_the_smallest_and_the_largest_packs_tell_for_all():
 
 def test_a_time_says_which_way_it_was_reckoned():
     plan = read_plan("cifar10-vgg", scale="smoke")
-    share = Share(chains=2, trainings=6, seconds=4e8)
+    share = Share(chains=2, training_runs=6, seconds=4e8)
     fleet = words(Estimate(device="NVIDIA H200", fleet=share), plan)
     assert (
         "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, as a fleet of packs. " in fleet

@@ -13,13 +13,13 @@ from prunecast.fleet import build
 from prunecast.fleet.bench import EAGER
 from prunecast.fleet.options import Options
 from prunecast.fleet.yard import Yard
+from prunecast.sweep.cost import overview
 from prunecast.sweep.estimate import Estimate, Share
 from prunecast.sweep.estimate_compiled import AS_WRITTEN, Gain, compile_some, gain_of, gains_of
 from prunecast.sweep.estimate_fleet import added_up, as_a_fleet
 from prunecast.sweep.estimate_loads import loads_of, relatives
 from prunecast.sweep.estimate_members import Opener, teams
 from prunecast.sweep.estimate_packs import PackTiming
-from prunecast.sweep.overview import overview
 
 CPU = torch.device("cpu")
 ONE = BRIEF.replace("[100, 200]", "64")
@@ -47,7 +47,7 @@ def timed(own, step=1.0, start=1.0):
 
 
 def words(plan, found):
-    fleet = Share(chains=len(plan.chains), trainings=18, seconds=found.seconds)
+    fleet = Share(chains=len(plan.chains), training_runs=18, seconds=found.seconds)
     told = Estimate(device="cpu", packs=found.packs, fleet=fleet, overstated=found.overstated)
     return " ".join(show_plan(overview(plan), told, 1).split())
 

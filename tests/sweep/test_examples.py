@@ -12,12 +12,12 @@ from prunecast.cli.engine import plan as plan_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
 from prunecast.sweep import run_plan
-from prunecast.sweep.overview import overview
+from prunecast.sweep.cost import overview
 
 BARE = [sys.executable, "-m", "prunecast.sweep", "brief.toml"]
 TOO_MANY = BRIEF.replace("[100, 200]", "[100, 700, 650]")
 """The digits have 600 training examples."""
-SAID = "The plan brief asks for num_examples 650 and 700, and digits has 600 training examples; give at most 600."
+SAID = "The plan brief asks for num_examples 650 and 700, but digits has 600 training examples; give at most 600."
 
 
 def test_more_examples_than_there_are_is_refused_once(tmp_path, monkeypatch):
@@ -45,7 +45,7 @@ def test_examples_are_counted_in_the_data_itself(tmp_path, monkeypatch):
     held = text.replace("epochs = 2", "epochs = 2\nvalidation_examples = 10")
     assert overview(parsed(held, tmp_path)).chains == 2  # what is in the files is not known to a plan
     said = (
-        "asks for num_examples 45, and digits has 50 training examples, 10 of them held out by "
+        "asks for num_examples 45, but digits has 50 training examples, 10 of them held out by "
         "validation_examples; give at most 40."
     )
     with pytest.raises(PrunecastError, match=said):

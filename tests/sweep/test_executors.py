@@ -5,7 +5,7 @@ from small import BRIEF, parsed, table
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
-from prunecast.sweep import Busy, Failed, Progress, fleet, inline, look, processes, rows, run_plan
+from prunecast.sweep import Busy, Failed, Progress, chain_statuses, fleet, inline, processes, rows, run_plan
 from prunecast.sweep.executors import executor_for
 
 EXECUTORS = {
@@ -60,7 +60,7 @@ def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
     assert not folder.checkpoint.exists()
     running.close()
     assert (folder.checkpoint.exists(), folder.records()) == (True, [])
-    assert [own.state for own in look(plan, tmp_path)] == ["begun", "waiting"]
+    assert [own.state for own in chain_statuses(plan, tmp_path)] == ["begun", "waiting"]
 
 
 OWN = """
@@ -89,7 +89,12 @@ def test_a_fleet_bears_a_chain_that_raises_one_that_is_damaged_and_one_in_other_
     seen += list(running)
     assert {event.number for event in seen if isinstance(event, Failed)} == {2, 5, 6, 7, 8}
     assert {event.number for event in seen if isinstance(event, Busy)} == {1}
-    assert [own.state for own in look(plan, store)] == ["ended", "damaged", *["ended"] * 2, *["failed"] * 4]
+    assert [own.state for own in chain_statuses(plan, store)] == [
+        "ended",
+        "damaged",
+        *["ended"] * 2,
+        *["failed"] * 4,
+    ]
     assert (
         len(rows(parsed(text.replace("[1, 2]", "1").replace("replicates = 2", "replicates = [0]")), store))
         == 6

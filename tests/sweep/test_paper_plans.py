@@ -9,9 +9,9 @@ from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.spec import recipe
 from prunecast.sweep import parse_plan, read_plan, run_plan, shipped_plans
+from prunecast.sweep.cost import overview
 from prunecast.sweep.estimate import estimate
 from prunecast.sweep.estimate_alone import timed_images
-from prunecast.sweep.overview import overview
 from prunecast.sweep.plan import scales
 
 DEPTHS = (8, 14, 20, 26, 50, 98)
@@ -63,7 +63,7 @@ def test_scales_grow_from_a_smoke_test_to_the_whole_grid(name):
     assert [own.name for own in seen] == [f"{name}-smoke", f"{name}-small", f"{name}-medium", name]
     epochs = [own.epochs for own in seen]
     assert epochs == sorted(epochs)
-    assert seen[0].trainings == 6
+    assert seen[0].training_runs == 6
     assert {own.axes["family"][0] for own in seen} == {TABLE_1[name][0]}
     for own in seen:
         assert set(own.axes["depth"]) <= set(TABLE_1[name][1])
@@ -87,7 +87,7 @@ width = 2
 
 
 def parsed(text, **how):
-    return parse_plan(text, name="p", place="p.toml", beside=Path("here"), **how)
+    return parse_plan(text, name="p", place="p.toml", folder=Path("here"), **how)
 
 
 @pytest.mark.parametrize(
@@ -118,15 +118,18 @@ def test_mistakes_in_scales_are_named(text, scale, words):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("cifar10-vgg", "needs CIFAR-10, and {}; put cifar-10-python.tar.gz from https://www.cs.toronto.edu"),
-        ("svhn-vgg", "needs SVHN, and {}; put train_32x32.mat and test_32x32.mat from http://ufldl"),
-        ("tinyimagenet-resnet18", "needs TinyImageNet, and {}; put tiny-imagenet-200.zip from http://cs231n"),
-        ("imagenet-resnet50", "needs ImageNet, and {}; put ILSVRC2012 from https://image-net.org"),
+        ("cifar10-vgg", "needs CIFAR-10, {}; put cifar-10-python.tar.gz from https://www.cs.toronto.edu"),
+        ("svhn-vgg", "needs SVHN, {}; put train_32x32.mat and test_32x32.mat from http://ufldl"),
+        ("tinyimagenet-resnet18", "needs TinyImageNet, {}; put tiny-imagenet-200.zip from http://cs231n"),
+        ("imagenet-resnet50", "needs ImageNet, {}; put ILSVRC2012 from https://image-net.org"),
     ],
 )
 def test_missing_data_says_what_to_fetch_and_where_to_put_it(name, words, tmp_path, monkeypatch):
     monkeypatch.delenv("PRUNECAST_DATA", raising=False)
-    for data, where in ((None, "nothing says where it lies"), (tmp_path, f"there is none in {tmp_path}")):
+    for data, where in (
+        (None, "but no folder of datasets is set"),
+        (tmp_path, f"but it is not in {tmp_path}"),
+    ):
         with pytest.raises(PrunecastError) as caught:
             next(run_plan(read_plan(name, scale="smoke", data=data), tmp_path / "store"))
         message = str(caught.value)
@@ -176,4 +179,4 @@ def test_the_page_says_what_a_scale_costs(name):
     (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
     told = line.strip("| ").split(" | ")[2:]
     seen = [overview(read_plan(name, scale=scale)) for scale in ("small", "medium", "full")]
-    assert told == [f"{own.chains:,}, {own.trainings:,}, {own.epochs / 1000:,.1f}" for own in seen]
+    assert told == [f"{own.chains:,}, {own.training_runs:,}, {own.epochs / 1000:,.1f}" for own in seen]

@@ -58,4 +58,4 @@ def test_a_pair_runs_from_its_official_files_to_its_table(name, tmp_path, monkey
     capsys.readouterr()
     monkeypatch.setenv("PRUNECAST_DATA", str(data))
     cli.main(["run", name, *RUN], standalone_mode=False)
-    assert "2 of 2 chains are at their end, 6 levels" in capsys.readouterr().out
+    assert "2 of 2 chains are finished, 6 levels" in capsys.readouterr().out

@@ -17,7 +17,7 @@ replicates = 2
 
 
 def parsed(text):
-    return parse_plan(text, name="p", place="p.toml", beside=Path("/here"))
+    return parse_plan(text, name="p", place="p.toml", folder=Path("/here"))
 
 
 def test_a_grid_is_the_product_of_its_lists():

@@ -11,8 +11,8 @@ from small import BRIEF, numbers, parsed
 from prunecast.cli.engine import export as export_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
-from prunecast.sweep import COLUMNS, as_csv, export, line, rows, run_plan
-from prunecast.sweep.__main__ import STOPS, _stop
+from prunecast.sweep import COLUMNS, as_csv, event_line, export, rows, run_plan
+from prunecast.sweep.__main__ import STOP_SIGNALS, _stop
 
 
 @pytest.fixture
@@ -28,7 +28,9 @@ def test_a_sweep_from_plan_to_table(tmp_path):
     seen = list(run_plan(plan, store))
     assert len(seen) == 4 * 3
     assert [progress.ended for progress in seen] == ["", "", "level cap"] * 4
-    assert "chain 2/4 depth 3 width 0.5 n 100 replicate 1 · level  0 density 1.0000" in line(plan, seen[3])
+    assert "chain 2/4 depth 3 width 0.5 n 100 replicate 1 · level  0 density 1.0000" in event_line(
+        plan, seen[3]
+    )
     assert export(plan, store, tmp_path / "t.csv") == 12
     with (tmp_path / "t.csv").open(newline="") as file:
         table = list(csv.DictReader(file))
@@ -130,13 +132,13 @@ def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):
 
 
 def test_a_stop_is_not_disturbed_by_the_next_signal():
-    before = [signal.getsignal(number) for number in STOPS]
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
     try:
         with pytest.raises(KeyboardInterrupt):
             _stop(signal.SIGALRM, None)
-        assert {signal.getsignal(number) for number in STOPS} == {signal.SIG_IGN}
+        assert {signal.getsignal(number) for number in STOP_SIGNALS} == {signal.SIG_IGN}
     finally:
-        for number, handler in zip(STOPS, before, strict=True):
+        for number, handler in zip(STOP_SIGNALS, before, strict=True):
             signal.signal(number, handler)
 
 

@@ -7,8 +7,8 @@ from small import BRIEF, parsed, table
 from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules, chain_folder
 from prunecast.spec import ChainSpec, method, pooled_noise, recipe
-from prunecast.sweep import LeftOut, Progress, Select, left_out, look, run_plan
-from prunecast.sweep.words import too_large_words
+from prunecast.sweep import LeftOut, Progress, Select, chain_statuses, left_out, run_plan
+from prunecast.sweep.wording import error_rise_words
 
 SPEC = ChainSpec(
     family="digits_cnn",
@@ -75,8 +75,11 @@ def test_the_order_of_the_chains_does_not_matter():
     for order in itertools.islice(itertools.permutations(table), 5):
         assert left_out(Select(), {spec: table[spec] for spec in reversed(order)}) == found
     assert sizes(found) == [(3, 4), (4, 4), (5, 4)]
-    said = "; ".join(too_large_words(reason) for reason in found.values())
-    assert "wider than width 2 raises the unpruned error: 0.3333 there, 4.3333 at width 4" in said
+    said = "; ".join(error_rise_words(reason) for reason in found.values())
+    assert (
+        "networks wider than width 2 have a larger unpruned error: 4.3333 at width 4, 0.3333 at width 2"
+        in said
+    )
 
 
 SELECTING = BRIEF.replace("width = 0.5", "width = [0.5, 1, 2]").replace(
@@ -97,8 +100,8 @@ def test_a_plan_trains_unpruned_networks_first_and_leaves_the_rest_out(tmp_path)
     assert later == set(range(1, 13)) - numbers
     again = [event for event in run_plan(plan, tmp_path) if isinstance(event, LeftOut)]
     assert again == out
-    standings = look(plan, tmp_path)
-    assert {own.number for own in standings if own.state == "left out"} == numbers
+    statuses = chain_statuses(plan, tmp_path)
+    assert {own.number for own in statuses if own.state == "left out"} == numbers
     kept = [chain.spec.digest for number, chain in enumerate(plan.chains, 1) if number not in numbers]
     rows = table(plan, tmp_path)
     assert [row["spec"] for row in rows] == [digest for digest in kept for _ in range(3)]

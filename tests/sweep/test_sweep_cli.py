@@ -4,12 +4,12 @@ from small import BRIEF, parsed, table
 
 from prunecast.cli import cli
 from prunecast.cli.progress import Clock, panel
-from prunecast.cli.show import duration
 from prunecast.pruning import chain_folder
-from prunecast.sweep import LeftOut, look, run_plan, shipped_plans
-from prunecast.sweep.board import Board
+from prunecast.spec import ErrorRise
+from prunecast.sweep import LeftOut, chain_statuses, run_plan, shipped_plans
+from prunecast.sweep.cost import overview
 from prunecast.sweep.estimate import estimate
-from prunecast.sweep.overview import overview
+from prunecast.sweep.status import SweepProgress
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def test_a_run_tells_progress_and_what_is_left(tmp_path, plan_file):
     result = invoke("run", plan_file, "--store", tmp_path / "store", "--jobs", 1, "-o", tmp_path / "t.csv")
     assert result.exit_code == 0, result.output
     lines = result.output.splitlines()
-    assert lines[0].startswith("brief: 0 of 4 chains are at their end, 0 levels are in ")
+    assert lines[0].startswith("brief: 0 of 4 chains are finished, 0 levels are in ")
     assert " of about 12, about " in lines[1]
-    assert lines[-2].startswith("4 chains at their end; ")
+    assert lines[-2].startswith("4 chains finished; ")
     assert lines[-1] == f"12 rows in {tmp_path / 't.csv'}"
     again = invoke("run", plan_file, "--store", tmp_path / "store", "--jobs", 1)
     assert len(again.output.splitlines()) == 2
@@ -120,40 +120,28 @@ def test_a_table_that_cannot_be_written_is_refused_before_training(tmp_path, pla
 
 def test_a_store_without_results_has_no_table(tmp_path, plan_file):
     result = invoke("export", plan_file, "--store", tmp_path / "typo", "-o", tmp_path / "t.csv")
-    assert "no training of brief is finished in" in str(result.exception)
+    assert "no training run of brief is finished in" in str(result.exception)
     assert not list(tmp_path.glob("t.csv"))
 
 
-def test_the_board_counts_to_the_end(tmp_path):
+def test_the_progress_counts_to_the_end(tmp_path):
     plan = parsed(BRIEF)
-    board = Board(look(plan, tmp_path))
-    assert (board.levels_done, board.levels_expected, board.seconds_left()) == (0, 12, None)
+    progress = SweepProgress(chain_statuses(plan, tmp_path))
+    assert (progress.levels_done, progress.levels_expected, progress.seconds_left()) == (0, 12, None)
     left = []
     for event in run_plan(plan, tmp_path):
-        board.take(event)
-        left.append(board.seconds_left())
-        assert "levels" in str(panel(board, Clock(board, 1)).renderables[-1].columns[1]._cells[0])
-    assert (board.levels_done, board.levels_expected, board.chains_done) == (12, 12, 4)
+        progress.update(event)
+        left.append(progress.seconds_left())
+        assert "levels" in str(panel(progress, Clock(progress, 1)).renderables[-1].columns[1]._cells[0])
+    assert (progress.levels_done, progress.levels_expected, progress.chains_done) == (12, 12, 4)
     assert left[-1] == 0
     assert min(left[:-1]) > 0
-    assert Board(look(plan, tmp_path)).levels_done == 12
+    assert SweepProgress(chain_statuses(plan, tmp_path)).levels_done == 12
 
 
-def test_the_board_leaves_out_what_the_selection_does(tmp_path):
+def test_the_progress_leaves_out_what_the_selection_does(tmp_path):
     plan = parsed(BRIEF)
-    board = Board(look(plan, tmp_path))
-    board.take(LeftOut(number=2, chain=plan.chains[1], reason="too large"))
-    assert (board.chains_done, board.levels_expected) == (1, 9)
-
-
-def test_durations_have_two_units():
-    cases = {
-        0.4: "0 s",
-        59: "59 s",
-        60: "1 min",
-        61: "1 min 1 s",
-        3600: "1 h",
-        5430: "1 h 30 min",
-        90000: "1 d 1 h",
-    }
-    assert {seconds: duration(seconds) for seconds in cases} == cases
+    progress = SweepProgress(chain_statuses(plan, tmp_path))
+    rise = ErrorRise(axis="width", best=1, best_error=0.1, size=2, error=0.2, tolerance=0.01)
+    progress.update(LeftOut(number=2, chain=plan.chains[1], reason=rise))
+    assert (progress.chains_done, progress.levels_expected) == (1, 9)

@@ -11,8 +11,7 @@ from prunecast.export import Card, make, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
 from prunecast.report import choice, fit_summary, page, terminal
-from prunecast.sweep import Plan, export, look, read_plan, run_plan
-from prunecast.sweep.board import Board
+from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan
 from prunecast.sweep.executors import usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
@@ -66,11 +65,11 @@ def _swept(planned: Plan, folder: Path) -> Table:
 
 
 def _run(planned: Plan, store: Path) -> None:
-    board, jobs = Board(look(planned, store)), usual_jobs("cpu")
-    follow(run_plan(planned, store, jobs=jobs), planned, board, jobs)
-    if board.failed:
+    progress, jobs = SweepProgress(chain_statuses(planned, store)), usual_jobs("cpu")
+    follow(run_plan(planned, store, jobs=jobs), planned, progress, jobs)
+    if progress.failed:
         raise PrunecastError(
-            f"chain {board.failed[0].number} of {planned.name} failed: {board.failed[0].error}"
+            f"chain {progress.failed[0].number} of {planned.name} failed: {progress.failed[0].error}"
         )
 
 
@@ -83,7 +82,7 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path) -> Card
         store=folder / "store",
         target_error=target_error,
         confidence=CONFIDENCE,
-        follow=lambda events, plan, board: follow(events, plan, board, 1),
+        follow=lambda events, plan, progress: follow(events, plan, progress, 1),
     )
 
 

@@ -1,4 +1,4 @@
-"""The commands of the engine: look at a plan, run it, show its state, and export its table."""
+"""The commands of the engine: show a plan, run it, show its status, and export its table."""
 
 import contextlib
 from pathlib import Path
@@ -12,25 +12,26 @@ from prunecast.errors import PrunecastError
 from prunecast.text import plural
 
 if TYPE_CHECKING:
-    from prunecast.sweep import Plan
-    from prunecast.sweep.board import Board
+    from prunecast.sweep import Plan, SweepProgress
 
 STORE = click.option(
     "--store",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("prunecast-store"),
     show_default=True,
-    help="Folder of the results; chains of several plans may share it.",
+    help="Folder of the results; several plans may share it.",
 )
 DEVICE = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
 JOBS = click.option(
-    "--jobs", type=click.IntRange(min=1), help="Chains at the same time; as many as cores if not given."
+    "--jobs", type=click.IntRange(min=1), help="Chains to train at the same time; by default one per core."
 )
-SCALE = click.option("--scale", default="full", show_default=True, help="One of the plan's scales, as smoke.")
+SCALE = click.option(
+    "--scale", default="full", show_default=True, help="One of the plan's scales, such as smoke."
+)
 DATA = click.option(
     "--data",
     type=click.Path(path_type=Path),
-    help="Folder of the datasets; $PRUNECAST_DATA if not given.",
+    help="Folder of the datasets; by default $PRUNECAST_DATA.",
 )
 TABLE = click.Path(dir_okay=False, path_type=Path)
 
@@ -50,10 +51,10 @@ def read(source: str, scale: str, data: Path | None = None) -> "Plan":
 @JOBS
 @click.option("--no-estimate", is_flag=True, help="Do not time any steps.")
 def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimate: bool) -> None:
-    """Show what PLAN would do, and how long it takes here; without PLAN, list the plans that ship.
+    """Show what PLAN would train and how long that takes here; without PLAN, list the plans that ship.
 
-    A few of its networks are trained for a fraction of a second each to measure their speed; on a GPU, a few packs
-    of them as the fleet trains them, which takes up to a minute.
+    A few of its networks are trained for a fraction of a second each to measure their speed. On a GPU a few packs
+    of networks are timed as the fleet trains them, which takes up to a minute.
     """
     from prunecast.cli import show
     from prunecast.sweep import shipped_plans
@@ -63,8 +64,8 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
         click.echo(show.plans(listed))
         return
+    from prunecast.sweep.cost import overview
     from prunecast.sweep.executors import usual_jobs
-    from prunecast.sweep.overview import overview
 
     planned = read(plan, scale)
     seen, measured = overview(planned), None
@@ -86,7 +87,9 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
 @STORE
 @DEVICE
 @JOBS
-@click.option("--plain", is_flag=True, help="On a GPU, one chain after the other instead of a fleet.")
+@click.option(
+    "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
+)
 @cluster_options
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
 def run(
@@ -102,18 +105,17 @@ def run(
 ) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
 
-    Ctrl-C stops; the same command goes on. Finished levels are never trained again. A chain that fails does
-    not stop the others, and is tried again by the next run.
+    Ctrl-C stops it; run the same command to continue. Finished levels are never trained again. A chain that fails
+    does not stop the others; the next run tries it again.
     """
     from prunecast.files import check_folder
-    from prunecast.sweep import look, run_plan
-    from prunecast.sweep.board import Board
+    from prunecast.sweep import SweepProgress, chain_statuses, run_plan
     from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.wording import end_line, failure_lines, stopped_line
 
     check_folder(output)
     planned = read(plan, scale, data)
-    standings = look(planned, store)
-    board = Board(standings)
+    progress = SweepProgress(chain_statuses(planned, store))
     here = {"jobs": jobs is not None, "plain": plain}
     jobs = jobs or usual_jobs(device)
     from prunecast.cli.progress import follow
@@ -121,46 +123,31 @@ def run(
     try:
         with placed(planned, cluster, here, device) as (there, executor):
             sweep = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
-            with contextlib.closing(sweep):  # else a fleet stopped between two events would train on, unheard
-                _begin(planned, store, board)
-                seconds = follow(sweep, planned, board, jobs)
+            with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
+                _start(planned, store, progress)
+                seconds = follow(sweep, planned, progress, jobs)
     except KeyboardInterrupt:
-        click.echo(
-            f"Stopped. {plural(board.levels_done, 'level', 'is', 'are')} in {store}; the same command goes on.",
-            err=True,
-        )
+        click.echo(stopped_line(store, progress), err=True)
         raise SystemExit(130) from None
-    _end(board, seconds)
-    if output is not None and board.levels_done:
+    click.echo(end_line(progress, seconds))
+    for line in failure_lines(progress):
+        click.echo(line, err=True)
+    if output is not None and progress.levels_done:
         _export(planned, store, output)
-    if board.failed:
+    if progress.failed:
         raise SystemExit(1)
 
 
-def _begin(planned: "Plan", store: Path, board: "Board") -> None:
-    """Say what there is already and what has changed."""
-    from prunecast.sweep.memory import edited, remember
+def _start(planned: "Plan", store: Path, progress: "SweepProgress") -> None:
+    """Report what is finished already and what was edited."""
+    from prunecast.sweep.status import plan_edit, remember_plan
+    from prunecast.sweep.wording import edit_sentence, start_line
 
-    if change := edited(planned, store):
-        click.echo(change.text)
-    done = f"{board.chains_done:,} of {plural(board.chains, 'chain', 'is at its end', 'are at their end')}"
-    click.echo(f"{planned.name}: {done}, {plural(board.levels_done, 'level', 'is', 'are')} in {store}.")
-    if board.chains_done < board.chains:
-        remember(planned, store)
-
-
-def _end(board: "Board", seconds: float) -> None:
-    from prunecast.cli.show import duration
-
-    out = f", {len(board.left_out):,} left out" if board.left_out else ""
-    failed = f", {len(board.failed):,} failed" if board.failed else ""
-    ended = board.chains - len(board.left_out) - len(board.failed)
-    click.echo(f"{plural(ended, 'chain', 'at its end', 'at their end')}{out}{failed}; {duration(seconds)}.")
-    for failure in board.failed:
-        click.echo(f"- chain {failure.number} failed: {failure.error}", err=True)
-    if board.failed:
-        folder = "failure.json in its folder of the store"
-        click.echo(f"The traceback of a failed chain is {folder}; the next run tries again.", err=True)
+    if edit := plan_edit(planned, store):
+        click.echo(edit_sentence(edit))
+    click.echo(start_line(planned, store, progress))
+    if progress.chains_done < progress.chains:
+        remember_plan(planned, store)
 
 
 @click.command()
@@ -171,10 +158,10 @@ def _end(board: "Board", seconds: float) -> None:
 def status(plan: str, scale: str, store: Path, everything: bool) -> None:
     """Show the state of PLAN's sweep, also while it runs in another terminal."""
     from prunecast.cli import show
-    from prunecast.sweep import look
+    from prunecast.sweep import chain_statuses
 
     planned = read(plan, scale)
-    click.echo(show.status(planned.name, look(planned, store), everything=everything))
+    click.echo(show.status(planned.name, chain_statuses(planned, store), everything=everything))
 
 
 @click.command()
@@ -189,17 +176,18 @@ def export(plan: str, scale: str, store: Path, output: Path) -> None:
 
 
 def _export(planned: "Plan", store: Path, output: Path) -> bool:
-    """Write what can be read; say what cannot."""
-    from prunecast.sweep import look, rows_of, write_table
+    """Write the rows that can be read and report damaged records; False if there are any."""
+    from prunecast.sweep import chain_statuses, rows_of, write_table
+    from prunecast.sweep.wording import damaged_line
 
-    standings = look(planned, store)
-    table, damaged = rows_of(standings), [standing for standing in standings if standing.problem]
+    statuses = chain_statuses(planned, store)
+    table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
     if not table and not damaged:
         raise PrunecastError(
-            f"no training of {planned.name} is finished in {store}; run the plan, or name its store with --store"
+            f"no training run of {planned.name} is finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
     click.echo(f"{plural(len(table), 'row')} in {output}")
-    for standing in damaged:
-        click.echo(f"Not in the table, chain {standing.number}: {standing.problem}", err=True)
+    for own in damaged:
+        click.echo(damaged_line(own), err=True)
     return not damaged

@@ -15,9 +15,9 @@ from prunecast.report import Grid, Section, choice, terminal
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
-    from prunecast.sweep.board import Board
     from prunecast.sweep.events import Event
     from prunecast.sweep.plan import Plan
+    from prunecast.sweep.status import SweepProgress
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -27,7 +27,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 @SCALE
 @DATA
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for the network and its card.")
-@click.option("--store", type=FOLDER, help="Folder of the trainings.  [default: store in the output]")
+@click.option("--store", type=FOLDER, help="Folder of the training runs.  [default: store in the output]")
 @DEVICE
 @click.option(
     "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not have."
@@ -45,8 +45,8 @@ def make(
 ) -> None:
     """Train and prune the network that `choose` names; TABLE is a table or a law that `prunecast fit -o` saved.
 
-    Ctrl-C stops; the same command goes on. The network is pruned to exactly the chosen density and written as
-    safetensors, dense and sparse, with a card that compares its measured error with the predicted one.
+    Ctrl-C stops it; run the same command to continue. The network is pruned to exactly the chosen density and written
+    as safetensors, dense and sparse, with a card that compares its measured error with the predicted one.
     """
     try:
         from prunecast.export import order
@@ -65,8 +65,8 @@ def _made(placed: "Order", *, silent: bool) -> "Card":
     from prunecast.cli.progress import follow
     from prunecast.export import finish, silently, train
 
-    def shown(events: "Iterable[Event]", plan: "Plan", board: "Board") -> None:
-        follow(events, plan, board, 1)
+    def shown(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress") -> None:
+        follow(events, plan, progress, 1)
 
     if not silent:
         click.echo(order_text(placed))
@@ -74,7 +74,9 @@ def _made(placed: "Order", *, silent: bool) -> "Card":
         train(placed, silently if silent else shown)
         return finish(placed)
     except KeyboardInterrupt:
-        click.echo(f"Stopped. Finished levels are in {placed.store}; the same command goes on.", err=True)
+        click.echo(
+            f"Stopped. Finished levels are in {placed.store}; run the same command to continue.", err=True
+        )
         raise SystemExit(130) from None
 
 

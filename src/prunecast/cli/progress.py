@@ -11,13 +11,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from prunecast.cli.show import duration
 from prunecast.report import Grid, terminal
+from prunecast.text import duration
 
 if TYPE_CHECKING:
-    from prunecast.sweep.board import Board
     from prunecast.sweep.events import Event
     from prunecast.sweep.plan import Plan
+    from prunecast.sweep.status import SweepProgress
 
 LATEST = 8
 """Chains shown at the same time."""
@@ -26,9 +26,9 @@ LATEST = 8
 class Clock:
     """The time left of a sweep, computed at most once a second."""
 
-    def __init__(self, board: "Board", jobs: int) -> None:
+    def __init__(self, progress: "SweepProgress", jobs: int) -> None:
         """Start the clock."""
-        self._board, self._jobs = board, jobs
+        self._progress, self._jobs = progress, jobs
         self._began = time.monotonic()
         self._told, self._text = 0.0, ""
 
@@ -40,52 +40,58 @@ class Clock:
     @property
     def left(self) -> str:
         """Levels done and the time left, in words; chains at the same time count as fast as they have been."""
-        done = self._board.chains_done == self._board.chains
+        done = self._progress.chains_done == self._progress.chains
         if done or not self._text or self.elapsed - self._told > 1:
             self._told = self.elapsed
-            seconds = self._board.seconds_left()
-            speed = self._board.trained / self.elapsed if self._board.trained else self._jobs
+            seconds = self._progress.seconds_left()
+            speed = self._progress.trained / self.elapsed if self._progress.trained else self._jobs
             time_left = f", about {duration(seconds / speed)} left" if seconds else ""
-            self._text = f"{self._board.levels_done:,} of about {self._board.levels_expected:,}{time_left}"
+            self._text = (
+                f"{self._progress.levels_done:,} of about {self._progress.levels_expected:,}{time_left}"
+            )
         return self._text
 
 
-def follow(events: "Iterable[Event]", plan: "Plan", board: "Board", jobs: int) -> float:
-    """Show a sweep while it runs, count it on the board, and return the seconds it took."""
-    clock = Clock(board, jobs)
+def follow(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress", jobs: int) -> float:
+    """Show a sweep while it runs, count its events, and return the seconds it took."""
+    clock = Clock(progress, jobs)
     console = Console()
     if console.is_terminal:
         with Live(
             console=console,
             refresh_per_second=4,
             transient=True,
-            get_renderable=lambda: panel(board, clock),
+            get_renderable=lambda: panel(progress, clock),
         ) as live:
             for event in events:
-                board.take(event)
+                progress.update(event)
                 _tell_above(live, plan, event)
     else:
         for event in events:
-            board.take(event)
+            progress.update(event)
             click.echo(_line(plan, event, clock))
     return clock.elapsed
 
 
 def _line(plan: "Plan", event: "Event", clock: Clock) -> str:
-    from prunecast.sweep import Progress, line
+    from prunecast.sweep import Progress, event_line
 
-    return f"{line(plan, event)} · {clock.left}" if isinstance(event, Progress) else line(plan, event)
+    return (
+        f"{event_line(plan, event)} · {clock.left}"
+        if isinstance(event, Progress)
+        else event_line(plan, event)
+    )
 
 
 def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
     """Ends of chains, failures and what was left out stay on the screen, levels do not."""
-    from prunecast.sweep import Progress, line
+    from prunecast.sweep import Progress, event_line
 
     if not isinstance(event, Progress) or event.ended:
-        live.console.print(Text(line(plan, event)))
+        live.console.print(Text(event_line(plan, event)))
 
 
-def panel(board: "Board", clock: Clock) -> Group:
+def panel(progress: "SweepProgress", clock: Clock) -> Group:
     """The latest level of the chains in work, a bar, and the time left."""
     rows = [
         [
@@ -94,14 +100,14 @@ def panel(board: "Board", clock: Clock) -> Group:
             *(str(event.chain.spec.replicate), str(event.record.level), f"{event.record.density:.4f}"),
             f"{event.record.error:.4f}",
         ]
-        for number, event in list(board.latest.items())[-LATEST:]
+        for number, event in list(progress.latest.items())[-LATEST:]
     ]
     header = ["chain", "depth", "width", "examples", "replicate", "level", "density", "error"]
     bar = Table.grid(padding=(0, 1))
     bar.add_row(
-        ProgressBar(total=max(1, board.levels_expected), completed=board.levels_done, width=20),
-        Text(f"levels {clock.left} · chains {board.chains_done:,} of {board.chains:,}"),
+        ProgressBar(total=max(1, progress.levels_expected), completed=progress.levels_done, width=20),
+        Text(f"levels {clock.left} · chains {progress.chains_done:,} of {progress.chains:,}"),
     )
     shown = [terminal.table(Grid(header=header, rows=rows, left=0))] if rows else []
-    failed = [Text(f"{len(board.failed)} failed", style="bold")] if board.failed else []
+    failed = [Text(f"{len(progress.failed)} failed", style="bold")] if progress.failed else []
     return Group(*shown, bar, *failed)

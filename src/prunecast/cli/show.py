@@ -1,31 +1,20 @@
 """Plans and sweeps as text: what a plan would do, how long it takes, and the state of its chains."""
 
-import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from prunecast.report import Grid, Section, terminal
-from prunecast.text import plural
+from prunecast.text import duration, plural
 
 if TYPE_CHECKING:
+    from prunecast.sweep.cost import Network, Overview
     from prunecast.sweep.estimate import Estimate
-    from prunecast.sweep.look import Standing
-    from prunecast.sweep.overview import Network, Overview
+    from prunecast.sweep.status import ChainStatus
 
 MOST_LISTED = 30
 MOST_NAMED = 8
 CHAINS = ("chain", "state", "depth", "width", "examples", "replicate", "levels", "density", "error")
-
-
-def duration(seconds: float) -> str:
-    """A time in the largest unit that fits and the next smaller one."""
-    units = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
-    for (size, unit), (smaller, name) in itertools.pairwise(units):
-        if seconds >= size:
-            whole, rest = divmod(round(seconds / smaller), size // smaller)
-            return f"{whole} {unit} {rest} {name}" if rest else f"{whole} {unit}"
-    return f"{seconds:.0f} s"
 
 
 def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
@@ -45,9 +34,7 @@ def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
     """A plan on one screen."""
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
-    counts = (
-        f"{plural(seen.chains, 'chain')}, {most}{plural(seen.trainings, 'training run')} (level cap {caps})"
-    )
+    counts = f"{plural(seen.chains, 'chain')}, {most}{plural(seen.training_runs, 'training run')} (level cap {caps})"
     text = []
     if seen.selecting:
         which = "all" if seen.selecting == seen.chains else f"{seen.selecting:,}"
@@ -85,7 +72,7 @@ def _networks(networks: "Sequence[Network]") -> Grid:
             "–" if network.parameters is None else f"{network.parameters:,}",
             "–" if network.weights is None else f"{network.weights:,}",
             f"{network.chains:,}",
-            f"{network.trainings:,}",
+            f"{network.training_runs:,}",
         ]
         for network in networks
     ]
@@ -105,7 +92,7 @@ def _time(measured: "Estimate", jobs: int) -> str:
     ]
     used = [(share, way, seconds) for share, way, seconds in ways if share.chains]
     parts = [
-        f"{plural(share.chains, 'chain')}, at most {plural(share.trainings, 'training run')}, {way}"
+        f"{plural(share.chains, 'chain')}, at most {plural(share.training_runs, 'training run')}, {way}"
         + (f" ({duration(seconds)})" if len(used) > 1 else "")
         for share, way, seconds in used
     ]
@@ -169,16 +156,16 @@ def _assumptions(measured: "Estimate") -> Iterator[str]:
         yield "Other sizes of networks are interpolated by multiply-adds."
 
 
-def status(name: str, standings: "Sequence[Standing]", *, everything: bool = False) -> str:
-    """The state of a sweep: its chains, or those in work where there are many, its workers and its problems."""
-    counts = Counter(standing.state for standing in standings)
-    levels = sum(len(standing.records) for standing in standings)
+def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = False) -> str:
+    """The state of a sweep: its chains (only the unfinished ones if there are many), workers and problems."""
+    counts = Counter(own.state for own in statuses)
+    levels = sum(len(own.records) for own in statuses)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
-    title = f"{name}: {plural(len(standings), 'chain')} ({states}), {plural(levels, 'training run')} done"
-    listed = list(standings)
-    if len(standings) > MOST_LISTED and not everything:
-        listed = [own for own in standings if own.state in ("running", "begun")][:MOST_LISTED]
-    hidden, most = len(standings) - len(listed), len(standings) if everything else MOST_LISTED
+    title = f"{name}: {plural(len(statuses), 'chain')} ({states}), {plural(levels, 'training run')} done"
+    listed = list(statuses)
+    if len(statuses) > MOST_LISTED and not everything:
+        listed = [own for own in statuses if own.state in ("running", "begun")][:MOST_LISTED]
+    hidden, most = len(statuses) - len(listed), len(statuses) if everything else MOST_LISTED
     rows = [_row(own) for own in listed]
     return terminal.text(
         Section(
@@ -186,25 +173,25 @@ def status(name: str, standings: "Sequence[Standing]", *, everything: bool = Fal
             text=[f"({plural(hidden, 'chain', 'is', 'are')} not listed; --all lists every one)"]
             if hidden
             else [],
-            grids=[*([Grid(header=CHAINS, rows=rows, left=2)] if rows else []), *_workers(standings, most)],
-            notes=list(_problems(standings)),
+            grids=[*([Grid(header=CHAINS, rows=rows, left=2)] if rows else []), *_workers(statuses, most)],
+            notes=list(_problems(statuses)),
         )
     )
 
 
-def _row(standing: "Standing") -> list[str]:
-    spec, records = standing.chain.spec, standing.records
+def _row(own: "ChainStatus") -> list[str]:
+    spec, records = own.chain.spec, own.records
     last = [f"{records[-1].density:.4f}", f"{records[-1].error:.4f}"] if records else ["", ""]
-    state = f"ended: {standing.ended}" if standing.state == "ended" else standing.state
+    state = f"ended: {own.ended}" if own.state == "ended" else own.state
     sizes = [str(spec.depth), f"{spec.width:g}", str(spec.num_examples), str(spec.replicate)]
-    return [str(standing.number), state, *sizes, str(len(records)), *last]
+    return [str(own.number), state, *sizes, str(len(records)), *last]
 
 
-def _workers(standings: "Sequence[Standing]", most: int) -> Iterator[Grid]:
-    """Which process works on what, on which host, and since when."""
+def _workers(statuses: "Sequence[ChainStatus]", most: int) -> Iterator[Grid]:
+    """The process that trains each running chain: host, process number and start."""
     rows = [
         [str(own.number), own.holder.host, str(own.holder.pid), _utc(own.holder.since), str(own.holder.tries)]
-        for own in standings
+        for own in statuses
         if own.state == "running" and own.holder
     ]
     if rows:
@@ -217,30 +204,32 @@ def _utc(since: str) -> str:
     return since[:19].replace("T", " ")
 
 
-def _problems(standings: "Sequence[Standing]") -> Iterator[str]:
-    """Restarts, failures, damage and what was left out, with the reasons."""
-    yield from _restarted(standings)
+def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
+    """Restarts, failures, damaged records and chains left out, with the reasons."""
+    from prunecast.sweep.wording import error_rise_words
+
+    yield from _restarted(statuses)
     texts = []
-    for own in standings:
+    for own in statuses:
         if own.state == "failed" and own.failure:
             often = f" (in {own.failure.times} runs)" if own.failure.times > 1 else ""
             texts.append(f"chain {own.number} failed{often}: {own.failure.error}")
         elif own.problem:
             texts.append(f"chain {own.number}: {own.problem}")
-    for reason, count in Counter(own.out for own in standings if own.out).items():
-        numbers = [str(own.number) for own in standings if own.out == reason]
+    for reason, count in Counter(own.left_out for own in statuses if own.left_out).items():
+        numbers = [str(own.number) for own in statuses if own.left_out == reason]
         some = ", ".join(numbers[:MOST_NAMED]) + " ..." * (count > MOST_NAMED)
-        texts.append(f"left out, chain{'s' * (count > 1)} {some}: {reason}")
+        texts.append(f"left out, chain{'s' * (count > 1)} {some}: {error_rise_words(reason)}")
     yield from texts[:MOST_LISTED]
     if len(texts) > MOST_LISTED:
         yield f"and {len(texts) - MOST_LISTED} more"
 
 
-def _restarted(standings: "Sequence[Standing]") -> Iterator[str]:
-    """Chains whose worker died, in one line, the most often tried first."""
-    tried = [(own.holder.tries, own.number) for own in standings if own.holder and own.holder.tries > 1]
+def _restarted(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
+    """Chains whose worker died, in one line, the most restarted first."""
+    tried = [(own.holder.tries, own.number) for own in statuses if own.holder and own.holder.tries > 1]
     tried.sort(key=lambda pair: (-pair[0], pair[1]))
     if tried:
         named = ", ".join(f"chain {number} (try {tries})" for tries, number in tried[:MOST_NAMED])
         more = f" and {len(tried) - MOST_NAMED:,} more" if len(tried) > MOST_NAMED else ""
-        yield f"taken up again after a worker was killed or stopped: {named}{more}"
+        yield f"restarted after a worker was killed or stopped: {named}{more}"

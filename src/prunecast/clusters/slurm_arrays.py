@@ -16,7 +16,7 @@ from pathlib import Path
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import make_folder, read_json, write_json
 from prunecast.sweep.events import Share
-from prunecast.sweep.look import is_held
+from prunecast.sweep.status import is_locked
 
 FOLDER = "slurm"
 LEDGER = "array.json"
@@ -66,7 +66,7 @@ def written(driver: Path, number: int, shares: Sequence[Share]) -> Array:
 def earlier_arrays(store: Path, driver: Path) -> list[Array]:
     """What other drivers wrote down in this store, the living and the dead."""
     others = [folder for folder in sorted((store / FOLDER).glob("*/")) if folder != driver]
-    return [array for folder in others for array in _arrays(folder, dead=not is_held(folder / "lock"))]
+    return [array for folder in others for array in _arrays(folder, dead=not is_locked(folder / "lock"))]
 
 
 def _arrays(driver: Path, *, dead: bool) -> Iterator[Array]:
@@ -85,7 +85,7 @@ def _arrays(driver: Path, *, dead: bool) -> Iterator[Array]:
 def remove(array: Array) -> None:
     """Delete an array's folder, and a dead driver's own with its last one; the chains are elsewhere."""
     shutil.rmtree(array.folder, ignore_errors=True)
-    if not is_held(array.folder.parent / "lock"):
+    if not is_locked(array.folder.parent / "lock"):
         _remove_if_empty(array.folder.parent)
 
 

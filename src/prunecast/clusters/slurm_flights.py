@@ -10,8 +10,8 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended
 from prunecast.sweep.deaths import Footprint, footprints
 from prunecast.sweep.events import Job, Progress, Share
-from prunecast.sweep.look import is_held
 from prunecast.sweep.resources import Resources
+from prunecast.sweep.status import is_locked
 
 
 @dataclass(kw_only=True)
@@ -90,4 +90,6 @@ class Chains:
 
     def held(self, share: Iterable[Job]) -> Share:
         """Chains that some process works on right now."""
-        return tuple(job for job in share if is_held(chain_folder(self._store, job.chain.spec).path / "lock"))
+        return tuple(
+            job for job in share if is_locked(chain_folder(self._store, job.chain.spec).path / "lock")
+        )

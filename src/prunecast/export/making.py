@@ -24,15 +24,14 @@ from prunecast.families.initialise import Weighted
 from prunecast.laws import Fit
 from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
 from prunecast.spec import ChainSpec
-from prunecast.sweep import Event, Plan, look, run_plan
-from prunecast.sweep.board import Board
+from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan
 from prunecast.sweep.work import one_by_one, torch_device
 from prunecast.table import Table
 from prunecast.training import Score, evaluate
 from prunecast.training.precision import settings
 
-Follow = Callable[[Iterable[Event], Plan, Board], object]
-"""Receives the events of a training as they happen, and counts them on the board."""
+Follow = Callable[[Iterable[Event], Plan, SweepProgress], object]
+"""Receives the events of a training run as they happen, and counts them."""
 
 
 def make(
@@ -54,27 +53,27 @@ def make(
 
 def train(order: Order, follow: Follow) -> None:
     """Train and prune level by level, from where the store stands."""
-    board = Board(look(order.plan, order.store))
+    progress = SweepProgress(chain_statuses(order.plan, order.store))
     key = (order.chain.spec.loader or order.chain.spec.dataset, order.chain.root, order.chain.spec.image_size)
     executor = partial(one_by_one, device=torch_device(order.device), loaded={key: order.dataset})
-    follow(run_plan(order.plan, order.store, executor=executor), order.plan, board)
-    if board.failed:
-        raise PrunecastError(f"the training failed: {board.failed[0].error}")
+    follow(run_plan(order.plan, order.store, executor=executor), order.plan, progress)
+    if progress.failed:
+        raise PrunecastError(f"the training failed: {progress.failed[0].error}")
 
 
-def silently(events: Iterable[Event], plan: Plan, board: Board) -> None:
+def silently(events: Iterable[Event], plan: Plan, progress: SweepProgress) -> None:
     """Count what happens, and say nothing."""
     for event in events:
-        board.take(event)
+        progress.update(event)
 
 
 def finish(order: Order) -> Card:
     """Write a trained network and its card; the errors on it are those of the files."""
-    standing = look(order.plan, order.store)[0]
-    if standing.problem:
-        raise PrunecastError(standing.problem)
-    records = standing.records
-    _arrived(order, records, standing.ended)
+    status = chain_statuses(order.plan, order.store)[0]
+    if status.problem:
+        raise PrunecastError(status.problem)
+    records = status.records
+    _arrived(order, records, status.ended)
     spec = order.chain.spec
     stored = chain_folder(order.store, spec)
     masks = stored.masks(order.level) if order.level else order.full

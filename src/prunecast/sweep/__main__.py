@@ -1,36 +1,49 @@
-"""`python -m prunecast.sweep PLAN`: a sweep on a machine that has torch and numpy and nothing else."""
+"""`python -m prunecast.sweep PLAN`: `prunecast run` for machines that have only torch and numpy."""
 
 import argparse
 import contextlib
 import logging
 import signal
 import sys
+import time
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from prunecast.errors import PrunecastError, sentence
 from prunecast.text import plural
 
-STOPS = (signal.SIGTERM, signal.SIGALRM)
+if TYPE_CHECKING:
+    from prunecast.sweep import Plan
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGALRM)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a plan, print a line a level, and write the table."""
+    """Train and prune every chain of a plan, print a line per level, and write the table."""
     parser = argparse.ArgumentParser(prog="python -m prunecast.sweep", description=main.__doc__)
     parser.add_argument("plan", help="a TOML file, or the name of a plan that ships")
+    parser.add_argument("--scale", default="full", help="one of the plan's scales; by default the whole plan")
+    parser.add_argument("--data", type=Path, help="folder of the datasets; by default $PRUNECAST_DATA")
     parser.add_argument(
-        "--scale", default="full", help="one of the plan's scales; the whole plan if not given"
+        "--store",
+        type=Path,
+        default=Path("prunecast-store"),
+        help="folder of the results; by default prunecast-store",
     )
-    parser.add_argument("--data", type=Path, help="folder of the datasets; PRUNECAST_DATA if not given")
-    parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; by default cpu")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
-    parser.add_argument("--jobs", type=int, help="chains at the same time; as many as cores if not given")
-    parser.add_argument("--plain", action="store_true", help="one chain after the other on a GPU too")
-    parser.add_argument("--seconds", type=int, default=0, help="stop cleanly after so long; 0 means never")
+    parser.add_argument("--jobs", type=int, help="chains to train at the same time; by default one per core")
+    parser.add_argument(
+        "--plain",
+        action="store_true",
+        help="on a GPU, train one chain after the other instead of packing them",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=0, help="stop cleanly after this many seconds; 0 means never"
+    )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    for number in STOPS:
+    for number in STOP_SIGNALS:
         signal.signal(number, _stop)
     signal.alarm(given.seconds)
     try:
@@ -42,33 +55,57 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     from prunecast.files import check_folder
-    from prunecast.sweep import Failed, export, line, read_plan, run_plan
+    from prunecast.sweep import SweepProgress, chain_statuses, read_plan, run_plan, wording
     from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.status import plan_edit, remember_plan
 
     check_folder(given.output)
+    sys.path.insert(0, str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
-    code = 0
+    progress = SweepProgress(chain_statuses(plan, given.store))
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
+    began, code = time.monotonic(), 0
     try:
         sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
+        if edit := plan_edit(plan, given.store):
+            print(wording.edit_sentence(edit), flush=True)
+        print(wording.start_line(plan, given.store, progress), flush=True)
+        if progress.chains_done < progress.chains:
+            remember_plan(plan, given.store)
         with contextlib.closing(sweep):  # a fleet that is stopped still stores levels, and the table has them
             for event in sweep:
-                print(line(plan, event), flush=True)
-                code = 1 if isinstance(event, Failed) else code
+                progress.update(event)
+                print(wording.event_line(plan, event), flush=True)
+        print(wording.end_line(progress, time.monotonic() - began), flush=True)
+        for line in wording.failure_lines(progress):
+            print(line, file=sys.stderr)
+        code = 1 if progress.failed else 0
     except KeyboardInterrupt:
-        print("Stopped; the same command goes on from here.", file=sys.stderr)
+        print(wording.stopped_line(given.store, progress), file=sys.stderr)
         code = 130
     finally:
         signal.alarm(0)
         if given.output:
-            written = plural(export(plan, given.store, given.output), "row")
-            print(f"{written} in {given.output}", flush=True)
+            code = _export(plan, given.store, given.output) or code
     return code
 
 
+def _export(plan: "Plan", store: Path, output: Path) -> int:
+    """Write the rows that can be read and report damaged records; the exit code."""
+    from prunecast.sweep import chain_statuses, rows_of, wording, write_table
+
+    statuses = chain_statuses(plan, store)
+    table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
+    write_table(table, output)
+    print(f"{plural(len(table), 'row')} in {output}", flush=True)
+    for own in damaged:
+        print(wording.damaged_line(own), file=sys.stderr)
+    return 1 if damaged else 0
+
+
 def _stop(_: int, __: object) -> NoReturn:
-    """Stop as Ctrl-C does; while that is done, only Ctrl-C itself is heard once more."""
-    for number in STOPS:
+    """Stop as Ctrl-C does, and ignore further stop signals meanwhile; Ctrl-C itself still interrupts."""
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

@@ -1,42 +1,167 @@
-"""What trainings cost in work that can be counted before anything runs: images times multiply-adds."""
+"""What a plan would train and the work it takes, counted before anything runs."""
 
 import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from prunecast.catalog import FAMILIES, architecture, find_dataset
+from prunecast.errors import PrunecastError
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.plan import Plan, check_examples, official_examples
 from prunecast.training.schedule import timeline
 
-TRAINING = 3
-"""Multiply-adds of a training step over those of looking at the same images: backward costs twice forward."""
+TRAINING_WORK = 3
+"""Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """One network of a plan: a family at one size, on one dataset."""
+
+    family: str
+    dataset: str
+    depth: int
+    width: float
+    parameters: int | None
+    """All parameters; None if the network would have to be built to count them."""
+    weights: int | None
+    """Prunable weights."""
+    chains: int
+    training_runs: int
+    """The most there can be, if every chain reaches its level cap."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """A plan in numbers."""
+
+    name: str
+    axes: dict[str, list[object]]
+    """Every axis of the grid with its values."""
+    networks: tuple[Network, ...]
+    chains: int
+    training_runs: int
+    """The most there can be, if every chain reaches its level cap."""
+    level_caps: tuple[int, ...]
+    epochs: float
+    """Passes of one network over its examples, at most. Later levels start at the rewind point."""
+    selecting: int
+    """Chains that are subject to the selection rule."""
+
+
+def overview(plan: Plan) -> Overview:
+    """Count the networks, chains and training runs of a plan.
+
+    Refuses depths that a family does not have, and more examples than an official dataset has.
+    """
+    check_examples(plan, official_examples)
+    groups: dict[tuple[str, str, int, float], list[PlannedChain]] = {}
+    for chain in plan.chains:
+        spec = chain.spec
+        groups.setdefault((spec.family, spec.dataset, spec.depth, spec.width), []).append(chain)
+    networks = tuple(_network(chains) for chains in groups.values())
+    return Overview(
+        name=plan.name,
+        axes=_axes(plan.chains),
+        networks=networks,
+        chains=len(plan.chains),
+        training_runs=sum(network.training_runs for network in networks),
+        level_caps=tuple(sorted({chain.rules.level_cap for chain in plan.chains})),
+        epochs=sum(_epochs(chain) for chain in plan.chains),
+        selecting=sum(chain.select is not None for chain in plan.chains),
+    )
+
+
+def _epochs(chain: PlannedChain) -> float:
+    return chain_steps(chain) / timeline(chain.spec.recipe, chain.spec.num_examples).epoch
+
+
+def _network(chains: list[PlannedChain]) -> Network:
+    spec = chains[0].spec
+    counts = _counts(spec)
+    return Network(
+        family=spec.family,
+        dataset=spec.dataset,
+        depth=spec.depth,
+        width=spec.width,
+        parameters=counts and counts[0],
+        weights=counts and counts[1],
+        chains=len(chains),
+        training_runs=sum(chain.rules.level_cap + 1 for chain in chains),
+    )
+
+
+def _counts(spec: ChainSpec) -> tuple[int, int] | None:
+    """Parameters and prunable weights, if family and dataset are known by name."""
+    if ":" in spec.family:
+        return None
+    facts = find_dataset(spec.dataset, spec.loader)
+    if spec.family not in FAMILIES or facts is None:
+        architecture(spec.family, depth=spec.depth, width=spec.width, num_classes=10)
+        return None
+    shape = facts.image_shape
+    if spec.image_size is not None:
+        shape = (shape[0], spec.image_size, spec.image_size)
+    try:
+        found = architecture(
+            spec.family,
+            depth=spec.depth,
+            width=spec.width,
+            num_classes=facts.num_classes,
+            image_shape=shape,
+        )
+    except PrunecastError as problem:
+        raise PrunecastError(f"{spec.family} of depth {spec.depth} on {spec.dataset}: {problem}") from problem
+    return found.parameters, found.weights
+
+
+def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
+    specs = [chain.spec for chain in chains]
+    values: dict[str, Iterable[object]] = {
+        "family": (spec.family for spec in specs),
+        "dataset": (spec.dataset for spec in specs),
+        "recipe": (spec.recipe.name for spec in specs),
+        "method": (spec.method.name for spec in specs),
+        "depth": (spec.depth for spec in specs),
+        "width": (spec.width for spec in specs),
+        "num_examples": (spec.num_examples for spec in specs),
+        "replicate": (spec.replicate for spec in specs),
+    }
+    return {axis: list(dict.fromkeys(own)) for axis, own in values.items()}
 
 
 @functools.cache
 def multiply_adds(family: str, depth: int, width: float) -> float:
-    """Multiply-adds of one image; for a user's own family depth · width², which is as good for comparing."""
+    """Multiply-adds per image. For a user's own family it is 1e6 · depth · width², which is enough for comparisons."""
     if family not in FAMILIES or depth not in FAMILIES[family].depths:
         return 1e6 * depth * width**2
     return float(architecture(family, depth=depth, width=width, num_classes=10).multiply_adds)
 
 
-def steps(spec: ChainSpec, level: int) -> int:
-    """Training steps of a level: later ones start at the rewind point."""
+def training_steps(spec: ChainSpec, level: int) -> int:
+    """Training steps of a level. Later levels start at the rewind point."""
     times = timeline(spec.recipe, spec.num_examples)
     whole = level == 0 or spec.method.before_training
     return times.total if whole else times.total - times.rewind
 
 
-def evaluated(spec: ChainSpec) -> int:
-    """Images that are looked at when a level is evaluated: the test half, the subsample, and what is held out."""
+def chain_steps(chain: PlannedChain) -> int:
+    """Training steps of a chain up to its level cap."""
+    return training_steps(chain.spec, 0) + chain.rules.level_cap * training_steps(chain.spec, 1)
+
+
+def evaluated_images(spec: ChainSpec) -> int:
+    """Images evaluated after a level: the test set, the training examples and the held-out ones."""
     facts = find_dataset(spec.dataset, spec.loader)
     test = facts.test_examples if facts else spec.num_examples
     return spec.num_examples + test + spec.recipe.validation_examples
 
 
 def level_work(spec: ChainSpec, level: int) -> float:
-    """Multiply-adds of one level, its evaluation included."""
+    """Multiply-adds of one level, evaluation included."""
     times = timeline(spec.recipe, spec.num_examples)
-    images = TRAINING * steps(spec, level) * times.batch + evaluated(spec)
+    images = TRAINING_WORK * training_steps(spec, level) * times.batch + evaluated_images(spec)
     return images * multiply_adds(spec.family, spec.depth, spec.width)
 
 

@@ -22,7 +22,7 @@ class Share:
     """The chains of a plan that are reckoned in one way."""
 
     chains: int = 0
-    trainings: int = 0
+    training_runs: int = 0
     """The most there can be: chains that reach their level cap."""
     seconds: float = 0.0
 
@@ -65,8 +65,8 @@ def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> E
 
 
 def _share(chains: Sequence[PlannedChain], seconds: float) -> Share:
-    trainings = sum(chain.rules.level_cap + 1 for chain in chains)
-    return Share(chains=len(chains), trainings=trainings, seconds=seconds)
+    runs = sum(chain.rules.level_cap + 1 for chain in chains)
+    return Share(chains=len(chains), training_runs=runs, seconds=seconds)
 
 
 def _name(device: torch.device) -> str:

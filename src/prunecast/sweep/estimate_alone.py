@@ -16,7 +16,7 @@ import torch
 from prunecast import families
 from prunecast.catalog import FAMILIES
 from prunecast.spec import ChainSpec
-from prunecast.sweep.cost import TRAINING, evaluated, multiply_adds, steps
+from prunecast.sweep.cost import TRAINING_WORK, evaluated_images, multiply_adds, training_steps
 from prunecast.sweep.estimate_timing import between, noise_like, seconds_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training import evaluate, prepare, stepper, timeline, train
@@ -105,7 +105,7 @@ def time_network(spec: ChainSpec, device: torch.device) -> Timing:
 
 def timed_images(spec: ChainSpec, batch: int, device: str) -> int:
     """How many images of a batch are timed: all, unless that is more work than there is patience for."""
-    work = TRAINING * _size(spec) * _pixels(spec)
+    work = TRAINING_WORK * _size(spec) * _pixels(spec)
     return min(batch, max(FEWEST, int(MOST_WORK.get(device, MOST_WORK["cpu"]) / work)))
 
 
@@ -120,5 +120,5 @@ def _pixels(spec: ChainSpec) -> float:
 def _chain_seconds(spec: ChainSpec, level_cap: int, timings: Sequence[Timing]) -> float:
     step = between(_size(spec), [(_size(one.spec), one.step) for one in timings])
     look = between(_size(spec), [(_size(one.spec), one.look) for one in timings])
-    trained = steps(spec, 0) + level_cap * steps(spec, 1)
-    return trained * step + (level_cap + 1) * evaluated(spec) * look
+    trained = training_steps(spec, 0) + level_cap * training_steps(spec, 1)
+    return trained * step + (level_cap + 1) * evaluated_images(spec) * look

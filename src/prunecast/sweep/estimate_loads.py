@@ -14,7 +14,7 @@ from prunecast.fleet.options import FULL_PACKS
 from prunecast.fleet.ranks import work
 from prunecast.fleet.shapes import Shape, deal
 from prunecast.fleet.yard import Yard
-from prunecast.sweep.cost import evaluated, multiply_adds
+from prunecast.sweep.cost import evaluated_images, multiply_adds
 from prunecast.sweep.estimate_members import Crowd
 from prunecast.sweep.estimate_packs import Crew
 
@@ -49,7 +49,7 @@ def loads_of(crowds: Sequence[Sequence[Crowd]], yard: Yard, options: Options) ->
         Load(
             shapes=shapes,
             steps=crowd.levels * crowd.members[0].level.last,
-            images=crowd.levels * evaluated(crowd.members[0].chain.spec),
+            images=crowd.levels * evaluated_images(crowd.members[0].chain.spec),
             crew=Crew(kind=crowd.kind, shapes=crew(shapes, yard.budget(crowd.kind, crowd.members), beside)),
             compiled=any(yard.compiles(crowd.kind, shape) for shape in shapes),
         )

@@ -24,7 +24,7 @@ from prunecast.fleet.ranks import Team, team_of
 from prunecast.fleet.yard import Yard
 from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
-from prunecast.sweep.cost import steps
+from prunecast.sweep.cost import training_steps
 from prunecast.sweep.estimate_timing import noise_like
 from prunecast.sweep.grid import PlannedChain
 from prunecast.training import timeline
@@ -127,7 +127,7 @@ def _crowds(chains: Sequence[tuple[PlannedChain, Chain]]) -> Iterator[Crowd]:
         for number, (planned, chain) in enumerate(chains):
             if planned.rules.level_cap >= level:
                 tuned = level > 0 and planned.spec.method.retraining == "fine-tuning"
-                group = groups.setdefault((steps(planned.spec, level), tuned), [])
+                group = groups.setdefault((training_steps(planned.spec, level), tuned), [])
                 group.append(_member(number, planned, chain, level))
         for members in groups.values():
             kind = kind_of(members[0].chain)
@@ -136,7 +136,7 @@ def _crowds(chains: Sequence[tuple[PlannedChain, Chain]]) -> Iterator[Crowd]:
 
 def _member(number: int, planned: PlannedChain, chain: Chain, level: int) -> Member:
     counts = Pruned(nonzero=0, alive=None, connected=None)
-    last = steps(planned.spec, level)
+    last = training_steps(planned.spec, level)
     return Member(
         number=number,
         job=Job(spec=planned.spec, rules=planned.rules, dataset=lambda: chain.dataset),

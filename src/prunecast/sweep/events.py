@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from prunecast.pruning import Record
+from prunecast.spec import ErrorRise
 from prunecast.sweep.grid import PlannedChain
 
 
@@ -60,7 +61,8 @@ class LeftOut:
 
     number: int
     chain: PlannedChain
-    reason: str
+    reason: ErrorRise
+    """Why its unpruned network is too large for its data."""
 
 
 Outcome = Progress | Failed | Busy

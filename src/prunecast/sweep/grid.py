@@ -1,12 +1,15 @@
-"""The keys of a plan, and the chains that one grid of them names."""
+"""The keys of a plan, the chains that a grid of them names, and the rule that leaves chains out."""
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 from prunecast.catalog import dataset_names, find_dataset
 from prunecast.errors import (
@@ -18,9 +21,20 @@ from prunecast.errors import (
     require_text,
 )
 from prunecast.pruning import StopRules
-from prunecast.spec import ChainSpec, Method, Recipe, level_cap, method, recipe
+from prunecast.spec import (
+    TOLERANCE,
+    ChainSpec,
+    ErrorRise,
+    Method,
+    Recipe,
+    Unpruned,
+    level_cap,
+    method,
+    pooled_noise,
+    recipe,
+    too_large,
+)
 from prunecast.sweep.resources import Resources, checked
-from prunecast.sweep.select import Select
 
 KEYS = (
     *("family", "dataset", "loader", "root", "image_size", "recipe", "method"),
@@ -32,24 +46,37 @@ STOP_KEYS = ("disconnected", "at_chance")
 
 
 @dataclass(frozen=True, kw_only=True)
+class Select:
+    """How the selection rule is applied."""
+
+    tolerance: float = TOLERANCE
+    """Standard errors by which a larger network may be worse before it counts as worse."""
+    noise: float | None = None
+    """Relative standard deviation of replicates; None takes it from the plan's own replicates."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedChain:
-    """A chain of a plan, with what does not belong to its identity."""
+    """A chain of a plan: its spec, and settings that are not part of its identity."""
 
     spec: ChainSpec
     rules: StopRules
     root: Path | None
-    """Where the data lies."""
+    """The path of the data."""
     keep_weights: bool
     select: Select | None = None
-    """The selection rule that this chain is subject to."""
+    """The selection rule that applies to this chain."""
     resources: Resources | None = None
-    """What a worker of this chain needs on a cluster, where the plan says so."""
+    """What a worker of this chain needs on a cluster, if the plan says so."""
     devices: int = 1
-    """Processes, each with a GPU where there are GPUs, that share every batch of this chain."""
+    """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
 
 
-def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[PlannedChain]:
-    """The product of a grid's lists; `place` names it in messages, data lies relative to `beside`."""
+def grid_chains(grid: Mapping[str, Any], place: str, folder: Path) -> Iterator[PlannedChain]:
+    """Every combination of a grid's lists.
+
+    Error messages call the grid `place`. A relative `root` is relative to `folder`.
+    """
     missing = [key for key in REQUIRED if key not in grid]
     require(not missing, f"{place} lacks the key {', '.join(missing)}; add it.")
     root, keep = grid.get("root"), grid.get("keep_weights", False)
@@ -57,18 +84,31 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
         require_text(f"{place}: root", root)
     require_flag(f"{place}: keep_weights", keep)
     select = _select(grid, place)
-    wanted = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
+    resources = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
+    for spec in _specs(grid, place):
+        yield PlannedChain(
+            spec=spec,
+            rules=_rules(grid, place, spec),
+            root=None if root is None else folder / Path(root).expanduser(),
+            keep_weights=keep,
+            select=select,
+            resources=resources,
+            devices=_devices(grid, place, spec),
+        )
+
+
+def _specs(grid: Mapping[str, Any], place: str) -> Iterator[ChainSpec]:
     axes: list[list[Any]] = [
-        *(_words(grid, key, place) for key in ("family", "dataset")),
+        *(_names(grid, key, place) for key in ("family", "dataset")),
         _recipes(grid["recipe"], place),
         _methods(grid.get("method", "imp"), place),
-        *(_list(grid, key, place) for key in ("depth", "width", "num_examples")),
+        *(_numbers(grid, key, place) for key in ("depth", "width", "num_examples")),
         _replicates(grid, place),
     ]
+    loader = grid.get("loader")
     for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
-        num_examples = (
-            _all(dataset, grid.get("loader"), how, place) if num_examples == "all" else num_examples
-        )
+        if num_examples == "all":
+            num_examples = _all_examples(dataset, loader, how, place)
         with _at(place):
             spec = ChainSpec(
                 family=family,
@@ -79,25 +119,16 @@ def chains_of(grid: Mapping[str, Any], place: str, beside: Path) -> Iterator[Pla
                 width=width,
                 num_examples=num_examples,
                 replicate=replicate,
-                loader=grid.get("loader"),
+                loader=loader,
                 image_size=grid.get("image_size"),
                 threads=grid.get("threads", 1),
             )
-        rules = _rules(grid, place, spec)
-        yield PlannedChain(
-            spec=spec,
-            rules=rules,
-            root=None if root is None else beside / Path(root).expanduser(),
-            keep_weights=keep,
-            select=select,
-            resources=wanted,
-            devices=_devices(grid, place, spec),
-        )
+        yield spec
 
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """A spec knows what is wrong with it, and as a rule not in which file it stands."""
+    """Add the place in the plan to an error that does not name it."""
     try:
         yield
     except PrunecastError as problem:
@@ -127,7 +158,7 @@ def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:
 
 
 def _select(grid: Mapping[str, Any], place: str) -> Select | None:
-    """True for the rule as it is, a table to change its tolerance or to give the noise."""
+    """`true` for the default rule, or a table that sets its tolerance or noise."""
     given = grid.get("select", False)
     if given is False:
         return None
@@ -140,20 +171,20 @@ def _select(grid: Mapping[str, Any], place: str) -> Select | None:
         require(value >= 0, f"{place}, [select]: {key} is {value}; give 0 or more.")
     known = "noise" in table or len(_replicates(grid, place)) > 1
     remedy = "ask for more replicates, or give it as noise in [select] (0.03 is 3% of the error)"
-    require(known, f"{place}: select needs the noise of replicates, and there is one only; {remedy}.")
+    require(known, f"{place}: select needs the noise of replicates, but there is only one; {remedy}.")
     return Select(**table)
 
 
-def _all(dataset: str, loader: str | None, how: Recipe, place: str) -> int:
-    """Every training example that is not held out."""
+def _all_examples(dataset: str, loader: str | None, recipe: Recipe, place: str) -> int:
+    """The number of training examples that are not held out."""
     facts = find_dataset(dataset, loader)
     if facts is None:
         known = ", ".join(dataset_names())
         raise PrunecastError(f'{place}: num_examples "all" is known for {known}; give a number instead.')
-    return facts.train_examples - how.validation_examples
+    return facts.train_examples - recipe.validation_examples
 
 
-def _list(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
+def _numbers(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
     values = grid[key] if isinstance(grid[key], list) else [grid[key]]
     require(bool(values), f"{place}: {key} is empty; give a number or a list of numbers.")
     for value in values:
@@ -162,7 +193,7 @@ def _list(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
     return values
 
 
-def _words(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
+def _names(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
     values = grid[key] if isinstance(grid[key], list) else [grid[key]]
     good = bool(values) and all(isinstance(value, str) and value for value in values)
     require(good, f"{place}: {key} is {grid[key]!r}; give a name or a list of names.")
@@ -172,7 +203,7 @@ def _words(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
 def _replicates(grid: Mapping[str, Any], place: str) -> list[int]:
     given = grid.get("replicates", 1)
     if isinstance(given, list):
-        return _list({"replicates": given}, "replicates", place)
+        return _numbers({"replicates": given}, "replicates", place)
     require_number(f"{place}: replicates", given, whole=True)
     require(given > 0, f"{place}: replicates is {given}; give how many, or a list of their numbers.")
     return list(range(given))
@@ -185,7 +216,7 @@ def _recipes(given: Any, place: str) -> list[Recipe]:
 
 
 def _recipe(given: Any, place: str) -> Recipe:
-    """A preset's name, or a table with `preset` and what is to be different."""
+    """A preset's name, or a table with `preset` and the fields to change."""
     if isinstance(given, str):
         return recipe(given)
     require(isinstance(given, dict), f"{place}: recipe is {given!r}; give a preset's name or a table.")
@@ -207,5 +238,48 @@ def _method(given: Any, place: str) -> Method:
     require(isinstance(given, dict), f"{place}: method is {given!r}; give a preset's name or a table.")
     valid = [field.name for field in dataclasses.fields(Method)]
     require_known_keys(f"{place}, [method]", given, valid)
-    require("name" in given, f"{place}, [method] lacks the key name; say what the table shall call it.")
+    require("name" in given, f"{place}, [method] lacks the key name; give the name that the table shows.")
     return Method(**given)
+
+
+def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec, ErrorRise]:
+    """The chains that the rule leaves out, with the reason; `errors` are the unpruned errors by chain.
+
+    Networks are compared only if they differ in nothing but depth and width.
+    """
+    found: dict[ChainSpec, ErrorRise] = {}
+    ordered = sorted(errors, key=lambda spec: (str(_comparable(spec)), spec.depth, spec.width))
+    for _, members in itertools.groupby(ordered, key=_comparable):
+        specs = list(members)
+        reasons = _too_large_sizes(rule, specs, errors)
+        for spec in specs:
+            if (spec.depth, spec.width) in reasons:
+                found[spec] = reasons[spec.depth, spec.width]
+    return found
+
+
+def _comparable(spec: ChainSpec) -> tuple[object, ...]:
+    return (
+        *(spec.family, spec.dataset, spec.loader, spec.image_size, spec.num_examples, spec.threads),
+        *(spec.recipe, spec.method),
+    )
+
+
+def _noise(replicates: Sequence[Sequence[float]]) -> float:
+    """σ of the replicates around their configuration's mean; 0 if no configuration has two."""
+    groups = np.repeat(np.arange(len(replicates)), [len(errors) for errors in replicates])
+    return pooled_noise(np.concatenate(replicates), groups) or 0.0
+
+
+def _too_large_sizes(
+    rule: Select, specs: Sequence[ChainSpec], errors: Mapping[ChainSpec, float]
+) -> dict[tuple[float, float], ErrorRise]:
+    found: dict[tuple[int, float], list[float]] = {}
+    for spec in specs:
+        found.setdefault((spec.depth, spec.width), []).append(errors[spec])
+    noise = _noise(list(found.values())) if rule.noise is None else rule.noise
+    means = [
+        Unpruned(depth=depth, width=width, error=fmean(own), replicates=len(own))
+        for (depth, width), own in found.items()
+    ]
+    return too_large(means, noise, rule.tolerance)

@@ -1,19 +1,22 @@
-"""The plan: one TOML file that names a grid of chains, at one or several scales."""
+"""Plan files: TOML that names a grid of chains at one or several scales, and where their data is."""
 
 import dataclasses
+import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from prunecast.catalog import DatasetFacts, find_dataset
 from prunecast.errors import PrunecastError, require, require_known_keys
-from prunecast.sweep.grid import KEYS, PlannedChain, chains_of
-from prunecast.sweep.places import data_folder, located, moved
+from prunecast.sweep.grid import KEYS, PlannedChain, grid_chains
 
 FULL = "full"
 """The scale of the file as it is; `[scale.NAME]` tables override its keys."""
+VARIABLE = "PRUNECAST_DATA"
+"""The environment variable that names the folder of datasets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,51 +26,61 @@ class Plan:
     name: str
     chains: tuple[PlannedChain, ...]
     data: Path | None = None
-    """The folder of datasets, where one was named."""
+    """The folder of datasets, if one was named."""
 
 
 def shipped_plans() -> dict[str, str]:
-    """The plans that come with the package: their texts by name."""
+    """The texts of the plans that ship with the package, by name."""
     folder = resources.files("prunecast.sweep") / "plans"
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".toml"))
     return {name.removesuffix(".toml"): (folder / name).read_text(encoding="utf-8") for name in names}
 
 
 def summary(text: str) -> str:
-    """What a plan says about itself: its first comment."""
+    """The first comment of a plan."""
     comments = (line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))
     return next(comments, "")
 
 
 def scales(text: str) -> tuple[str, ...]:
-    """The scales of a plan, smallest first as it lists them, and the full one."""
+    """The scales of a plan in the order of the file, then the full one."""
     return (*tomllib.loads(text).get("scale", {}), FULL)
 
 
 def read_plan(source: str | Path, *, scale: str = FULL, data: Path | None = None) -> Plan:
-    """Read a plan from a file, or by the name of one that ships; `data` is the folder of datasets."""
+    """Read a plan file, or a shipped plan by its name; `data` is the folder of datasets."""
     path = Path(source)
     if path.is_file():
-        text, place, beside = path.read_text(encoding="utf-8"), str(path), path.parent
-        return parse_plan(text, name=path.stem, place=place, beside=beside, scale=scale, data=data)
+        text = path.read_text(encoding="utf-8")
+        return parse_plan(text, name=path.stem, place=str(path), folder=path.parent, scale=scale, data=data)
     shipped = shipped_plans()
     name = str(source)
     if name in shipped:
-        place, beside = f"plan {name}", Path()
-        return parse_plan(shipped[name], name=name, place=place, beside=beside, scale=scale, data=data)
+        return parse_plan(shipped[name], name=name, place=f"plan {name}", scale=scale, data=data)
     raise PrunecastError(f"There is no plan {source}; give a TOML file, or one of {', '.join(shipped)}.")
 
 
 def parse_plan(
-    text: str, *, name: str, place: str, beside: Path, scale: str = FULL, data: Path | None = None
+    text: str,
+    *,
+    name: str,
+    place: str = "",
+    folder: Path = Path(),
+    scale: str = FULL,
+    data: Path | None = None,
 ) -> Plan:
-    """Make the chains of a plan; keys of a [[grid]] go before those of a scale, these before the file's."""
+    """Make the chains of a plan from its text.
+
+    Keys of a [[grid]] override those of the scale, which override those of the file. Error messages call the plan
+    `place`, or by its name. Paths in the plan are relative to `folder`.
+    """
+    place = place or name
     try:
         body = tomllib.loads(text)
     except tomllib.TOMLDecodeError as failure:
         raise PrunecastError(f"{place} is not a TOML file: {failure}.") from failure
     require_known_keys(place, body, (*KEYS, "scale"))
-    body = scaled(body, scale, place)
+    body = _at_scale(body, scale, place)
     grids = body.pop("grid", [{}])
     tables = isinstance(grids, list) and bool(grids) and all(isinstance(grid, dict) for grid in grids)
     require(tables, f"{place}: write a grid as [[grid]], with two brackets.")
@@ -75,18 +88,18 @@ def parse_plan(
     for number, grid in enumerate(grids, 1):
         where = f"{place}, grid {number}" if len(grids) > 1 else place
         require_known_keys(where, grid, [key for key in KEYS if key != "grid"])
-        for chain in chains_of({**body, **grid}, where, beside):
+        for chain in grid_chains({**body, **grid}, where, folder):
             chains.setdefault(chain.spec.digest, chain)
-    folder = data_folder(data)
+    datasets = _datasets_folder(data)
     return Plan(
         name=name if scale == FULL else f"{name}-{scale}",
-        chains=_placed(chains.values(), beside, folder),
-        data=folder,
+        chains=_with_data(chains.values(), folder, datasets),
+        data=datasets,
     )
 
 
-def scaled(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]:
-    """The keys of a plan at a scale: `[scale.NAME]` replaces the file's own, `grid` among them."""
+def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]:
+    """The keys of a plan at a scale: those of `[scale.NAME]`, `grid` included, replace the file's."""
     tables = body.get("scale", {})
     known = isinstance(tables, dict) and all(isinstance(table, dict) for table in tables.values())
     require(known, f"{place}: write a scale as [scale.NAME], with the keys that it changes below it.")
@@ -99,14 +112,101 @@ def scaled(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]:
     return {**own, **tables.get(scale, {})}
 
 
-def _placed(chains: Iterable[PlannedChain], beside: Path, folder: Path | None) -> tuple[PlannedChain, ...]:
-    """The chains with the place of their data, each place looked at once."""
+def _with_data(
+    chains: Iterable[PlannedChain], folder: Path, datasets: Path | None
+) -> tuple[PlannedChain, ...]:
+    """The chains with the path of their data; every path is searched for once."""
     found: dict[tuple[Path | None, str], Path | None] = {}
     placed = []
     for chain in chains:
         key = chain.root, chain.spec.loader or chain.spec.dataset
         if key not in found:
             root, name = key
-            found[key] = located(name, folder) if root is None else moved(root, beside, folder)
+            found[key] = _dataset_path(name, datasets) if root is None else _own_path(root, folder, datasets)
         placed.append(dataclasses.replace(chain, root=found[key]))
     return tuple(placed)
+
+
+def _datasets_folder(given: Path | None) -> Path | None:
+    """The folder of datasets, given or from the environment; absolute, since workers may run elsewhere."""
+    named = given or os.environ.get(VARIABLE)
+    return Path(named).expanduser().absolute() if named else None
+
+
+def _dataset_path(dataset: str, datasets: Path | None) -> Path | None:
+    """The path of a dataset in a folder of datasets; None if it is not there, or needs no files.
+
+    A subfolder with the dataset's name comes first, then the official files in the folder itself.
+    """
+    facts = None if ":" in dataset else find_dataset(dataset)
+    if datasets is None or facts is None or not facts.download:
+        return None
+    own = datasets / dataset
+    if own.is_dir():
+        return own
+    found = next((datasets / name for name in facts.files if (datasets / name).exists()), None)
+    return datasets if found is not None and found.suffix == ".mat" else found
+
+
+def _own_path(root: Path, folder: Path, datasets: Path | None) -> Path:
+    """The path of a plan's own `root`: relative to the plan if it exists there, else in the folder of datasets."""
+    if datasets is None or root.exists() or not root.is_relative_to(folder):
+        return root
+    other = datasets / root.relative_to(folder)
+    return other if other.exists() else root
+
+
+CountExamples = Callable[[PlannedChain], int | None]
+"""The number of training examples in a chain's dataset; None if it is not known."""
+
+
+def official_examples(chain: PlannedChain) -> int | None:
+    """The number of training examples in an official dataset; no file is read."""
+    facts = None if chain.spec.loader else find_dataset(chain.spec.dataset)
+    return None if facts is None else facts.train_examples
+
+
+def check_data(plan: Plan, count: CountExamples) -> None:
+    """Refuse a plan whose data is missing, unreadable or too small."""
+    for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
+        if not root.exists():
+            remedy = "put it there, or name the folder that holds it with --data"
+            raise PrunecastError(
+                f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
+            )
+    nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
+    for name in sorted(nowhere):
+        facts = None if ":" in name else find_dataset(name)
+        if facts is not None and facts.download:
+            raise PrunecastError(_missing(plan, facts))
+    check_examples(plan, count)
+
+
+def _missing(plan: Plan, facts: DatasetFacts) -> str:
+    needs = f"The plan {plan.name} needs {facts.title or facts.name}"
+    if plan.data:
+        where, remedy = f"but it is not in {plan.data}", f"or name another folder with --data or {VARIABLE}"
+    else:
+        where, remedy = "but no folder of datasets is set", f"and name that folder with --data or {VARIABLE}"
+    return f"{needs}, {where}; put {facts.download} into {plan.data or 'a folder'} {remedy}."
+
+
+def check_examples(plan: Plan, count: CountExamples) -> None:
+    """Refuse a plan that asks for more examples than its data has, held-out ones included."""
+    short: dict[tuple[str, int, int], set[int]] = {}
+    for chain in plan.chains:
+        try:
+            total = count(chain)
+        except PrunecastError as problem:
+            raise PrunecastError(f"The plan {plan.name}: {problem}") from problem
+        spec, held = chain.spec, chain.spec.recipe.validation_examples
+        if total is not None and spec.num_examples + held > total:
+            short.setdefault((spec.dataset, total, held), set()).add(spec.num_examples)
+    for (dataset, total, held), asked in short.items():
+        wanted = " and ".join(f"{number:,}" for number in sorted(asked))
+        kept = f", {held:,} of them held out by validation_examples" if held else ""
+        remedy = f"give at most {total - held:,}" if total > held else "hold out fewer"
+        raise PrunecastError(
+            f"The plan {plan.name} asks for num_examples {wanted}, but {dataset} has {total:,} "
+            f"training examples{kept}; {remedy}."
+        )

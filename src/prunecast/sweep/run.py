@@ -5,16 +5,16 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from prunecast.catalog import find_dataset
+import torch
+
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
-from prunecast.sweep.examples import at_hand, check_examples
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
 from prunecast.sweep.executors import executor_for
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.look import look, selection
-from prunecast.sweep.places import missing
-from prunecast.sweep.plan import Plan
+from prunecast.sweep.plan import Plan, check_data
+from prunecast.sweep.status import chain_statuses, selection
+from prunecast.sweep.work import Loaded, loader
 
 PAUSE = 0.5
 """Seconds between two looks at chains that another run is working on."""
@@ -49,26 +49,16 @@ def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, No
         for event in _to_the_end([(number, _unpruned(chain)) for number, chain in subject], store, run):
             aside.update({event.number} if isinstance(event, Failed) else ())
             yield event
-        out = selection(look(plan, store))
+        out = selection(chain_statuses(plan, store))
         yield from out
         aside.update(left.number for left in out)
     yield from _to_the_end([(number, chain) for number, chain in numbered if number not in aside], store, run)
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan whose data is not there, or not enough of it, before anything runs."""
-    for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
-        if not root.exists():
-            remedy = "put it there, or name the folder that holds it with --data"
-            raise PrunecastError(
-                f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
-            )
-    nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
-    for name in sorted(nowhere):
-        facts = None if ":" in name else find_dataset(name)
-        if facts is not None and facts.download:
-            raise PrunecastError(missing(plan.name, facts, plan.data))
-    check_examples(plan, at_hand())
+    """Refuse a plan whose data is missing, unreadable or too small, before anything runs."""
+    loaded: Loaded = {}
+    check_data(plan, lambda chain: len(loader(chain, torch.device("cpu"), loaded)().train))
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:
@@ -108,26 +98,3 @@ def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[
         if not why_ended(records, chain.rules) or folder.stale(len(records)):
             found.append(Job(number=number, chain=chain, done=len(within(records, chain.rules))))
     return found
-
-
-def line(plan: Plan, event: Event) -> str:
-    """One line about what happened."""
-    spec = event.chain.spec
-    chain = f"chain {event.number}/{len(plan.chains)}"
-    size = f"depth {spec.depth} width {spec.width:g} n {spec.num_examples} replicate {spec.replicate}"
-    return f"{chain} {size} · {_what(event)}"
-
-
-def _what(event: Event) -> str:
-    if isinstance(event, Failed):
-        return f"failed: {event.error}"
-    if isinstance(event, Busy):
-        return "another run is working on it; it is come back to"
-    if isinstance(event, LeftOut):
-        return f"left out: {event.reason}"
-    record = event.record
-    level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
-    status = "" if record.status == "ok" else f" {record.status}"
-    note = f" ({record.note})" if record.note and record.level == 0 else ""
-    ended = f" · ended: {event.ended}" if event.ended else ""
-    return f"{level}{status} · {record.seconds:.1f} s{note}{ended}"

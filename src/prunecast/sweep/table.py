@@ -9,8 +9,8 @@ from typing import Any
 from prunecast.errors import PrunecastError
 from prunecast.pruning import Record, write_whole
 from prunecast.spec import ChainSpec
-from prunecast.sweep.look import Standing, look
 from prunecast.sweep.plan import Plan
+from prunecast.sweep.status import ChainStatus, chain_statuses
 
 SPEC_COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
 RECORD_COLUMNS = (
@@ -21,7 +21,7 @@ COLUMNS = (*SPEC_COLUMNS, *RECORD_COLUMNS, "spec")
 
 
 def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
-    """One row of the table; None where something is not known."""
+    """One row of the table; None for values that are not known."""
     names = {"method": spec.method.name, "recipe": spec.recipe.name, "spec": spec.digest}
     values = {**{column: getattr(spec, column) for column in SPEC_COLUMNS}, **names}
     return {**values, **{column: getattr(record, column) for column in RECORD_COLUMNS}}
@@ -29,24 +29,19 @@ def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
 
 def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
     """The finished levels of a plan's chains, in the order of the plan; a damaged record is an error."""
-    standings = look(plan, store)
-    for damaged in (standing for standing in standings if standing.problem):
+    statuses = chain_statuses(plan, store)
+    for damaged in (own for own in statuses if own.problem):
         raise PrunecastError(damaged.problem)
-    return rows_of(standings)
+    return rows_of(statuses)
 
 
-def rows_of(standings: Sequence[Standing]) -> list[dict[str, Any]]:
-    """The rows of chains that can be read and are not left out by the selection rule."""
-    return [
-        row(standing.chain.spec, record)
-        for standing in standings
-        if not standing.out
-        for record in standing.records
-    ]
+def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
+    """The rows of chains that can be read and that the selection rule keeps."""
+    return [row(own.chain.spec, record) for own in statuses if not own.left_out for record in own.records]
 
 
 def as_csv(table: Iterable[dict[str, Any]]) -> str:
-    """The rows as CSV; numbers with all their digits, unknown ones empty."""
+    """The rows as CSV, numbers with all digits and unknown values empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
     writer.writeheader()
@@ -55,7 +50,7 @@ def as_csv(table: Iterable[dict[str, Any]]) -> str:
 
 
 def write_table(table: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write rows as CSV, whole or not at all."""
+    """Write rows as CSV, atomically."""
     write_whole(path.absolute(), as_csv(table).encode())
 
 

@@ -1,0 +1,284 @@
+"""The state of a sweep: each chain's status in the store, the progress of a run, and edits to its plan."""
+
+import fcntl
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from prunecast.errors import PrunecastError
+from prunecast.pruning import (
+    FORMAT,
+    Holder,
+    Record,
+    chain_folder,
+    holder_of,
+    make_folder,
+    read_json,
+    why_ended,
+    within,
+    write_json,
+)
+from prunecast.spec import ChainSpec, ErrorRise
+from prunecast.sweep.cost import level_work
+from prunecast.sweep.events import Event, Failed, LeftOut, Progress
+from prunecast.sweep.failures import Failure, failure_of
+from prunecast.sweep.grid import PlannedChain, Select, left_out
+from prunecast.sweep.plan import Plan
+
+State = Literal["ended", "running", "failed", "damaged", "left out", "begun", "waiting"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainStatus:
+    """What the store knows about one chain of a plan."""
+
+    number: int
+    """The chain's position in the plan, from 1."""
+    chain: PlannedChain
+    records: tuple[Record, ...] = ()
+    """The finished levels that count under the plan's rules."""
+    ended: str = ""
+    """Why the chain has ended; empty while it goes on."""
+    failure: Failure | None = None
+    problem: str = ""
+    """Why its records cannot be read."""
+    locked: bool = field(default=False, compare=False)
+    """Whether a process is working on it now."""
+    holder: Holder | None = field(default=None, compare=False)
+    """The process that locked it last."""
+    left_out: ErrorRise | None = None
+    """Why the selection rule leaves it out."""
+
+    @property
+    def state(self) -> State:
+        """The status in one word."""
+        if self.problem:
+            return "damaged"
+        if self.left_out:
+            return "left out"
+        if self.ended:
+            return "ended"
+        if self.locked:
+            return "running"
+        if self.failure:
+            return "failed"
+        return "begun" if self.records else "waiting"
+
+
+def chain_statuses(plan: Plan, store: Path) -> list[ChainStatus]:
+    """The status of every chain, in the order of the plan. Nothing is written to the store."""
+    found = [_chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
+    reasons = {own.number: own.reason for own in selection(found)}
+    return [replace(own, left_out=reasons.get(own.number)) for own in found]
+
+
+def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
+    """The chains that the selection rule leaves out, given the unpruned errors so far."""
+    errors: dict[Select, dict[ChainSpec, float]] = {}
+    for own in statuses:
+        if own.chain.select and own.records:
+            errors.setdefault(own.chain.select, {})[own.chain.spec] = own.records[0].error
+    reasons: dict[ChainSpec, ErrorRise] = {}
+    for rule, unpruned in errors.items():
+        reasons.update(left_out(rule, unpruned))
+    return [
+        LeftOut(number=own.number, chain=own.chain, reason=reasons[own.chain.spec])
+        for own in statuses
+        if own.chain.select and own.chain.spec in reasons
+    ]
+
+
+def _chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
+    folder = chain_folder(store, chain.spec)
+    if not folder.path.is_dir():
+        return ChainStatus(number=number, chain=chain)
+    failure = failure_of(store, chain.spec)
+    try:
+        records = tuple(within(folder.records(), chain.rules))
+    except PrunecastError as problem:
+        return ChainStatus(number=number, chain=chain, failure=failure, problem=str(problem))
+    ended = why_ended(records, chain.rules)
+    return ChainStatus(
+        number=number,
+        chain=chain,
+        records=records,
+        ended=ended,
+        failure=None if ended else failure,
+        locked=not ended and is_locked(folder.path / "lock"),
+        holder=holder_of(folder.path),
+    )
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether a process holds this lock file. The check takes a shared lock for an instant; sweeps tolerate that."""
+    try:
+        with lock.open() as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
+        return True
+    return False
+
+
+Size = tuple[str, int, float, int, str]
+
+
+class SweepProgress:
+    """Counts finished levels and chains of a running sweep and estimates the time left.
+
+    A level still to train is expected to take the mean time of finished levels of its configuration. If there are
+    none, it is scaled from the configuration nearest in size. A chain is expected to reach its level cap, or
+    the mean level at which chains of this sweep ended early.
+    """
+
+    def __init__(self, statuses: Sequence[ChainStatus]) -> None:
+        """Start with what the store already has."""
+        self._chains = {own.number: own.chain for own in statuses}
+        self._levels = {own.number: len(own.records) for own in statuses}
+        self._closed = {own.number for own in statuses if own.ended or own.left_out}
+        self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != "level cap"]
+        self._work = {_size(own.chain): level_work(own.chain.spec, 1) for own in statuses}
+        self._seconds: dict[Size, list[float]] = {}
+        self.failed: list[Failed] = []
+        self.left_out: list[LeftOut] = []
+        self.latest: dict[int, Progress] = {}
+        """The latest level of each chain that is not finished, the most recent last."""
+        self.trained = 0.0
+        """Seconds of all levels finished since the start."""
+        for own in statuses:
+            for record in own.records[:1] + own.records[-1:]:
+                self._add_time(own.chain, record)
+
+    def update(self, event: Event) -> None:
+        """Count one event."""
+        if isinstance(event, Progress):
+            self._levels[event.number] = max(self._levels[event.number], event.record.level + 1)
+            self.latest.pop(event.number, None)
+            self.latest[event.number] = event
+            self.trained += event.record.seconds
+            self._add_time(event.chain, event.record)
+            if event.ended == "level cap" and self._level_cap(event.number) >= self._levels[event.number]:
+                return  # the unpruned level of a selection; the chain may continue afterwards
+            if event.ended:
+                self._close(event.number, event.ended)
+        elif isinstance(event, Failed):
+            self.failed.append(event)
+            self._closed.add(event.number)
+        elif isinstance(event, LeftOut):
+            self.left_out.append(event)
+            self._closed.add(event.number)
+
+    def _close(self, number: int, why: str) -> None:
+        self._closed.add(number)
+        self.latest.pop(number, None)
+        if why != "level cap":
+            self._ended_early.append(self._levels[number])
+
+    def _level_cap(self, number: int) -> int:
+        return self._chains[number].rules.level_cap
+
+    def _add_time(self, chain: PlannedChain, record: Record) -> None:
+        self._seconds.setdefault(_size(chain), []).append(record.seconds)
+
+    @property
+    def chains(self) -> int:
+        """Chains of the plan."""
+        return len(self._chains)
+
+    @property
+    def chains_done(self) -> int:
+        """Chains that have ended, failed or been left out."""
+        return len(self._closed)
+
+    @property
+    def levels_done(self) -> int:
+        """Training runs in the store."""
+        return sum(self._levels.values())
+
+    @property
+    def levels_expected(self) -> int:
+        """Training runs expected in all, those in the store included."""
+        unfinished = (number for number in self._chains if number not in self._closed)
+        return self.levels_done + sum(map(self._levels_left, unfinished))
+
+    def _levels_left(self, number: int) -> int:
+        done, most = self._levels[number], self._level_cap(number) + 1
+        likely = round(fmean(self._ended_early)) if self._ended_early else most
+        return max(1, min(most, max(likely, 1)) - done)
+
+    def seconds_left(self) -> float | None:
+        """Seconds of training still to do, summed over chains; None before any level has finished."""
+        if not self._seconds:
+            return None
+        expected = {size: self._seconds_per_level(size) for size in self._work}
+        return sum(
+            self._levels_left(number) * expected[_size(chain)]
+            for number, chain in self._chains.items()
+            if number not in self._closed
+        )
+
+    def _seconds_per_level(self, size: Size) -> float:
+        """The mean of finished levels of this size, or of the size nearest in work, scaled.
+
+        Small networks take longer than their multiply-adds suggest, so time is scaled by the square root of the work.
+        """
+        known = self._seconds.get(size)
+        if known:
+            return fmean(known)
+        work = self._work[size]
+        nearest = min(self._seconds, key=lambda other: abs(math.log(self._work[other] / work)))
+        return fmean(self._seconds[nearest]) * math.sqrt(work / self._work[nearest])
+
+
+def _size(chain: PlannedChain) -> Size:
+    spec = chain.spec
+    return spec.family, spec.depth, spec.width, spec.num_examples, spec.recipe.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanEdit:
+    """How a plan differs from its last run in a store."""
+
+    added: int
+    """Chains that the plan did not have."""
+    removed: int
+    """Chains that it no longer has; their results stay in the store."""
+    recapped: int
+    """Chains with another level cap."""
+
+
+def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
+    """How a plan differs from its last run in this store; None if it does not, or never ran here."""
+    path = _remembered(plan, store)
+    if not path.exists():
+        return None
+    try:
+        before: dict[str, int] = read_json(path)["chains"]
+    except (PrunecastError, KeyError):
+        return None  # the file serves only this notice
+    now = _level_caps(plan)
+    found = PlanEdit(
+        added=len(now.keys() - before.keys()),
+        removed=len(before.keys() - now.keys()),
+        recapped=sum(before[digest] != now[digest] for digest in now.keys() & before.keys()),
+    )
+    return found if found.added or found.removed or found.recapped else None
+
+
+def remember_plan(plan: Plan, store: Path) -> None:
+    """Save the chains of a plan that starts to run, so that the next run can report edits."""
+    path = _remembered(plan, store)
+    make_folder(path.parent)
+    write_json(path, {"format": FORMAT, "chains": _level_caps(plan)})
+
+
+def _level_caps(plan: Plan) -> dict[str, int]:
+    return {chain.spec.digest: chain.rules.level_cap for chain in plan.chains}
+
+
+def _remembered(plan: Plan, store: Path) -> Path:
+    return store / "plans" / f"{plan.name}.json"

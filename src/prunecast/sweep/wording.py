@@ -1,0 +1,141 @@
+"""Sentences about a sweep: its events, its selection, edits to its plan, and what was trained."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from prunecast.spec import ChainSpec, ErrorRise, Recipe
+from prunecast.sweep.events import Busy, Event, Failed, LeftOut
+from prunecast.sweep.plan import Plan
+from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress
+from prunecast.text import duration, plural
+
+
+def event_line(plan: Plan, event: Event) -> str:
+    """One line about an event."""
+    spec = event.chain.spec
+    chain = f"chain {event.number}/{len(plan.chains)}"
+    size = f"depth {spec.depth} width {spec.width:g} n {spec.num_examples} replicate {spec.replicate}"
+    return f"{chain} {size} · {_what_happened(event)}"
+
+
+def _what_happened(event: Event) -> str:
+    if isinstance(event, Failed):
+        return f"failed: {event.error}"
+    if isinstance(event, Busy):
+        return "another run is training it; prunecast will check again"
+    if isinstance(event, LeftOut):
+        return f"left out: {error_rise_words(event.reason)}"
+    record = event.record
+    level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
+    status = "" if record.status == "ok" else f" {record.status}"
+    note = f" ({record.note})" if record.note and record.level == 0 else ""
+    ended = f" · ended: {event.ended}" if event.ended else ""
+    return f"{level}{status} · {record.seconds:.1f} s{note}{ended}"
+
+
+def error_rise_words(reason: ErrorRise) -> str:
+    """Why a network is too large for its data."""
+    larger = {"depth": "deeper", "width": "wider"}[reason.axis]
+    return (
+        f"networks {larger} than {reason.axis} {reason.best:g} have a larger unpruned error: "
+        f"{reason.error:.4f} at {reason.axis} {reason.size:g}, {reason.best_error:.4f} at {reason.axis} "
+        f"{reason.best:g} (tolerance {reason.tolerance:.4f})"
+    )
+
+
+def edit_sentence(edit: PlanEdit) -> str:
+    """How a plan was edited since its last run."""
+    parts = [
+        f"{plural(edit.added, 'chain', 'is', 'are')} new" if edit.added else "",
+        f"{plural(edit.recapped, 'chain', 'has', 'have')} another level cap" if edit.recapped else "",
+        f"{plural(edit.removed, 'chain', 'was', 'were')} removed (results stay in the store, but not in the table)"
+        if edit.removed
+        else "",
+    ]
+    return f"The plan was edited since its last run: {', '.join(filter(None, parts))}."
+
+
+def start_line(plan: Plan, store: Path, progress: SweepProgress) -> str:
+    """What is finished when a sweep starts."""
+    chains = f"{progress.chains_done:,} of {plural(progress.chains, 'chain', 'is', 'are')} finished"
+    return f"{plan.name}: {chains}, {plural(progress.levels_done, 'level', 'is', 'are')} in {store}."
+
+
+def end_line(progress: SweepProgress, seconds: float) -> str:
+    """What is finished when a sweep ends."""
+    out = f", {len(progress.left_out):,} left out" if progress.left_out else ""
+    failed = f", {len(progress.failed):,} failed" if progress.failed else ""
+    finished = progress.chains - len(progress.left_out) - len(progress.failed)
+    return f"{plural(finished, 'chain')} finished{out}{failed}; {duration(seconds)}."
+
+
+def failure_lines(progress: SweepProgress) -> Iterator[str]:
+    """The chains that failed, and what to do about them."""
+    for failure in progress.failed:
+        yield f"- chain {failure.number} failed: {failure.error}"
+    if progress.failed:
+        yield "See failure.json in a failed chain's folder of the store for the traceback; the next run tries it again."
+
+
+def stopped_line(store: Path, progress: SweepProgress) -> str:
+    """What is finished when a sweep is stopped, and how to continue it."""
+    levels = plural(progress.levels_done, "level", "is", "are")
+    return f"Stopped. {levels} in {store}; run the same command to continue."
+
+
+def damaged_line(status: ChainStatus) -> str:
+    """A chain that cannot be read, so that its rows are missing from the table."""
+    return f"Not in the table, chain {status.number}: {status.problem}"
+
+
+def sizes_words(specs: Sequence[ChainSpec]) -> str:
+    """Depths, widths and numbers of examples."""
+    axes = (
+        ("depths", sorted({spec.depth for spec in specs})),
+        ("widths", sorted({spec.width for spec in specs})),
+        ("examples", sorted({spec.num_examples for spec in specs})),
+    )
+    return "; ".join(f"{name} {', '.join(f'{value:,g}' for value in values)}" for name, values in axes)
+
+
+def method_words(spec: ChainSpec) -> str:
+    """What each level of a pruning method does."""
+    method, rewind = spec.method, f"epoch {spec.recipe.rewind:g}"
+    which = {
+        "magnitude": "smallest of the whole network",
+        "layerwise-magnitude": "smallest of each layer",
+        "synflow": "with the least synaptic flow",
+        "random": "drawn at random",
+    }
+    then = {
+        "weight-rewinding": f"rewinds the rest to {rewind}",
+        "rate-rewinding": f"trains on with the learning rates from {rewind}",
+        "fine-tuning": "trains on with the last learning rate",
+        "from-start": "trains from the beginning",
+    }[method.retraining]
+    if method.score == "none":
+        return f"no weights are removed; each level {then}"
+    fraction = f"each level removes {method.fraction:g} of the surviving weights"
+    return f"{fraction}, those {which.get(method.score, f'with the lowest {method.score} score')}, and {then}"
+
+
+def recipe_words(recipe: Recipe) -> str:
+    """A training recipe."""
+    drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
+    parts = [
+        f"{recipe.optimizer} with momentum {recipe.momentum:g}, weight decay {recipe.weight_decay:g}",
+        f"learning rate {recipe.learning_rate:g}"
+        + (f" times {recipe.drop_factor:g} at epochs {drops}" if drops else ""),
+        f"{recipe.epochs:g} epochs"
+        + (f" shrunk or stretched to {recipe.steps} steps" if recipe.steps else ""),
+        f"warm-up of {recipe.warmup:g} epochs" if recipe.warmup else "",
+        f"batch {recipe.batch_size}",
+        f"augmentation {recipe.augmentation}",
+        recipe.precision,
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def data_words(spec: ChainSpec) -> str:
+    """Where the images come from."""
+    return "the official files" if spec.loader is None else f"your own images, read as {spec.loader}"

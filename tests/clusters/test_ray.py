@@ -134,7 +134,7 @@ def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypa
     assert [own.state for own in statuses] == ["ended", "failed"]
     assert statuses[1].holder.tries == 3
     told = CliRunner().invoke(cli, ["status", _written(tmp_path, text), "--store", str(tmp_path / "store")])
-    assert "taken up again after a worker was killed or stopped: chain" in told.output
+    assert "restarted after a worker was killed or stopped: chain" in told.output
 
 
 def _written(folder, text):

@@ -95,4 +95,4 @@ def test_a_cluster_whose_workers_and_nodes_are_killed_gives_the_table_of_an_unbr
             assert all(levels.count(place) == 1 for place in levels)
             assert table(plan, stores[-1]) == unbroken
     told = [status("long", chain_statuses(plan, store)) for store in stores]
-    assert any("taken up again after a worker was killed or stopped: chain " in text for text in told)
+    assert any("restarted after a worker was killed or stopped: chain " in text for text in told)

@@ -108,7 +108,7 @@ def test_status_says_who_works_on_what_and_which_try_it_is(tmp_path):
             assert line.split()[-1] == str(number)
             assert read_json(folder.path / "worker.json")["tries"] == number
         assert str(pid) not in told()
-    assert "taken up again after a worker was killed or stopped: chain 2 (try 3)" in told()
+    assert "restarted after a worker was killed or stopped: chain 2 (try 3)" in told()
     with folder.locked():
         assert holder_of(folder.path).tries == 4
     with folder.locked():

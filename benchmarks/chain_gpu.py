@@ -13,8 +13,7 @@ from prunecast import spec
 from prunecast.data import Dataset, load
 from prunecast.pruning import StopRules, chain_trainer, open_chain, run_chain
 from prunecast.sweep.table import as_csv, row
-from prunecast.training import stepper, train
-from prunecast.training.precision import settings
+from prunecast.training import settings, stepper, train
 
 
 def planned(arguments: argparse.Namespace, num_examples: int) -> spec.ChainSpec:

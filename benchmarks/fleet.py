@@ -22,7 +22,7 @@ import torch
 from fleet_bound import arithmetic_speed, copy_speed, lower_bound, synchronise, timed
 from fleet_ways import LONE, Way, alone, fleet, prepare_setting
 
-from prunecast.training.precision import settings
+from prunecast.training import settings
 
 
 def main() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import torch
 from fleet_bound import CLASSES, DEPTH, FAMILY
 
-from prunecast.data import Dataset
-from prunecast.data.memory import MemorySource
+from prunecast.data import Dataset, MemorySource
 from prunecast.families import build, prunable
 from prunecast.fleet import Job, Options
 from prunecast.fleet.members import Member, kind_of

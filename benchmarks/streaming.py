@@ -22,11 +22,10 @@ import torch
 from PIL import Image
 
 from prunecast.data import Draws, batches, draw
-from prunecast.data.folders import FoundFolders, find_folders
-from prunecast.data.halves import Bytes
-from prunecast.data.images import opened
-from prunecast.data.stream import StreamSource, cropped
-from prunecast.data.trees import Folder
+from prunecast.data.dataset import Bytes
+from prunecast.data.files import Folder
+from prunecast.data.folders import FoundFolders, find_folders, opened
+from prunecast.data.sources import StreamSource, cropped
 
 SIZE = 224
 SLOPE = 1.15

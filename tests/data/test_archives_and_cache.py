@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pictures import class_folders, picture
 
 from prunecast.data import cache_folder, load
-from prunecast.data.trees import read_archive
+from prunecast.data.files import read_archive
 from prunecast.errors import PrunecastError
 
 OUTSIDE = ["/tmp/evil", "../evil", "a/../../evil", "..\\evil", "C:\\evil", "a/..\\..\\evil"]
@@ -79,7 +79,7 @@ def test_reading_an_archive_writes_nothing_beside_the_cache_entry(place, tmp_pat
 
 
 def test_an_archive_too_large_for_memory_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("prunecast.data.trees.MOST_BYTES", 10)
+    monkeypatch.setattr("prunecast.data.files.MOST_BYTES", 10)
     with zipfile.ZipFile(tmp_path / "large.zip", "w") as zipped:
         zipped.writestr("a", b"123456")
         zipped.writestr("b", b"123456")

@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from pictures import class_folders, picture, pixels, tiny_imagenet
 
 from prunecast.data import draw, load
-from prunecast.data.stream import cropped
-from prunecast.data.trees import Folder
+from prunecast.data.files import Folder
+from prunecast.data.sources import cropped
 from prunecast.errors import PrunecastError
 
 

@@ -1,8 +1,11 @@
+import threading
+
 import numpy as np
 import pytest
 import torch
 
 from prunecast.data import batches, chance_error, draw, from_arrays, load, subsample
+from prunecast.data.sources import HostSource
 from prunecast.errors import PrunecastError
 
 
@@ -65,6 +68,36 @@ def test_fetching_ahead_changes_nothing():
     made = list(batches(data.train, iter(plan)))
     assert len(made) == 3
     assert all(torch.equal(one, data.train.batch(*two)) for one, two in zip(made, plan, strict=True))
+
+
+class Watched(HostSource):
+    """A source that notes which threads read and which use the device."""
+
+    readers, users = set(), set()
+
+    def read(self, indices, draws):
+        self.readers.add(threading.get_ident())
+        return super().read(indices, draws)
+
+    def place(self, pixels, draws):
+        self.users.add(threading.get_ident())
+        return super().place(pixels, draws)
+
+
+@pytest.mark.parametrize("augmentation", ["none", "flip-shift", "resized-crop"])
+def test_bytes_on_the_host_make_the_same_batches_and_one_thread_uses_the_device(augmentation):
+    source = from_arrays(small(shape=(8, 8, 3))).train
+    host = Watched(source.images, source.labels, mean=source.mean, std=1 / source.scale)
+    host.scale = source.scale
+    draws = draw(augmentation, 30, source.image_shape, np.random.default_rng(0))
+    order = torch.randperm(30, generator=torch.Generator().manual_seed(0))
+    rows = [slice(start, start + 4) for start in range(0, 30, 4)]
+    plan = [(order[row], draws and draws[row]) for row in rows]
+    wanted = [source.batch(*batch) for batch in plan]
+    assert all(map(torch.equal, batches(host, plan), wanted))
+    assert all(torch.equal(host.batch(*batch), own) for batch, own in zip(plan[:2], wanted[:2], strict=True))
+    assert Watched.users == {threading.get_ident()}
+    assert len(Watched.readers) > 1
 
 
 def test_chance_is_the_error_of_the_commonest_class():

@@ -11,9 +11,9 @@ from pictures import class_folders
 
 from prunecast.data import batches, draw, load
 from prunecast.data.augmentation import box, boxes
-from prunecast.data.images import opened, workers
-from prunecast.data.stream import central, cropped
-from prunecast.data.trees import Folder
+from prunecast.data.files import Folder
+from prunecast.data.folders import opened, workers
+from prunecast.data.sources import central, cropped
 
 SHAPE = (3, 16, 16)
 

@@ -11,8 +11,17 @@ from torch import distributed, nn
 
 from prunecast import data, families, spec
 from prunecast.spec import rng, seed
-from prunecast.training import ALONE, ProcessGroup, copy_state, evaluate, prepare, set_state, stepper, train
-from prunecast.training.precision import settings
+from prunecast.training import (
+    ALONE,
+    ProcessGroup,
+    copy_state,
+    evaluate,
+    prepare,
+    set_state,
+    settings,
+    stepper,
+    train,
+)
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["torch._dynamo", "prunecast.pruning"])  # what DDP imports takes seconds

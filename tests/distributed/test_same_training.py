@@ -10,7 +10,7 @@ from members import in_a_team, trained
 
 from prunecast.errors import PrunecastError
 from prunecast.training import ProcessGroup
-from prunecast.training.norms import synchronise
+from prunecast.training.parallel import synchronise_norms
 
 CASES = {
     "two even parts": (2, {"kind": "resnet", "changes": {"batch_size": 32}}),
@@ -75,14 +75,14 @@ def test_a_norm_that_cannot_be_synchronised_is_named(norm, what):
     model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.Sequential(norm))
     team = ProcessGroup(rank=0, size=2)
     with pytest.raises(PrunecastError, match=rf"The layer 1\.0 is a {what}, which cannot be synchronised"):
-        synchronise(model, team, torch.device("cpu"))
+        synchronise_norms(model, team, torch.device("cpu"))
 
 
 def test_synchronised_norms_keep_names_tensors_and_sharing():
     norm = nn.BatchNorm2d(3)
     model = nn.ModuleDict({"first": norm, "again": norm, "conv": nn.Conv2d(1, 3, 3)}).eval()
     before = model.state_dict()
-    synchronise(model, ProcessGroup(rank=0, size=2), torch.device("cpu"))
+    synchronise_norms(model, ProcessGroup(rank=0, size=2), torch.device("cpu"))
     assert model["first"] is model["again"] is not norm
     assert list(model.state_dict()) == list(before)
     assert all(model.state_dict()[name].data_ptr() == before[name].data_ptr() for name in before)

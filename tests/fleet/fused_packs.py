@@ -9,7 +9,7 @@ import torch
 from cuda_on_cpu import HostKernels
 from torch import Tensor, nn
 
-from prunecast.data.memory import MemorySource
+from prunecast.data import MemorySource
 from prunecast.families import build
 from prunecast.fleet.bench import PackBench, bench_of
 from prunecast.fleet.fused import FusedStep, fused_step

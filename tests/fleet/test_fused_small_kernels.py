@@ -6,14 +6,13 @@ from cuda_on_cpu import HAS_COMPILER, HostKernels
 from torch import Tensor, nn
 from torch.nn import functional
 
-from prunecast.data import Draws
-from prunecast.data.memory import MemorySource
+from prunecast.data import Draws, MemorySource
 from prunecast.fleet.bench import gather
 from prunecast.fleet.fused.kernels import Launch, exported, source_text
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
 from prunecast.fleet.fused.loaded import Library, NoKernels
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
-from prunecast.training.optimizer import sgd_step
+from prunecast.training import sgd_step
 
 pytestmark = pytest.mark.skipif(
     not HAS_COMPILER, reason="g++, which compiles the kernels for the CPU, is missing"

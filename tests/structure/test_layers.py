@@ -11,7 +11,7 @@ ENGINE_HALF = ("families", "data", "training", "pruning", "distributed", "fleet"
 BOTH = ("export", "cli")
 ORDER = {name: rank for rank, name in enumerate((*VOCABULARY, *LAW_HALF, *ENGINE_HALF, *BOTH))}
 """A package may import those that come before it in its own half, and the vocabulary."""
-OPEN_INSIDE = {*ENGINE_HALF, "spec", "catalog"} - {"pruning"}
+OPEN_INSIDE = {*ENGINE_HALF, "spec", "catalog"} - {"families", "data", "training", "pruning"}
 """Packages whose modules others may import directly."""
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from prunecast import spec
-from prunecast.training.optimizer import initial_state, optimizer_step
+from prunecast.training import initial_state, optimizer_step
 
 SHAPES = [(4, 3, 3, 3), (4,), (5, 4), (5,)]
 RECIPES = {

@@ -3,8 +3,8 @@
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Source, chance_error, subsample
-from prunecast.data.load import DATASETS, MOST_OF_DEVICE, from_arrays, load
-from prunecast.data.stream import batches
+from prunecast.data.loading import DATASETS, MOST_OF_DEVICE, from_arrays, load
+from prunecast.data.sources import MemorySource, batches
 
 __all__ = [
     "AUGMENTATIONS",
@@ -12,6 +12,7 @@ __all__ = [
     "MOST_OF_DEVICE",
     "Dataset",
     "Draws",
+    "MemorySource",
     "Source",
     "augment",
     "batches",

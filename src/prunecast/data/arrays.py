@@ -1,15 +1,17 @@
-"""Datasets that come as NumPy arrays: one .npz file, a folder of .npy files, or arrays in memory."""
+"""Datasets that are NumPy arrays: an .npz file, a folder of .npy files, arrays in memory, the embedded digits."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from prunecast.catalog import DIGITS
 from prunecast.data.cache import save
-from prunecast.data.halves import PARTS, Half, checked_labels
-from prunecast.data.trees import Tree
+from prunecast.data.dataset import PARTS, Half, Halves, checked_labels, described
+from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError
 
 
@@ -86,3 +88,16 @@ def _half(arrays: Mapping[str, Any], half: str, num_classes: int, place: Path | 
 
 def _unreadable(place: Path, broken: Exception) -> str:
     return f"{place} cannot be read as plain arrays ({broken}); save it with numpy.save or numpy.savez."
+
+
+def digits() -> Halves:
+    """Return the first 600 images for training and the other 1,197 for testing.
+
+    They are the test half of the UCI "Optical Recognition of Handwritten Digits" in the form scikit-learn
+    ships, stored in the order `numpy.random.RandomState(0).permutation(1797)`, so that the split is fixed.
+    """
+    with files("prunecast.data").joinpath("digits.npz").open("rb") as file, np.load(file) as arrays:
+        images, labels = arrays["images"][..., None], arrays["labels"].astype(np.int64)
+    train = Half(images=images[: DIGITS.train_examples], labels=labels[: DIGITS.train_examples])
+    test = Half(images=images[DIGITS.train_examples :], labels=labels[DIGITS.train_examples :])
+    return described(train, test, num_classes=DIGITS.num_classes)

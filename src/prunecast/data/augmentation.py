@@ -23,7 +23,7 @@ ASPECT = (0.8, 1.25)
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """The random numbers of some images, one row an image; either shift or crop is given."""
+    """The random numbers of some images, one row per image, with either shift or crop."""
 
     flip: Tensor
     """Whether an image is mirrored left to right: bool."""
@@ -39,7 +39,7 @@ class Draws:
         return Draws(flip=function(self.flip), shift=shift, crop=crop)
 
     def tensors(self) -> list[Tensor]:
-        """Return all tensors, in an order that is the same for all draws of a kind."""
+        """Return all tensors, in the same order for all draws of one kind."""
         return [own for own in (self.flip, self.shift, self.crop) if own is not None]
 
     def to(self, device: torch.device | str) -> "Draws":
@@ -54,7 +54,7 @@ class Draws:
 
 
 def merged(draws: Sequence[Draws], function: Callable[[list[Tensor]], Tensor]) -> Draws:
-    """Return draws of one kind as one, given what becomes of each tensor's versions."""
+    """Combine draws of one kind: `function` combines the versions of each tensor, for example `torch.stack`."""
     names = [name for name, tensor in vars(draws[0]).items() if tensor is not None]
     versions = zip(*(own.tensors() for own in draws), strict=True)
     return Draws(**{name: function(list(own)) for name, own in zip(names, versions, strict=True)})
@@ -94,7 +94,7 @@ def _areas_and_aspects(count: int, rng: np.random.Generator) -> np.ndarray[Any, 
 
 
 def augment(images: Tensor, draws: Draws) -> Tensor:
-    """Return augmented images, both as bytes or floats N, H, W, C; no step waits for the device."""
+    """Return images N, H, W, C augmented; no operation waits for the device."""
     return augmented(images, torch.arange(len(images), device=images.device), draws)
 
 
@@ -109,8 +109,8 @@ def augmented(images: Tensor, indices: Tensor, draws: Draws) -> Tensor:
 def flip_shift(images: Tensor, indices: Tensor, flip: Tensor, shift: Tensor) -> Tensor:
     """Return result[i, r, c] = images[indices[i], r + down, c + across], black outside, mirrored where flip is.
 
-    Every pixel is looked up once, where it lies among all pixels: one index is quicker than three, and a
-    compiler makes a single kernel of it.
+    Every pixel is looked up once by its position among all pixels: one index is faster than three, and a
+    compiler fuses it into a single kernel.
     """
     count, height, width, channels = images.shape
     number = torch.int32 if count * height * width < 2**31 else torch.int64
@@ -130,7 +130,7 @@ def _within(places: Tensor, size: int) -> Tensor:
 
 
 def box(crop: Iterable[float], height: int, width: int) -> tuple[float, float, float, float]:
-    """Return left, top, right, bottom of one image's box: `boxes` in plain numbers, a hundred times quicker."""
+    """Return left, top, right, bottom of one image's box: `boxes` in plain numbers, a hundred times faster."""
     area, aspect, down, across = map(float, crop)
     tall = min(sqrt(area * (height * width) / aspect), height)
     wide = min(sqrt(area * (height * width) * aspect), width)
@@ -141,7 +141,7 @@ def box(crop: Iterable[float], height: int, width: int) -> tuple[float, float, f
 def boxes(crop: Tensor, height: int, width: int) -> Tensor:
     """Return top, left, height, width in pixels of the boxes in one size of image.
 
-    height = √(area·H·W / aspect), width = √(area·H·W · aspect), a side longer than the image cut to it.
+    height = √(area·H·W / aspect), width = √(area·H·W · aspect), with sides cut to those of the image.
     """
     area, aspect, down, across = crop.unbind(-1)
     tall = (area * (height * width) / aspect).sqrt().clamp(max=height)

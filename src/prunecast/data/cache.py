@@ -18,7 +18,7 @@ from tempfile import mkdtemp
 
 import numpy as np
 
-from prunecast.data.halves import Half, Halves, described
+from prunecast.data.dataset import Half, Halves, described
 from prunecast.errors import PrunecastError
 
 FORMAT = 1
@@ -48,7 +48,7 @@ def key(reader: str, base: Path, files: Iterable[str]) -> str:
 
 
 def cached(name: str, entry_key: str, write: Callable[[Path], int]) -> Halves:
-    """Return an entry; `write(folder)` makes it, writing the four parts and returning the class count."""
+    """Return an entry; `write(folder)` makes it: it writes the four parts and returns the number of classes."""
     folder = cache_folder()
     entry = folder / f"{name}-{entry_key}"
     if not entry.exists():
@@ -70,14 +70,14 @@ def save(folder: Path, part: str, half: Half) -> None:
 
 
 def _make(entry: Path, write: Callable[[Path], int]) -> None:
-    _sweep(entry.parent)
+    _remove_stale(entry.parent)
     aside = Path(mkdtemp(prefix=".partial-", dir=entry.parent))
     try:
         num_classes = write(aside)
         made = described(_half(aside, "train"), _half(aside, "test"), num_classes)
         about = {name: getattr(made, name) for name in ("num_classes", "mean", "std", "digest")}
         (aside / "about.json").write_text(json.dumps(about))
-        aside.chmod(0o755)  # made for this user alone, but a cache may be shared
+        aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
         for path in (*aside.iterdir(), aside):
             _sync(path)
         aside.rename(entry)
@@ -92,7 +92,7 @@ def _open(entry: Path) -> Halves:
 
 
 def _half(entry: Path, part: str) -> Half:
-    """Map one half; mode "c" lets torch share the pages without their ever being written back."""
+    """Memory-map one half; mode "c" lets torch share the pages, and nothing is ever written back."""
     images = np.load(entry / f"{part}_images.npy", mmap_mode="c")
     return Half(images=images, labels=np.load(entry / f"{part}_labels.npy"))
 
@@ -105,17 +105,17 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what killed runs left behind, a day after they last wrote there."""
+def _remove_stale(folder: Path) -> None:
+    """Remove what killed runs left behind, one day after their last write."""
     for left in folder.glob(".partial-*"):
-        with suppress(FileNotFoundError):  # another process may be sweeping, too, or done with its own
+        with suppress(FileNotFoundError):  # another process may have removed or renamed it
             if left.stat().st_mtime < time.time() - STALE_SECONDS:
                 shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Let one process at a time make an entry; a killed one lets go of the lock by dying."""
+    """Let one process at a time make an entry; the lock of a killed process is released."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

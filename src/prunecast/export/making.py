@@ -20,15 +20,14 @@ from prunecast.export import card_text
 from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
 from prunecast.export.orders import Order, order
-from prunecast.families.initialise import Weighted
+from prunecast.families import Weighted
 from prunecast.laws import Fit
 from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
 from prunecast.spec import ChainSpec
 from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan
 from prunecast.sweep.work import one_by_one, torch_device
 from prunecast.table import Table
-from prunecast.training import Score, evaluate
-from prunecast.training.precision import settings
+from prunecast.training import Score, evaluate, settings
 
 Follow = Callable[[Iterable[Event], Plan, SweepProgress], object]
 """Receives the events of a training run as they happen, and counts them."""

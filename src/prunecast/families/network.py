@@ -1,4 +1,4 @@
-"""The one module that runs any architecture: submodules and forward pass are read off the layer list."""
+"""The module that runs any built-in architecture from its list of layers."""
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ class Network(nn.Module):
                 self.add_module(layer.name, module)
 
     def forward(self, image: Tensor) -> Tensor:
-        """Return the logits; an output is let go after its last reader, so evaluation needs little memory."""
+        """Return the logits; each output is freed after its last use, so evaluation needs little memory."""
         values = {IMAGE: image}
         for layer in self.architecture.layers:
             values[layer.name] = self._output(layer, [values[name] for name in layer.inputs])
@@ -41,7 +41,7 @@ class Network(nn.Module):
 
 
 def _module(layer: Layer) -> nn.Module | None:
-    """Return the module of a layer, none where a plain function does."""
+    """Return the module of a layer, or None if a plain function computes it."""
     if layer.kind == "conv":
         channels = (layer.in_shape[0], layer.out_shape[0])
         return nn.Conv2d(*channels, layer.kernel, layer.stride, layer.padding, bias=False)
@@ -59,6 +59,6 @@ def _module(layer: Layer) -> nn.Module | None:
 
 
 def _last_readers(architecture: Architecture) -> dict[str, tuple[str, ...]]:
-    """Return, by layer, the outputs that no later layer reads."""
+    """Return, by layer, the outputs that no later layer uses."""
     last = {name: layer.name for layer in architecture.layers for name in layer.inputs}
     return {reader: tuple(name for name in last if last[name] == reader) for reader in set(last.values())}

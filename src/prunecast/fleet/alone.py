@@ -16,8 +16,7 @@ from prunecast.fleet.gates import DEVICE, MODULES
 from prunecast.fleet.runner import trials
 from prunecast.fleet.streams import own_stream
 from prunecast.pruning import Chain, Level, Trained, chain_trainer, train_level
-from prunecast.training import Trainer, step
-from prunecast.training.graph import written_by
+from prunecast.training import Trainer, step, written_by
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3

@@ -11,7 +11,7 @@ from torch.nn import functional
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.pack import Pack
 from prunecast.spec import Recipe, rng
-from prunecast.training.optimizer import OptimizerState, Tensors, initial_state, optimizer_step
+from prunecast.training import OptimizerState, Tensors, initial_state, optimizer_step
 
 Function = Callable[..., Any]
 

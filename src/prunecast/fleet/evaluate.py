@@ -11,8 +11,7 @@ from prunecast.fleet.bench import join
 from prunecast.fleet.gates import MODULES
 from prunecast.fleet.members import Member
 from prunecast.fleet.runner import Runner, renew, to_device
-from prunecast.training import Score
-from prunecast.training.precision import autocast
+from prunecast.training import Score, autocast
 
 IMAGES_AT_ONCE = 32_768
 

@@ -10,12 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from prunecast.data import Dataset, Draws
-from prunecast.data.augmentation import merged
+from prunecast.data import Dataset, Draws, merged
 from prunecast.fleet.bench import compact
 from prunecast.pruning import Chain, Checkpoint, Level, Record, StopRules
 from prunecast.spec import ChainSpec, Recipe
-from prunecast.training.loop import draw_epoch
+from prunecast.training import draw_epoch
 
 
 @dataclass(frozen=True, kw_only=True)

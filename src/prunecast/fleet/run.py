@@ -12,7 +12,7 @@ from prunecast.fleet.open_close import Opener
 from prunecast.fleet.options import Options
 from prunecast.fleet.schedule import Scheduler
 from prunecast.pruning import Record, open_chain, run_chain, why_ended
-from prunecast.training.precision import settings
+from prunecast.training import settings
 
 
 def run_fleet(

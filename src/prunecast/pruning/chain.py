@@ -36,12 +36,12 @@ from prunecast.training import (
     evaluate,
     prepare,
     set_state,
+    settings,
     share_state,
     stepper,
     stretches,
     train,
 )
-from prunecast.training.precision import settings
 
 
 def run_chain(

@@ -9,7 +9,7 @@ from prunecast.errors import PrunecastError
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan, check_examples, official_examples
-from prunecast.training.schedule import timeline
+from prunecast.training import timeline
 
 TRAINING_WORK = 3
 """Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""

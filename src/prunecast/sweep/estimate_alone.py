@@ -19,8 +19,7 @@ from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, evaluated_images, multiply_adds, training_steps
 from prunecast.sweep.estimate_timing import between, noise_like, seconds_of
 from prunecast.sweep.grid import PlannedChain
-from prunecast.training import evaluate, prepare, stepper, timeline, train
-from prunecast.training.precision import settings
+from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
 
 MOST_TIMED = 4
 """Networks of a kind that are timed."""

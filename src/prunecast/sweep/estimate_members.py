@@ -16,8 +16,7 @@ from torch import nn
 
 from prunecast import families
 from prunecast.catalog import find_dataset
-from prunecast.data import Dataset
-from prunecast.data.load import MOST_OF_DEVICE
+from prunecast.data import MOST_OF_DEVICE, Dataset
 from prunecast.fleet import Job, Unpackable
 from prunecast.fleet.members import Kind, Member, kind_of
 from prunecast.fleet.ranks import Team, team_of

@@ -23,7 +23,7 @@ from prunecast.fleet.runner import STEPS_A_GRAPH, Runner, renew
 from prunecast.fleet.shapes import Shape
 from prunecast.spec import rng
 from prunecast.sweep.estimate_timing import PATIENCE, seconds_of
-from prunecast.training.precision import settings
+from prunecast.training import settings
 
 LOG = logging.getLogger(__name__)
 

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from prunecast.catalog import FAMILIES, find_dataset
-from prunecast.data import Dataset
-from prunecast.data.load import from_arrays
+from prunecast.data import Dataset, from_arrays
 from prunecast.spec import ChainSpec
 
 PATIENCE = 0.4

@@ -1,16 +1,16 @@
 """One training run: schedule, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
 
-from prunecast.training.evaluate import Score, evaluate, evaluation_batch
-from prunecast.training.graph import no_waiting, stepper, written_by
-from prunecast.training.loop import Trainer, draw_epoch, epoch_draws, load_epoch, prepare, step, train
+from prunecast.training.device import Captured, autocast, no_waiting, settings
+from prunecast.training.evaluation import Score, evaluate, evaluation_batch
+from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, step, stepper, train
 from prunecast.training.optimizer import OptimizerState, Tensors, initial_state, optimizer_step, sgd_step
 from prunecast.training.parallel import ALONE, ProcessGroup
-from prunecast.training.precision import autocast, settings
 from prunecast.training.schedule import Timeline, checkpoint_due, learning_rate, stretches, timeline
-from prunecast.training.state import State, copy_state, set_state, share_state
+from prunecast.training.trainer import State, Trainer, copy_state, prepare, set_state, share_state, written_by
 
 __all__ = [
     "ALONE",
+    "Captured",
     "OptimizerState",
     "ProcessGroup",
     "Score",

@@ -1,70 +1,37 @@
 """The plain training loop: the reference that every faster way of training is tested against."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
-from prunecast.data import Draws, Source, draw
-from prunecast.data.stream import batches
+from prunecast.data import Draws, batches, draw
 from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
-from prunecast.training.norms import synchronise
-from prunecast.training.optimizer import OptimizerState, initial_state, laid_out_like, optimizer_step
-from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of, together
-from prunecast.training.precision import autocast
-from prunecast.training.schedule import Timeline, learning_rate, stretches, timeline
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trainer:
-    """A network on its device with all that a step reads and writes; only the tensors' values change."""
-
-    model: nn.Module
-    recipe: Recipe
-    times: Timeline
-    replicate: int
-    source: Source
-    """The training examples."""
-    subsample: NDArray[np.int64]
-    """The indices of the examples this network may see."""
-    parameters: list[Tensor]
-    masks: list[Tensor | None]
-    """One for each parameter, none where nothing is ever pruned."""
-    optimizer_state: OptimizerState
-    order: Tensor
-    """The indices of one epoch's examples, in the order of their use."""
-    draws: Draws | None
-    """The augmentation of one epoch's examples."""
-    rates: Tensor
-    """The learning rate of every step of one epoch."""
-    cursor: Tensor
-    """The number of the step within the epoch, a tensor of one element."""
-    loss: Tensor
-    """The sum of the losses since it was last set to zero; of a group, this member's share of it."""
-    group: ProcessGroup
-    forward: nn.Module
-    """What is called on images in training: the model, or what synchronises it with the rest of the group."""
+from prunecast.training.device import Captured, autocast
+from prunecast.training.optimizer import laid_out_like, optimizer_step
+from prunecast.training.parallel import gradients_of
+from prunecast.training.schedule import Timeline, learning_rate, stretches
+from prunecast.training.trainer import Trainer, written_by
 
 
 def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) -> float:
-    """Train from step `first` to before step `last` and return the mean loss.
+    """Train from step `first` up to but not including step `last`, and return the mean loss.
 
-    `advance` does one step: `lambda: step(trainer)`, or the same captured as a CUDA graph. Between the ends of
-    an epoch nothing waits for the device. Images that come from files are fetched one batch ahead.
+    `advance` does one step: see `stepper`. Within an epoch nothing waits for the device.
     """
     trainer.model.train()
     trainer.loss.zero_()
     for begin, end in stretches(trainer.times, first, last):
         load_epoch(trainer, begin // trainer.times.epoch)
+        trainer.cursor.fill_(begin % trainer.times.epoch)
         with TORCH_GENERATOR:
             torch.manual_seed(noise_seed(trainer, begin))
-        trainer.cursor.fill_(begin % trainer.times.epoch)
         if trainer.source.streams:
-            for images, labels in fetched_ahead(trainer, begin, end):
+            for images, labels in prefetched(trainer, begin, end):
                 learn(trainer, images, labels)
         else:
             for _ in range(begin, end):
@@ -72,14 +39,8 @@ def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) 
     return trainer.group.total(trainer.loss.clone()).item() / (last - first)
 
 
-def noise_seed(trainer: Trainer, begin: int) -> int:
-    """The seed of a network's own noise, such as dropout; every member of a group has another."""
-    rank = trainer.group.rank
-    return seed(trainer.replicate, "noise", begin, *([rank] if rank else []))
-
-
 def step(trainer: Trainer) -> None:
-    """One step at the cursor: the batch, then `learn`; all it needs is already on the device."""
+    """Do the step at the cursor; all that it needs is on the device already."""
     batch = trainer.times.batch
     own = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
     positions = trainer.cursor * batch + own
@@ -89,7 +50,7 @@ def step(trainer: Trainer) -> None:
 
 
 def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
-    """Forward, backward, optimizer; the cursor moves on."""
+    """Forward, backward, optimizer step; the cursor moves on."""
     with autocast(trainer.recipe.precision, images.device):
         logits = trainer.forward(images)
     loss = functional.cross_entropy(logits.to(trainer.loss.dtype), labels)
@@ -97,31 +58,33 @@ def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
     with torch.no_grad():
         rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
         aligned = laid_out_like(gradients, trainer.parameters)
-        optimizer_step(
-            trainer.recipe, trainer.parameters, aligned, trainer.optimizer_state, trainer.masks, rate
-        )
+        state, masks = trainer.optimizer_state, trainer.masks
+        optimizer_step(trainer.recipe, trainer.parameters, aligned, state, masks, rate)
         trainer.loss.add_(loss, alpha=trainer.group.share(trainer.times.batch))
         trainer.cursor.add_(1)
 
 
-def fetched_ahead(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images and labels of these steps; the next images are read while the present ones are learnt."""
-    order, draws = epoch_draws(trainer, begin // trainer.times.epoch)
+def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
+    """Return a function that does one step: a CUDA graph if the data is on a GPU, `step` itself otherwise."""
+    capturable = trainer.cursor.is_cuda and not trainer.source.streams and trainer.group.size == 1
+    plain = partial(step, trainer)
+    return Captured(plain, written_by(trainer)) if graph and capturable else plain
+
+
+def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield images and labels of these steps; the next images are read while the present ones are learnt."""
+    order, draws = trainer.order.cpu(), None if trainer.draws is None else trainer.draws.to("cpu")
     batch, own = trainer.times.batch, trainer.group.part(trainer.times.batch)
-    starts = [batch * place for place in _places(trainer, begin, end)]
+    first = begin % trainer.times.epoch
+    starts = [batch * place for place in range(first, first + end - begin)]
     rows = [slice(start + own.start, start + own.stop) for start in starts]
-    plan = [(torch.from_numpy(order[row]), None if draws is None else draws[row]) for row in rows]
+    plan = [(order[row], None if draws is None else draws[row]) for row in rows]
     for (indices, _), images in zip(plan, batches(trainer.source, plan), strict=True):
         yield images, trainer.source.labels[indices.to(images.device)]
 
 
-def _places(trainer: Trainer, begin: int, end: int) -> range:
-    first = begin % trainer.times.epoch
-    return range(first, first + end - begin)
-
-
 def load_epoch(trainer: Trainer, epoch: int) -> None:
-    """Move the order, the augmentation and the learning rates of one epoch to the device, all at once."""
+    """Copy the order, the augmentation and the learning rates of one epoch to the device."""
     order, draws = epoch_draws(trainer, epoch)
     trainer.order.copy_(torch.from_numpy(order))
     first = epoch * trainer.times.epoch
@@ -134,7 +97,7 @@ def load_epoch(trainer: Trainer, epoch: int) -> None:
 
 
 def epoch_draws(trainer: Trainer, epoch: int) -> tuple[NDArray[np.int64], Draws | None]:
-    """The order and augmentation of an epoch for a trainer."""
+    """Draw the order and augmentation of an epoch of this trainer."""
     shape = trainer.source.image_shape
     return draw_epoch(trainer.recipe, trainer.times, trainer.replicate, trainer.subsample, shape, epoch)
 
@@ -147,52 +110,14 @@ def draw_epoch(
     image_shape: tuple[int, int, int],
     epoch: int,
 ) -> tuple[NDArray[np.int64], Draws | None]:
-    """The order and augmentation of an epoch: functions of replicate and epoch, drawn on the host."""
+    """Draw the order and augmentation of an epoch on the host; they depend on replicate and epoch alone."""
     count = times.epoch * times.batch
     order = rng(replicate, "order", epoch).permutation(len(subsample))[:count]
     draws = draw(recipe.augmentation, count, image_shape, rng(replicate, "augmentation", epoch))
     return subsample[order], draws
 
 
-def prepare(
-    model: nn.Module,
-    prunable: tuple[str, ...],
-    recipe: Recipe,
-    replicate: int,
-    source: Source,
-    subsample: NDArray[np.int64],
-    group: ProcessGroup = ALONE,
-) -> Trainer:
-    """Put a network onto the device of its data, with masks of ones and nothing remembered.
-
-    All members of a group prepare the same network and the same examples at the same time.
-    """
-    device = source.labels.device
-    # Channels last is how the images come, and faster on CPU and GPU alike.
-    model = model.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    synchronise(model, group, device)
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    times = timeline(recipe, len(subsample))
-    count = times.epoch * times.batch
-    draws = draw(recipe.augmentation, count, source.image_shape, rng(replicate, "augmentation", 0))
-    return Trainer(
-        model=model,
-        recipe=recipe,
-        times=times,
-        replicate=replicate,
-        source=source,
-        subsample=subsample,
-        parameters=list(parameters),
-        masks=[
-            torch.ones_like(parameter) if name in prunable else None
-            for name, parameter in zip(names, parameters, strict=True)
-        ],
-        optimizer_state=initial_state(recipe, list(parameters)),
-        order=torch.zeros(count, dtype=torch.int64, device=device),
-        draws=None if draws is None else draws.to(device),
-        rates=torch.zeros(times.epoch, dtype=parameters[0].dtype, device=device),
-        cursor=torch.zeros(1, dtype=torch.int64, device=device),
-        loss=torch.zeros((), dtype=parameters[0].dtype, device=device),
-        group=group,
-        forward=together(model, group, device),
-    )
+def noise_seed(trainer: Trainer, begin: int) -> int:
+    """Return the seed of the network's own noise, such as dropout; it differs between processes of a group."""
+    rank = trainer.group.rank
+    return seed(trainer.replicate, "noise", begin, *([rank] if rank else []))

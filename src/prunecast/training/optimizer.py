@@ -1,8 +1,8 @@
-"""Optimizer steps as pure functions on lists of tensors: parameters and the state are updated in place.
+"""Optimizer steps as functions on lists of tensors that update parameters and optimizer state in place.
 
-A pruned weight is exactly zero and stays so under any of them: its gradient is multiplied by its mask first,
-its state therefore stays zero, and the decay of zero is zero. `rate` is a tensor on the parameters' device, so
-that a captured CUDA graph can be replayed under another learning rate.
+A pruned weight is exactly zero and stays zero: its gradient is multiplied by its mask first, so its momentum stays
+zero, and the decay of zero is zero. `rate` is a tensor on the parameters' device, so that a captured CUDA graph can
+be replayed with another learning rate.
 """
 
 from collections.abc import Sequence
@@ -15,10 +15,11 @@ from prunecast.spec import Recipe
 Tensors = list[Tensor]
 Masks = Sequence[Tensor | None]
 OptimizerState = dict[str, list[Tensor]]
+"""The tensors of each kind, such as `momentum`: one per parameter, or a single `count`."""
 
 
 def initial_state(recipe: Recipe, parameters: Tensors) -> OptimizerState:
-    """The optimizer's memory at the start of a training: all zero."""
+    """Return the optimizer state before the first step: all zero."""
     state = {"momentum": [torch.zeros_like(parameter) for parameter in parameters]}
     if recipe.optimizer == "adam":
         state["second_momentum"] = [torch.zeros_like(parameter) for parameter in parameters]
@@ -34,7 +35,7 @@ def optimizer_step(
     masks: Masks,
     rate: Tensor,
 ) -> None:
-    """One step of the recipe's optimizer."""
+    """Do one step of the recipe's optimizer."""
     if recipe.optimizer == "sgd":
         sgd_step(
             parameters,
@@ -50,7 +51,7 @@ def optimizer_step(
 
 
 def laid_out_like(gradients: Sequence[Tensor], parameters: Tensors) -> Tensors:
-    """Gradients in the memory layout of their parameters, so that one kernel serves all and not one each."""
+    """Return gradients in the memory layout of their parameters, so that one fused kernel can update them all."""
     return [
         gradient if gradient.stride() == parameter.stride() else torch.empty_like(parameter).copy_(gradient)
         for gradient, parameter in zip(gradients, parameters, strict=True)

@@ -1,4 +1,4 @@
-"""When things happen in a training, in steps, and the learning rate as a pure function of the step."""
+"""When things happen in a training run, in steps, and the learning rate as a function of the step."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from prunecast.spec import Recipe
 
 @dataclass(frozen=True, kw_only=True)
 class Timeline:
-    """A recipe laid out in steps for a given number of examples."""
+    """A recipe in steps, for a given number of examples."""
 
     batch: int
-    """Examples a step: the recipe's batch, or all examples where there are fewer."""
+    """Examples per step: the recipe's batch, or all examples where there are fewer."""
     epoch: int
-    """Steps an epoch; the last partial batch is dropped."""
+    """Steps per epoch; the last partial batch is dropped."""
     total: int
-    """Steps of a whole training."""
+    """Steps of a whole training run."""
     rewind: int
     """The step to which a chain rewinds."""
     warmup: int
@@ -25,9 +25,9 @@ class Timeline:
 
 
 def timeline(recipe: Recipe, num_examples: int) -> Timeline:
-    """Lay a recipe out in steps: position e of E epochs is step round(total · e / E).
+    """Convert a recipe to steps: position e of E epochs is step round(total · e / E).
 
-    The rewind point lies before the last step, so that there is always something to retrain.
+    The rewind point is before the last step, so that there is always something to retrain.
     """
     batch = min(recipe.batch_size, num_examples)
     epoch = num_examples // batch
@@ -47,7 +47,7 @@ def timeline(recipe: Recipe, num_examples: int) -> Timeline:
 
 
 def learning_rate(recipe: Recipe, times: Timeline, step: int) -> float:
-    """Return peak · min(1, step / warm-up) · factor^(drops passed); past the end it stays as it is."""
+    """Return peak · min(1, step / warm-up) · factor^(drops passed); after the last drop it stays constant."""
     warm = min(1.0, step / times.warmup) if times.warmup else 1.0
     passed = sum(step >= drop for drop in times.drops)
     return recipe.learning_rate * warm * recipe.drop_factor**passed
@@ -56,8 +56,8 @@ def learning_rate(recipe: Recipe, times: Timeline, step: int) -> float:
 def stretches(times: Timeline, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Cut the steps from `first` to before `last` at the ends of epochs and at the rewind point.
 
-    The cuts are the same wherever a training is taken up, so what is done once per stretch (seeding a
-    network's own noise) does not depend on interruptions.
+    The cuts do not depend on where a run resumes, so what is done once per stretch (seeding a network's own
+    noise) does not depend on interruptions.
     """
     while first < last:
         end = min(last, (first // times.epoch + 1) * times.epoch)
@@ -68,7 +68,7 @@ def stretches(times: Timeline, first: int, last: int) -> Iterator[tuple[int, int
 
 
 def checkpoint_due(recipe: Recipe, times: Timeline, first: int, end: int) -> bool:
-    """Whether a checkpoint belongs after a stretch: at the first end of an epoch past every interval."""
+    """Return whether to write a checkpoint after a stretch: at the first epoch end past every interval."""
     interval = max(recipe.checkpoint_steps, times.epoch)
     epoch_before = first // times.epoch * times.epoch
     return end % times.epoch == 0 and end // interval > epoch_before // interval

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from prunecast.data.memory import MemorySource
+from prunecast.data import MemorySource
 from prunecast.fleet.fused.step import FusedStep, Look
 from prunecast.training import Score
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from prunecast.data.cache import cache_folder
+from prunecast.data import cache_folder
 from prunecast.fleet.fused.kernels import NoKernels
 
 FORMAT = 1

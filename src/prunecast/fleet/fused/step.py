@@ -8,8 +8,7 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from prunecast.data import Source
-from prunecast.data.memory import MemorySource
+from prunecast.data import MemorySource, Source
 from prunecast.fleet.bench import PackBench
 from prunecast.fleet.fused.kernels import Argument, Launch
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch

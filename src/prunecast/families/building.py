@@ -1,19 +1,24 @@
-"""From a family's name to an initialised module: the built-in families and a user's own."""
+"""From a family's name to an initialised module, for the built-in families and your own."""
 
 import inspect
 from collections.abc import Callable
+from math import prod, sqrt
 
 import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 from prunecast.catalog import FAMILIES, Shape, architecture
 from prunecast.errors import PrunecastError
-from prunecast.families.initialise import Weighted, initialise
 from prunecast.families.network import Network
 from prunecast.plugins import load_attribute
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 
 Constructor = Callable[..., nn.Module]
+Weighted = (_ConvNd, nn.Linear)
+"""The modules whose weight is prunable and initialised."""
+Normalising = (_NormBase, nn.LayerNorm, nn.GroupNorm)
 
 
 def build(
@@ -27,9 +32,9 @@ def build(
 ) -> nn.Module:
     """Return a CPU float32 module, initialised from the generator alone.
 
-    family is a built-in name or `package.module:function`; such a function is called with depth, width and
-    num_classes, and its module initialised like the others unless the function has `own_init = True`.
-    image_shape adapts a built-in family to other images and is not passed to a user's function.
+    `family` is a built-in name or `package.module:function`. Such a function is called with depth, width and
+    num_classes, and its module is initialised like the others unless the function has `own_init = True`.
+    `image_shape` adapts a built-in family to other images and is not passed to your own function.
     """
     if ":" in family:
         model = _users_own(family, depth, width, num_classes, generator)
@@ -37,7 +42,8 @@ def build(
         member = architecture(
             family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
         )
-        with TORCH_GENERATOR, torch.random.fork_rng(devices=[]):  # torch's own first draws would move it
+        # The default initialisation of torch's modules draws from the global generator.
+        with TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
             model = Network(member)
         initialise(model, generator)
     if not prunable(model):
@@ -48,7 +54,7 @@ def build(
 def prunable(model: nn.Module) -> tuple[str, ...]:
     """Return the state-dict names of the prunable weights in module order.
 
-    They are every convolution and linear weight, each tensor once, or the model's own `prunable_weights`.
+    These are all convolution and linear weights, each tensor once, or the model's own `prunable_weights`.
     """
     parameters = dict(model.named_parameters())
     own: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
@@ -97,3 +103,31 @@ def _users_own(
 def _unknown(family: str) -> str:
     own = "your own is named package.module:function"
     return f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and {own}."
+
+
+@torch.no_grad()
+def initialise(model: nn.Module, generator: torch.Generator) -> None:
+    """Draw convolution and linear weights from U(−b, b) in module order, with b = √2·√(3 / fan-in): He uniform.
+
+    Biases become 0; norms get weight 1 and bias 0.
+    """
+    for module in model.modules():
+        if isinstance(module, Weighted):
+            bound = sqrt(6 / _fan_in(module))
+            module.weight.uniform_(-bound, bound, generator=generator)
+        if isinstance(module, Normalising) and getattr(module, "weight", None) is not None:
+            nn.init.ones_(module.weight)
+        if isinstance(module, Weighted + Normalising) and getattr(module, "bias", None) is not None:
+            nn.init.zeros_(module.bias)  # type: ignore[arg-type]
+        if isinstance(module, _NormBase):
+            module.reset_running_stats()
+
+
+def _fan_in(module: nn.Module) -> int:
+    """Return the number of inputs of one output: input channels of a group × kernel positions."""
+    if isinstance(module, _ConvNd):
+        if isinstance(module, _ConvTransposeNd):
+            return module.in_channels // module.groups * prod(module.kernel_size)
+        return int(module.weight[0].numel())
+    assert isinstance(module, nn.Linear)
+    return module.in_features

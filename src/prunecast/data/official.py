@@ -1,16 +1,19 @@
-"""CIFAR-10 and CIFAR-100 in their official python (pickled) and binary forms."""
+"""CIFAR-10, CIFAR-100 and SVHN as their authors publish them.
 
+CIFAR comes as pickles or in a binary form, SVHN as train_32x32.mat and test_32x32.mat.
+"""
+
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
 from prunecast.data.cache import save
-from prunecast.data.halves import Bytes, Half, checked_labels
-from prunecast.data.pickles import unpickle
-from prunecast.data.trees import Tree
+from prunecast.data.dataset import Bytes, Half, checked_labels
+from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError
 
 PIXELS = 3 * 32 * 32
@@ -60,7 +63,7 @@ class FoundCifar:
 
 
 def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
-    """Return a reader of pickled dictionaries with `data` of 3,072 bytes an image and a list of labels."""
+    """Return a reader of pickled dictionaries with `data` of 3,072 bytes per image and a list of labels."""
 
     def read(file: IO[bytes], place: Path) -> Batch:
         batch = unpickle(file, place)
@@ -78,7 +81,7 @@ def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
 
 
 def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
-    """Return a reader of records of label bytes, the last of which counts, and 3,072 bytes of pixels."""
+    """Return a reader of records: label bytes, of which the last is used, then 3,072 bytes of pixels."""
 
     def read(file: IO[bytes], place: Path) -> Batch:
         raw, record = np.frombuffer(file.read(), np.uint8), label_bytes + PIXELS
@@ -130,3 +133,85 @@ def _complete(tree: Tree, prefix: str, form: Form, num_classes: int) -> FoundCif
         if not tree.has(name):
             raise PrunecastError(f"{tree.base / name} is missing; unpack the whole archive.")
     return FoundCifar(tree=tree, train=train, test=test, read=form.read, num_classes=num_classes)
+
+
+NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
+
+
+def _latin_bytes(text: str, encoding: str) -> bytes:
+    """Replace `_codecs.encode`, with which Python 3 writes bytes in old pickles, always as latin1."""
+    if encoding != "latin1":
+        raise pickle.UnpicklingError(f"the encoding {encoding!r} is not admitted")
+    return text.encode("latin1")
+
+
+ADMITTED = {
+    **{(core, "_reconstruct"): np.empty(0).__reduce__()[0] for core in NUMPY_MODULES},
+    ("numpy", "ndarray"): np.ndarray,
+    ("numpy", "dtype"): np.dtype,
+    ("_codecs", "encode"): _latin_bytes,
+}
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """An unpickler that admits NumPy arrays and plain containers, and nothing that could run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) not in ADMITTED:
+            raise pickle.UnpicklingError(f"{module}.{name} is not admitted")
+        return ADMITTED[module, name]
+
+
+def unpickle(file: IO[bytes], place: Path) -> Any:
+    """Return what a pickle of arrays and plain containers holds; old byte strings stay bytes."""
+    try:
+        return _PlainUnpickler(file, encoding="bytes").load()
+    except Exception as broken:  # a damaged pickle can raise nearly anything
+        raise PrunecastError(
+            f"{place} is not a readable dataset pickle ({broken}); fetch it again."
+        ) from broken
+
+
+SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundSvhn:
+    """The two .mat files."""
+
+    tree: Tree
+    files: Sequence[str]
+
+    def write(self, folder: Path) -> int:
+        """Write both halves, channels last; the label 10 means the digit 0."""
+        for part, name in zip(("train", "test"), self.files, strict=True):
+            save(folder, part, read_mat(self.tree, name))
+        return 10
+
+
+def read_mat(tree: Tree, name: str) -> Half:
+    """Read one file: X of height, width, 3, N bytes and y of N labels 1 to 10."""
+    place = tree.base / name
+    try:
+        from scipy.io import loadmat
+    except ImportError as missing:
+        raise PrunecastError(f"{place} needs scipy to be read; install scipy.") from missing
+    try:
+        with tree.open(name) as file:
+            arrays = loadmat(file, variable_names=("X", "y"))  # type: ignore[arg-type]
+        images, labels = arrays["X"], arrays["y"].reshape(-1)
+    except Exception as broken:  # scipy has no single error for a damaged file
+        raise PrunecastError(f"{place} is not a readable SVHN file ({broken!r}); fetch it again.") from broken
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[2] != 3:
+        raise PrunecastError(f"{place} has no X of height, width, 3, N bytes; fetch it again.")
+    whole = checked_labels(labels.astype(np.int64), images.shape[3], 11, place)
+    return Half(images=images.transpose(3, 0, 1, 2), labels=whole % 10)
+
+
+def find_svhn(tree: Tree) -> FoundSvhn:
+    """Find the two files."""
+    for name in SVHN_FILES:
+        if not tree.has(name):
+            wanted = "SVHN is read from train_32x32.mat and test_32x32.mat"
+            raise PrunecastError(f"{tree.base / name} is missing; {wanted}.")
+    return FoundSvhn(tree=tree, files=SVHN_FILES)

@@ -1,27 +1,36 @@
-"""From the name of a dataset to its two sources on a device."""
+"""From the name of a dataset, through the cache, to its two sources on a device."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
-from prunecast.data.arrays import checked
-from prunecast.data.dataset import Dataset, chance_error
-from prunecast.data.digits import digits
+from prunecast.data.arrays import checked, digits, find_arrays
+from prunecast.data.cache import cached, key
+from prunecast.data.dataset import Dataset, Found, Half, Halves, chance_error, described
+from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
 from prunecast.data.folders import Listing, find_folders
-from prunecast.data.halves import Bytes, Half, Halves, described
-from prunecast.data.memory import MemorySource
-from prunecast.data.readers import READERS, read
-from prunecast.data.stream import StreamSource
-from prunecast.data.trees import Folder
+from prunecast.data.official import find_cifar, find_svhn
+from prunecast.data.sources import HostSource, MemorySource, StreamSource
 from prunecast.errors import PrunecastError
 
+Find = Callable[[Tree], Found]
+
+READERS: dict[str, Callable[[int | None], Find]] = {
+    "cifar10": lambda _: find_cifar(10),
+    "cifar100": lambda _: find_cifar(100),
+    "svhn": lambda _: find_svhn,
+    "tinyimagenet": lambda size: find_folders(("val",), size),
+    "folder": lambda size: find_folders(("test", "val"), size),
+    "arrays": lambda _: find_arrays,
+}
+"""Functions of an image size (used for image files only) that return how to find a dataset among files."""
 DATASETS = (DIGITS.name, *READERS, IMAGENET.name)
 MOST_OF_DEVICE = 0.5
-"""The share of a GPU's free memory that the bytes of one half may take before they stay on the host."""
+"""If the bytes of one half need more than this share of a GPU's free memory, they stay on the host."""
 
 
 def load(
@@ -33,8 +42,8 @@ def load(
 ) -> Dataset:
     """Return a dataset by name, or one of your own as `package.module:attribute`.
 
-    root is its folder or archive (none for digits). image_size brings the images of a folder to one size
-    by scaling the shorter side and taking the centre; for imagenet it is the size of the crops.
+    `root` is its folder or archive (none for digits). `image_size` brings the images of a folder to one size by
+    scaling the shorter side and taking the centre; for imagenet it is the size of the crops.
     """
     place = torch.device(device)
     facts = own_dataset(name) if ":" in name else find_dataset(name)
@@ -67,7 +76,10 @@ def _resident(name: str, halves: Halves, device: torch.device) -> Dataset:
 
     def source(half: Half) -> MemorySource:
         labels = torch.from_numpy(half.labels).to(device)
-        return MemorySource(_placed(half.images, device), labels, mean=mean, std=std)
+        images = torch.from_numpy(half.images)
+        if device.type == "cuda" and half.images.nbytes > MOST_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
+            return HostSource(images, labels, mean=mean, std=std)
+        return MemorySource(images.to(device), labels, mean=mean, std=std)
 
     return Dataset(
         name=name,
@@ -77,14 +89,6 @@ def _resident(name: str, halves: Halves, device: torch.device) -> Dataset:
         chance_error=chance_error(torch.from_numpy(halves.test.labels)),
         digest=halves.digest,
     )
-
-
-def _placed(images: Bytes, device: torch.device) -> torch.Tensor:
-    """Return the bytes on the device, or on the host where they would crowd the device."""
-    host = torch.from_numpy(images)
-    if device.type == "cuda" and images.nbytes > MOST_OF_DEVICE * torch.cuda.mem_get_info(device)[0]:
-        return host
-    return host.to(device)
 
 
 def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size: int) -> Dataset:
@@ -107,3 +111,29 @@ def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size:
         chance_error=chance_error(torch.from_numpy(found.test.labels)),
         digest=hashlib.sha256(names.encode()).hexdigest(),
     )
+
+
+def read(name: str, root: Path, image_size: int | None) -> Halves:
+    """Return the arrays of a dataset, decoded the first time and read from the cache afterwards."""
+    how, find = f"{name} {image_size}", READERS[name](image_size)
+    archive = _archive(root, name)
+    if archive is not None:
+        files = (archive.name,)
+        return cached(
+            name, key(how, archive.parent, files), lambda into: find(read_archive(archive)).write(into)
+        )
+    base = root if root.is_dir() else root.parent
+    if root.is_dir():
+        found = find(Folder(base=root))
+    elif name == "arrays":
+        found = find_arrays(Folder(base=base), root.name)
+    else:
+        raise PrunecastError(f"{root} is neither a folder nor an archive ({', '.join(SUFFIXES)}).")
+    return cached(name, key(how, base, found.files), found.write)
+
+
+def _archive(root: Path, dataset: str) -> Path | None:
+    """Return the archive that the root is, or that it contains under its official name."""
+    facts = find_dataset(dataset)
+    held = (root, *(root / name for name in (facts.archives if facts else ())))
+    return next((place for place in held if is_archive(place)), None)

@@ -17,7 +17,7 @@ from prunecast.errors import PrunecastError
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
 BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, lzma.LZMAError, zlib.error, OSError, RuntimeError)
 MOST_BYTES = 8 << 30
-"""An archive whose files are larger than this in sum does not belong in memory."""
+"""A larger archive is not read into memory."""
 
 
 class Tree(Protocol):
@@ -65,7 +65,7 @@ class Folder:
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """The files of an archive, held in memory: quicker than a hundred thousand small files on a disk."""
+    """The files of an archive, held in memory: faster than a hundred thousand small files on a disk."""
 
     base: Path
     contents: Mapping[str, bytes]

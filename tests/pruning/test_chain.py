@@ -8,8 +8,9 @@ from tiny import CHAIN, chain, digits, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
 from prunecast.pruning.chain import chain_trainer, take_up
-from prunecast.pruning.masks import count_kept, kept_at
+from prunecast.pruning.masks import count_kept
 from prunecast.pruning.opened import choose_examples
+from prunecast.pruning.prune import kept_at
 from prunecast.pruning.store import read_packed
 from prunecast.training import copy_state, stepper, train
 
@@ -22,7 +23,7 @@ def test_every_method_makes_a_whole_chain(tmp_path, method):
     records = run(tmp_path, spec)
     assert [record.level for record in records] == [0, 1, 2, 3]
     total = records[0].weights
-    kept = [total] * 4 if method == "none" else [kept_at(total, 0.2, level) for level in range(4)]
+    kept = [total] * 4 if method == "none" else [kept_at(spec.method, total, level) for level in range(4)]
     if method != "imp-layerwise":
         assert [record.nonzero for record in records] == kept
     for record in records:
@@ -182,7 +183,7 @@ def test_a_network_that_is_not_understood_is_pruned_all_the_same(tmp_path, monke
     records = run(tmp_path / "store", chain(family="gated_family:gated"))
     assert [record.effective_density for record in records] == [None] * 4
     assert "'mul' is not understood" in records[0].note
-    assert records[-1].nonzero == kept_at(records[0].weights, 0.2, 3)
+    assert records[-1].nonzero == kept_at(CHAIN.method, records[0].weights, 3)
 
 
 def test_validation_examples_are_held_out(tmp_path):
@@ -203,4 +204,4 @@ def test_synflow_levels_are_trainings_of_their_own(tmp_path):
     assert (level.first, level.last) == (0, opened.times.total)
     untrained = opened.untrained.state_dict()
     assert all(torch.equal(level.network[name], tensor) for name, tensor in untrained.items())
-    assert count_kept(level.masks) == kept_at(records[0].weights, 0.2, 3)
+    assert count_kept(level.masks) == kept_at(spec.method, records[0].weights, 3)

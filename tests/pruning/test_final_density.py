@@ -10,8 +10,8 @@ from prunecast import spec
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
 from prunecast.pruning.files import read_tensors
-from prunecast.pruning.masks import count_kept, kept_at, levels_to, shared_out
-from prunecast.pruning.scores import next_masks, parts
+from prunecast.pruning.masks import count_kept
+from prunecast.pruning.prune import kept_at, levels_to, next_masks, shared_out
 
 METHODS = ["imp", "imp-layerwise", "random", "imp-rate-rewinding", "synflow"]
 
@@ -55,15 +55,22 @@ def test_the_level_that_keeps_so_many_is_known_beforehand(name):
         masks, level = full, 0
         while count_kept(masks) > final:
             level += 1
-            before, masks = masks, next_masks(method, masks, weights, 0, level, final)
+            before, masks = masks, next_masks(tiny.context(method, masks, weights, level=level), final)
             assert all(not bool((masks[layer] & ~before[layer]).any()) for layer in masks)
         assert count_kept(masks) == final
-        assert level == levels_to([count_kept(part) for part in parts(method, full)], method.fraction, final)
+        assert level == levels_to(method, full, final)
 
 
 def test_on_the_ladder_it_is_the_ladder():
+    method, masks = spec.method("imp"), {"a": torch.ones(20, 25, dtype=torch.bool)}
     for level in range(9):
-        assert levels_to([500], 0.2, kept_at(500, 0.2, level)) == level
+        assert levels_to(method, masks, kept_at(method, 500, level)) == level
+
+
+def test_a_method_that_never_gets_there_is_refused():
+    masks = {"a": torch.ones(20, 25, dtype=torch.bool)}
+    with pytest.raises(PrunecastError, match="'none' never prunes to 100 weights"):
+        levels_to(spec.method("none"), masks, 100)
 
 
 def test_a_network_without_weights_is_refused():

@@ -3,10 +3,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import context
 
 from prunecast import families, spec
-from prunecast.pruning.masks import count_kept, count_pruned, count_total, full_masks, kept_at, prune_lowest
-from prunecast.pruning.scores import next_masks
+from prunecast.pruning.masks import count_kept, count_total, full_masks, lowest
+from prunecast.pruning.prune import count_pruned, kept_at, next_masks
+from prunecast.pruning.structure import SingleWeights
 
 # family, depth, width, levels to walk
 FAMILIES = [
@@ -38,9 +40,9 @@ def test_counts_are_exact_at_every_level_of_every_family(family, depth, width, l
     total = expected = count_total(masks)
     for level in range(1, levels + 1):
         before = masks
-        masks = next_masks(spec.method(method), masks, weights, 0, level)
+        masks = next_masks(context(spec.method(method), masks, weights, level=level))
         expected -= -(-expected // 5)
-        assert count_kept(masks) == expected == kept_at(total, 0.2, level)
+        assert count_kept(masks) == expected == kept_at(spec.method(method), total, level)
         assert all(not bool((masks[name] & ~before[name]).any()) for name in masks)
     assert expected / total == pytest.approx(0.8**levels, rel=0.2, abs=5 / total)
 
@@ -50,7 +52,7 @@ def test_magnitude_keeps_the_largest(family, depth, width, levels):
     _, weights = network(family, depth, width)
     masks = full_masks(weights)
     for level in range(1, 6):
-        masks = next_masks(spec.method("imp"), masks, weights, 0, level)
+        masks = next_masks(context(spec.method("imp"), masks, weights, level=level))
         kept = torch.cat([weights[name][mask].abs() for name, mask in masks.items()])
         gone = torch.cat([weights[name][~mask].abs() for name, mask in masks.items()])
         assert gone.max() <= kept.min()
@@ -61,7 +63,7 @@ def test_layerwise_takes_its_share_of_every_layer():
     masks = full_masks(weights)
     for level in range(1, 11):
         before = {name: int(mask.sum()) for name, mask in masks.items()}
-        masks = next_masks(spec.method("imp-layerwise"), masks, weights, 0, level)
+        masks = next_masks(context(spec.method("imp-layerwise"), masks, weights, level=level))
         for name, mask in masks.items():
             assert int(mask.sum()) == before[name] - count_pruned(before[name], 0.2)
 
@@ -69,7 +71,7 @@ def test_layerwise_takes_its_share_of_every_layer():
 def test_none_prunes_nothing():
     _, weights = network("digits_cnn", 3, 1.0)
     masks = full_masks(weights)
-    assert count_kept(next_masks(spec.method("none"), masks, weights, 0, 1)) == count_total(masks)
+    assert count_kept(next_masks(context(spec.method("none"), masks, weights))) == count_total(masks)
 
 
 def test_random_differs_by_replicate_and_level_and_repeats():
@@ -77,7 +79,7 @@ def test_random_differs_by_replicate_and_level_and_repeats():
     masks = full_masks(weights)
 
     def drawn(replicate, level):
-        found = next_masks(spec.method("random"), masks, weights, replicate, level)
+        found = next_masks(context(spec.method("random"), masks, weights, replicate=replicate, level=level))
         return torch.cat([mask.flatten() for mask in found.values()])
 
     assert torch.equal(drawn(0, 1), drawn(0, 1))
@@ -100,6 +102,11 @@ def test_random_differs_by_replicate_and_level_and_repeats():
 )
 def test_counts_round_up_exactly(surviving, fraction, pruned):
     assert count_pruned(surviving, fraction) == pruned
+
+
+def prune_lowest(masks, scores, count):
+    structure = SingleWeights()
+    return structure.remove(masks, lowest(structure.unit_scores(masks, scores), count))
 
 
 def test_ties_go_by_position():

@@ -1,11 +1,16 @@
 import pytest
 import torch
+from tiny import context
 from torch import nn
 
 from prunecast import families
 from prunecast.pruning.connectivity import connectivity
-from prunecast.pruning.masks import count_kept, count_total, full_masks, kept_at
-from prunecast.pruning.synflow import synaptic_flow, synflow_masks
+from prunecast.pruning.criteria import synflow
+from prunecast.pruning.masks import count_kept, count_total, full_masks
+from prunecast.pruning.prune import kept_at, next_masks
+from prunecast.spec import method
+
+METHOD = method("synflow")
 
 
 def test_score_of_a_weight_is_the_sum_of_products_along_its_paths():
@@ -16,7 +21,7 @@ def test_score_of_a_weight_is_the_sum_of_products_along_its_paths():
         model[3].weight.copy_(second)
     model = model.double()
     weights = dict(model.named_parameters())
-    scores = synaptic_flow(model, weights, full_masks(weights), (1, 1, 2))
+    scores = synflow(context(METHOD, full_masks(weights), weights, model=model, image_shape=(1, 1, 2)))
     assert scores["1.weight"].tolist() == [[5, 10], [18, 24]]
     assert scores["3.weight"].tolist() == [[15, 42]]
 
@@ -26,10 +31,9 @@ def test_counts_are_exact_and_no_weight_is_dead(level):
     generator = torch.Generator().manual_seed(0)
     model = families.build("digits_cnn", depth=4, width=1.0, num_classes=10, generator=generator)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    names = families.prunable(model)
-    total = count_total(full_masks({name: model.get_parameter(name) for name in names}))
-    kept = kept_at(total, 0.2, level)
-    masks = synflow_masks(model, names, (1, 8, 8), kept, 100)
+    weights = {name: model.get_parameter(name).detach() for name in families.prunable(model)}
+    kept = kept_at(METHOD, count_total(full_masks(weights)), level)
+    masks = next_masks(context(METHOD, full_masks(weights), weights, level=level, model=model))
     assert count_kept(masks) == kept
     found = connectivity(model, masks, (1, 8, 8))
     assert found.connected

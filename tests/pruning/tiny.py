@@ -2,9 +2,10 @@
 
 import digits_chains
 from digits_chains import changed
+from torch import nn
 
 from prunecast import data
-from prunecast.pruning import StopRules, run_chain
+from prunecast.pruning import PruningContext, StopRules, run_chain
 
 CHAIN = changed(digits_chains.CHAIN, num_examples=200, recipe={"checkpoint_steps": 1})
 
@@ -26,3 +27,17 @@ def work(store, spec, cap, pipe):
     pipe.send("working")
     for _ in run_chain(spec, store, digits, rules=StopRules(level_cap=cap, at_chance=0)):
         pass
+
+
+def context(method, masks, weights, *, level=1, replicate=0, model=None, image_shape=(1, 8, 8)):
+    """What a criterion gets; `model` is the untrained network, if the criterion needs one."""
+    return PruningContext(
+        method=method,
+        level=level,
+        replicate=replicate,
+        masks=masks,
+        weights=weights,
+        initial_weights=weights,
+        untrained=model or nn.Module(),
+        image_shape=image_shape,
+    )

@@ -7,7 +7,7 @@ import prunecast.table
 from prunecast.catalog import architecture
 from prunecast.cli import cli
 from prunecast.pruning import kept_at
-from prunecast.spec import recipe
+from prunecast.spec import method, recipe
 
 PAIRS = {
     "cifar10-resnet": lambda folder: paper_images.cifar10(folder, "folder"),
@@ -40,7 +40,7 @@ def test_a_pair_runs_from_its_official_files_to_its_table(name, tmp_path, monkey
     whole = 4 * frame["num_examples"].iloc[0] // 32
     rewound = round(whole * 10 / preset.epochs)
     for _, row in frame.iterrows():
-        assert row["nonzero"] == kept_at(int(row["weights"]), 0.2, int(row["level"]))
+        assert row["nonzero"] == kept_at(method("imp"), int(row["weights"]), int(row["level"]))
         assert row["steps"] == (whole if row["level"] == 0 else whole - rewound)
         assert row["density"] == pytest.approx(row["nonzero"] / row["weights"])
         assert 0 <= row["error"] <= 1

@@ -15,7 +15,7 @@ from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
 from prunecast.metric import Metric
-from prunecast.pruning import Masks, count_kept, full_masks, levels_to, parts
+from prunecast.pruning import Masks, count_kept, full_masks, levels_to
 from prunecast.spec import RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain
 from prunecast.sweep.work import loader, torch_device
@@ -143,12 +143,11 @@ def _to_density(spec: ChainSpec, model: torch.nn.Module, density: float) -> tupl
     masks = _full(model)
     weights = count_kept(masks)
     final = min(max(1, round(density * weights)), weights)
-    if spec.method.score == "none" and final < weights:
+    if not spec.method.prunes and final < weights:
         raise PrunecastError(
             f"the method {spec.method.name!r} prunes nothing, so it never gets to density {density:.4g}"
         )
-    level = levels_to([count_kept(part) for part in parts(spec.method, masks)], spec.method.fraction, final)
-    return dataclasses.replace(spec, final_nonzero=final), level
+    return dataclasses.replace(spec, final_nonzero=final), levels_to(spec.method, masks, final)
 
 
 def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:

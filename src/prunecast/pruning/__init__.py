@@ -2,6 +2,7 @@
 
 from prunecast.pruning.chain import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
 from prunecast.pruning.connectivity import understand
+from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
     make_folder,
     read_json,
@@ -20,23 +21,29 @@ from prunecast.pruning.level import (
     read_checkpoint,
     write_checkpoint,
 )
-from prunecast.pruning.masks import Masks, count_kept, full_masks, kept_at, levels_to
+from prunecast.pruning.masks import Masks, Scores, count_kept, full_masks
 from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
+from prunecast.pruning.prune import Schedule, kept_at, levels_to, register_schedule
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
-from prunecast.pruning.scores import parts
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
+from prunecast.pruning.structure import Structure, register_structure
 
 __all__ = [
     "FORMAT",
     "Chain",
     "ChainFolder",
     "Checkpoint",
+    "Criterion",
     "Holder",
     "Level",
     "Masks",
     "Pruned",
+    "PruningContext",
     "Record",
+    "Schedule",
+    "Scores",
     "StopRules",
+    "Structure",
     "Trained",
     "chain_folder",
     "chain_folders",
@@ -54,10 +61,12 @@ __all__ = [
     "make_folder",
     "open_chain",
     "open_level",
-    "parts",
     "read_checkpoint",
     "read_json",
     "read_tensors",
+    "register_criterion",
+    "register_schedule",
+    "register_structure",
     "run_chain",
     "take_up",
     "train_level",

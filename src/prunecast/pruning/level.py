@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from prunecast.pruning.connectivity import connectivity
+from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import read_tensors, write_tensors
-from prunecast.pruning.masks import Masks, count_kept, count_total, kept_at
+from prunecast.pruning.masks import Masks, count_kept, count_total
 from prunecast.pruning.opened import Chain, code_version
+from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
-from prunecast.pruning.scores import next_masks
 from prunecast.pruning.store import FORMAT, packed_level, read_packed, write_packed
-from prunecast.pruning.synflow import synflow_masks
 from prunecast.training import Score, State
 
 
@@ -95,12 +95,19 @@ def close_level(
 
 def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
     """The masks of the next level."""
-    method, number, final = chain.spec.method, level.level + 1, chain.spec.final_nonzero
-    if not method.before_training:
-        return next_masks(method, level.masks, end.network, chain.spec.replicate, number, final)
-    kept = max(kept_at(count_total(level.masks), method.fraction, number), final or 0)
-    shape = chain.dataset.train.image_shape
-    return synflow_masks(chain.untrained, chain.prunable, shape, kept, method.substeps)
+    spec, before_training = chain.spec, chain.spec.method.before_training
+    initial = {name: chain.untrained.get_parameter(name).detach() for name in chain.prunable}
+    context = PruningContext(
+        method=spec.method,
+        level=level.level + 1,
+        replicate=spec.replicate,
+        masks=chain.full if before_training else level.masks,
+        weights=initial if before_training else {name: end.network[name] for name in chain.prunable},
+        initial_weights=initial,
+        untrained=chain.untrained,
+        image_shape=chain.dataset.train.image_shape,
+    )
+    return next_masks(context, spec.final_nonzero)
 
 
 def count(chain: Chain, masks: Masks) -> Pruned:

@@ -14,6 +14,7 @@ from prunecast import __version__, families
 from prunecast.data import Dataset, subsample
 from prunecast.errors import PrunecastError
 from prunecast.pruning.masks import Masks, full_masks
+from prunecast.pruning.prune import check_method
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
 from prunecast.spec import ChainSpec, rng, seed
 from prunecast.training import Timeline, timeline
@@ -43,6 +44,7 @@ class Chain:
 
 def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     """Build a chain's network and choose its examples; its spec is written once and compared afterwards."""
+    check_method(spec.method)
     chain = built(spec, store, dataset)
     folder = chain.folder
     about = {"code": code_version(), "environment": environment(), "data": dataset.digest}

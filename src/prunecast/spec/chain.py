@@ -77,6 +77,11 @@ class ChainSpec:
                 require(value > 0, f"{field} is {value}; give a positive number.")
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
+        single = self.method.structure == "weights"
+        require(
+            final is None or single,
+            f"final_nonzero needs a method that prunes single weights, not {self.method.structure}.",
+        )
 
     @functools.cached_property
     def digest(self) -> str:

@@ -1,44 +1,70 @@
-"""Pruning methods: which weights are removed (score), how many per level, and how the rest is retrained."""
+"""Pruning methods: criterion × structure × schedule, and how the remaining weights are retrained.
+
+The criteria, structures and schedules themselves are in `prunecast.pruning`; a method only names them, so that a plan
+can be read without torch.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
 
 from prunecast.errors import require, require_number, require_one_of, require_text
+from prunecast.plugins import load_plugins
 
-Score = Literal["magnitude", "layerwise-magnitude", "random", "none", "synflow"]
+Part = Literal["score", "structure", "schedule"]
 Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
 
-SCORES: tuple[Score, ...] = ("magnitude", "layerwise-magnitude", "random", "none", "synflow")
 RETRAININGS: tuple[Retraining, ...] = ("weight-rewinding", "rate-rewinding", "fine-tuning", "from-start")
+AFTER_TRAINING = ("magnitude", "layerwise-magnitude", "random", "none")
+"""Built-in criteria that score a trained network."""
+BEFORE_TRAINING = ("synflow",)
+"""Built-in criteria that score the untrained network."""
+
+_NAMES: dict[Part, list[str]] = {
+    "score": [*AFTER_TRAINING, *BEFORE_TRAINING],
+    "structure": ["weights"],
+    "schedule": ["constant"],
+}
+
+
+def add_method_name(part: Part, name: str) -> None:
+    """Let methods use a criterion, structure or schedule that was registered under this name."""
+    if name not in _NAMES[part]:
+        _NAMES[part].append(name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A pruning method: score × fraction per level × retraining."""
+    """A pruning method. `score`, `structure` and `schedule` may be your own, as `package.module:attribute`."""
 
     name: str
     """What tables call this method; it does not change the numbers."""
-    score: Score = "magnitude"
-    """Weights with the lowest score are pruned first; `none` prunes nothing and only retrains."""
+    score: str = "magnitude"
+    """The criterion: weights with the lowest score are pruned first; `none` prunes nothing and only retrains."""
     fraction: float = 0.2
-    """The share of the remaining weights that each level removes."""
+    """The share of what remains that each level removes (schedule `constant`)."""
     retraining: Retraining = "weight-rewinding"
-    """Where each level starts: at rewound weights, at the last weights, or (SynFlow) at the beginning."""
+    """Where each level starts: at rewound weights, at the last weights, or at the beginning."""
     substeps: int = 100
-    """SynFlow only: the number of pruning steps between the full network and a level's density."""
+    """`from-start` only: the number of pruning steps between the full network and a level's density."""
+    structure: str = "weights"
+    """What is removed together; `weights` removes single weights."""
+    schedule: str = "constant"
+    """The share that each level removes; `constant` is `fraction` at every level."""
 
     def __post_init__(self) -> None:
         """Refuse a method that cannot be run."""
         place = f"Method {self.name!r}:"
-        require_one_of(f"{place} score", self.score, SCORES)
-        require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
         require_text(f"{place} name", self.name)
+        for part in _NAMES:
+            _check_name(f"{place} {part}", part, getattr(self, part))
+        require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
         require_number(f"{place} fraction", self.fraction)
         require_number(f"{place} substeps", self.substeps, whole=True)
         require(0 < self.fraction < 1, f"{place} fraction is {self.fraction}; give a number between 0 and 1.")
         require(self.substeps > 0, f"{place} substeps is {self.substeps}; give a positive number.")
+        wrong = BEFORE_TRAINING if not self.before_training else AFTER_TRAINING
         require(
-            self.before_training == (self.score == "synflow"),
+            self.score not in wrong,
             f"{place} score synflow and retraining from-start belong together, because SynFlow prunes "
             "before training; for magnitudes give the recipe rewind = 0 instead.",
         )
@@ -47,6 +73,26 @@ class Method:
     def before_training(self) -> bool:
         """Whether each level prunes the untrained network, independently of the other levels."""
         return self.retraining == "from-start"
+
+    @property
+    def prunes(self) -> bool:
+        """Whether this method removes any weights."""
+        return self.score != "none"
+
+
+def _check_name(place: str, part: Part, name: object) -> None:
+    require_text(place, name)
+    assert isinstance(name, str)
+    module, colon, attribute = name.partition(":")
+    if module and attribute:
+        return
+    if name not in _NAMES[part]:
+        load_plugins()
+    known = ", ".join(_NAMES[part])
+    require(
+        not colon and name in _NAMES[part],
+        f"{place} is {name!r}; choose one of {known}, or name your own as package.module:attribute.",
+    )
 
 
 _METHODS = (

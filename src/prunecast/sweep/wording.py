@@ -113,10 +113,12 @@ def method_words(spec: ChainSpec) -> str:
         "fine-tuning": "trains on with the last learning rate",
         "from-start": "trains from the beginning",
     }[method.retraining]
-    if method.score == "none":
+    if not method.prunes:
         return f"no weights are removed; each level {then}"
-    fraction = f"each level removes {method.fraction:g} of the surviving weights"
-    return f"{fraction}, those {which.get(method.score, f'with the lowest {method.score} score')}, and {then}"
+    share = f"{method.fraction:g}" if method.schedule == "constant" else f"a share ({method.schedule})"
+    units = "weights" if method.structure == "weights" else f"units ({method.structure})"
+    those = which.get(method.score, f"with the lowest {method.score} score")
+    return f"each level removes {share} of the surviving {units}, those {those}, and {then}"
 
 
 def recipe_words(recipe: Recipe) -> str:

@@ -1,0 +1,153 @@
+"""One pruning: criterion × structure × schedule give the next level's masks.
+
+The schedule says which fraction of the remaining units a level removes: ⌈fraction · remaining⌉ of them, so every level
+removes at least one. The structure says what a unit is, and the criterion which units go. Of units with equal scores
+the first goes first, in module order and row-major within a layer.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from prunecast.errors import PrunecastError
+from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
+from prunecast.pruning.masks import Masks, Scores, lowest
+from prunecast.pruning.registry import Registry
+from prunecast.pruning.structure import STRUCTURES, SingleWeights, Structure
+from prunecast.spec import Method
+
+MOST_LEVELS = 10_000
+Schedule = Callable[[Method, int], float]
+"""The fraction of the remaining units that a level, numbered from 1, removes: at least 0 and less than 1."""
+
+
+def _own(name: str, found: object) -> Schedule:
+    if not callable(found):
+        raise PrunecastError(
+            f"schedule {name!r} is {type(found).__name__}; it must be a function of a method and a level."
+        )
+    return found
+
+
+SCHEDULES = Registry("schedule", "schedule", _own)
+
+
+def register_schedule(name: str, schedule: Schedule) -> Schedule:
+    """Let plans name a schedule."""
+    return SCHEDULES.add(name, schedule)
+
+
+register_schedule("constant", lambda method, level: method.fraction)
+
+
+def check_method(method: Method) -> None:
+    """Import what a method names, so that a missing module is reported before anything is trained."""
+    CRITERIA.get(method.score)
+    STRUCTURES.get(method.structure)
+    fraction_at(method, 1)
+
+
+def fraction_at(method: Method, level: int) -> float:
+    """The fraction of the remaining units that a level removes."""
+    fraction = SCHEDULES.get(method.schedule)(method, level)
+    if not 0 <= fraction < 1:
+        raise PrunecastError(
+            f"schedule {method.schedule!r}: the fraction of level {level} is {fraction}; "
+            "return a number from 0 to below 1."
+        )
+    return fraction
+
+
+def next_masks(context: PruningContext, final: int | None = None) -> Masks:
+    """The masks of `context.level`, from those in the context.
+
+    They are the masks of the level before, or full ones if the method prunes before training; it then removes units in
+    substeps and scores the rest anew after each. At least `final` units are kept, and exactly so many at the level that
+    would otherwise keep fewer.
+    """
+    method = context.method
+    if not method.prunes:
+        return dict(context.masks)
+    criterion, structure = CRITERIA.get(method.score), STRUCTURES.get(method.structure)(context.untrained)
+    before = [structure.count(part) for part in _parts(criterion, structure, context.masks)]
+    after = _kept(method, before, context.level, final)
+    substeps = method.substeps if method.before_training else 1
+    for substep in range(1, substeps + 1):
+        targets = [_target(*counts, substep / substeps) for counts in zip(before, after, strict=True)]
+        parts = _parts(criterion, structure, context.masks)
+        surplus = [structure.count(part) - target for part, target in zip(parts, targets, strict=True)]
+        if any(count > 0 for count in surplus):
+            scores = criterion.scores(context)
+            pruned = (
+                _without(structure, part, scores, count) for part, count in zip(parts, surplus, strict=True)
+            )
+            context.masks = {name: mask for part in pruned for name, mask in part.items()}
+    return context.masks
+
+
+def _parts(criterion: Criterion, structure: Structure, masks: Masks) -> list[Masks]:
+    """The sets of layers within which units are compared."""
+    return structure.parts(masks) if criterion.per_layer else [masks]
+
+
+def _kept(method: Method, before: Sequence[int], level: int, final: int | None) -> list[int]:
+    """The units that each part keeps at a level."""
+    if method.before_training:
+        after = [kept_at(method, count, level) for count in before]
+    else:
+        after = [count - count_pruned(count, fraction_at(method, level)) for count in before]
+    removed = [one - other for one, other in zip(before, after, strict=True)]
+    most = sum(removed) if final is None else max(0, sum(before) - final)
+    if most < sum(removed):
+        removed = shared_out(most, removed)
+    return [count - gone for count, gone in zip(before, removed, strict=True)]
+
+
+def _target(before: int, after: int, share: float) -> int:
+    """Units to keep after a share of the substeps: densities fall by the same factor from substep to substep."""
+    return max(after, round(before * (after / before) ** share)) if before else 0
+
+
+def _without(structure: Structure, masks: Masks, scores: Scores, count: int) -> Masks:
+    """Remove the units with the lowest scores."""
+    if count <= 0:
+        return masks
+    return structure.remove(masks, lowest(structure.unit_scores(masks, scores), count))
+
+
+def count_pruned(remaining: int, fraction: float) -> int:
+    """⌈fraction · remaining⌉, exactly: 0.2 is one fifth, not the nearest binary number."""
+    return math.ceil(Fraction(repr(fraction)) * remaining)
+
+
+def kept_at(method: Method, total: int, level: int) -> int:
+    """The units that are left at a level of a network that has `total` units."""
+    for number in range(1, level + 1):
+        total -= count_pruned(total, fraction_at(method, number))
+    return total
+
+
+def levels_to(method: Method, masks: Masks, final: int) -> int:
+    """The level at which `final` weights are left of these masks, pruned weight by weight."""
+    structure = SingleWeights()
+    parts = _parts(CRITERIA.get(method.score), structure, masks)
+    remaining, level = [structure.count(part) for part in parts], 0
+    while sum(remaining) > final:
+        level += 1
+        if level > MOST_LEVELS or not method.prunes:
+            raise PrunecastError(
+                f"the method {method.name!r} never prunes to {final} weights; choose another."
+            )
+        fraction = fraction_at(method, level)
+        remaining = [count - count_pruned(count, fraction) for count in remaining]
+    return level
+
+
+def shared_out(total: int, parts: Sequence[int]) -> list[int]:
+    """Divide `total` in proportion to whole numbers, rounded down; the rest goes to the largest remainders."""
+    whole = sum(parts)
+    shares = [total * part // whole for part in parts]
+    order = sorted(range(len(parts)), key=lambda place: -(total * parts[place] % whole))
+    for place in order[: total - sum(shares)]:
+        shares[place] += 1
+    return shares

@@ -1,0 +1,80 @@
+"""Criteria, a structure and a schedule as a user may write them, named by the tests as `own_parts:NAME`."""
+
+import numpy as np
+import torch
+
+from prunecast.pruning import Criterion
+
+
+def by_position(context):
+    """The first weights of each layer go first."""
+    return {name: torch.arange(mask.numel()).reshape(mask.shape) for name, mask in context.masks.items()}
+
+
+def as_arrays(context):
+    """The same, as NumPy arrays."""
+    return {name: scores.numpy() for name, scores in by_position(context).items()}
+
+
+LAYERWISE = Criterion(name="first of each layer", score=by_position, per_layer=True)
+
+
+def called(context):
+    """The size of what a weight contributes to the sum of the logits for an image of zeros, which calls the network."""
+    model = context.model.eval()
+    model(torch.zeros(1, *context.image_shape)).sum().backward()
+    return {
+        name: model.get_parameter(name).grad.abs() + context.weights[name].abs() for name in context.masks
+    }
+
+
+def incomplete(context):
+    return dict(list(by_position(context).items())[1:])
+
+
+def misshapen(context):
+    return {name: scores.flatten() for name, scores in by_position(context).items()}
+
+
+def undefined(context):
+    return {name: torch.full(mask.shape, torch.nan) for name, mask in context.masks.items()}
+
+
+NUMBER = 3
+
+
+class OutputChannels:
+    """An output channel of a layer goes as a whole; its score is the mean of its weights' scores."""
+
+    def __init__(self, model):
+        """Rows of the weight are output channels in every layer, so the network is not needed."""
+
+    def parts(self, masks):
+        return [{name: mask} for name, mask in masks.items()]
+
+    def count(self, masks):
+        return len(self._channels(masks))
+
+    def unit_scores(self, masks, scores):
+        return np.array([float(scores[name][row].double().mean()) for name, row in self._channels(masks)])
+
+    def remove(self, masks, units):
+        channels, left = self._channels(masks), {name: mask.clone() for name, mask in masks.items()}
+        for unit in units:
+            name, row = channels[unit]
+            left[name][row] = False
+        return left
+
+    def _channels(self, masks):
+        return [
+            (name, row) for name, mask in masks.items() for row in range(len(mask)) if bool(mask[row].any())
+        ]
+
+
+def halving(method, level):
+    """Half of the weights at the first level, then less and less."""
+    return 0.5 / level
+
+
+def everything(method, level):
+    return 1.0

@@ -12,7 +12,7 @@ from prunecast.cli.engine import export as export_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
 from prunecast.sweep import COLUMNS, as_csv, event_line, export, rows, run_plan
-from prunecast.sweep.__main__ import STOP_SIGNALS, _stop
+from prunecast.sweep.__main__ import STOP_SIGNALS, _stop, main
 
 
 @pytest.fixture
@@ -116,6 +116,53 @@ def test_a_bare_machine_needs_torch_and_numpy_alone(tmp_path, plan_file):
     )
     assert done.returncode == 0, done.stderr
     assert len(out.read_text().splitlines()) == 13
+
+
+FAMILY = """
+from torch import nn
+
+def narrow(depth, width, num_classes):
+    if width > 1:
+        raise ValueError("too wide")
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, num_classes))
+"""
+
+
+@pytest.fixture
+def restored(monkeypatch):
+    """Signal handlers and the import path as they were."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = [signal.getsignal(number) for number in STOP_SIGNALS]
+    yield
+    for number, handler in zip(STOP_SIGNALS, before, strict=True):
+        signal.signal(number, handler)
+
+
+def test_a_bare_machine_is_told_what_the_command_tells(tmp_path, plan_file, restored, capsys):
+    """Start, end, failures, edits and damage; a family may be next to its plan."""
+    store, out = tmp_path / "store", tmp_path / "t.csv"
+    (tmp_path / "family_next_to_a_plan.py").write_text(FAMILY)
+    own = BRIEF.replace("digits_cnn", "family_next_to_a_plan:narrow").replace("[100, 200]", "100")
+    plan_file.write_text(own)
+    arguments = [str(plan_file), "--store", str(store), "--jobs", "1", "-o", str(out)]
+    assert main(arguments) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"brief: 0 of 2 chains are finished, 0 levels are in {store}."
+    assert said[-2].startswith("2 chains finished; ")
+    assert said[-1] == f"6 rows in {out}"
+    plan_file.write_text(own.replace("width = 0.5", "width = [0.5, 2]"))
+    assert main(arguments) == 1
+    told = capsys.readouterr()
+    assert told.out.startswith("The plan was edited since its last run: 2 chains are new.\n")
+    assert "2 chains finished, 2 failed; " in told.out
+    assert told.err.startswith("- chain 3 failed: ValueError: too wide\n")
+    (record, *_) = store.glob("chains/*/records.json")
+    record.write_text("{")
+    plan_file.write_text(own)
+    assert main(arguments) == 1
+    told = capsys.readouterr()
+    assert "3 rows in " in told.out
+    assert "Not in the table, chain " in told.err
 
 
 def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):

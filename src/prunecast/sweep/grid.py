@@ -128,12 +128,10 @@ def _specs(grid: Mapping[str, Any], place: str) -> Iterator[ChainSpec]:
 
 @contextmanager
 def _at(place: str) -> Iterator[None]:
-    """Add the place in the plan to an error that does not name it."""
+    """Add the place in the plan to the message of an error."""
     try:
         yield
     except PrunecastError as problem:
-        if str(problem).startswith(place):
-            raise
         raise PrunecastError(f"{place}: {problem}") from problem
 
 
@@ -212,33 +210,33 @@ def _replicates(grid: Mapping[str, Any], place: str) -> list[int]:
 def _recipes(given: Any, place: str) -> list[Recipe]:
     require(given != [], f"{place}: recipe is empty; give a preset's name or a table, or a list of them.")
     with _at(place):
-        return [_recipe(item, place) for item in (given if isinstance(given, list) else [given])]
+        return [_recipe(item) for item in (given if isinstance(given, list) else [given])]
 
 
-def _recipe(given: Any, place: str) -> Recipe:
+def _recipe(given: Any) -> Recipe:
     """A preset's name, or a table with `preset` and the fields to change."""
     if isinstance(given, str):
         return recipe(given)
-    require(isinstance(given, dict), f"{place}: recipe is {given!r}; give a preset's name or a table.")
-    require("preset" in given, f"{place}, [recipe] lacks the key preset; name the recipe to start from.")
+    require(isinstance(given, dict), f"recipe is {given!r}; give a preset's name or a table.")
+    require("preset" in given, "[recipe] lacks the key preset; name the recipe to start from.")
     changes = {key: value for key, value in given.items() if key != "preset"}
-    return recipe(given["preset"]).changed(changes, f"{place}, [recipe]")
+    return recipe(given["preset"]).changed(changes, "[recipe]")
 
 
 def _methods(given: Any, place: str) -> list[Method]:
     require(given != [], f"{place}: method is empty; give a preset's name or a table, or a list of them.")
     with _at(place):
-        return [_method(item, place) for item in (given if isinstance(given, list) else [given])]
+        return [_method(item) for item in (given if isinstance(given, list) else [given])]
 
 
-def _method(given: Any, place: str) -> Method:
+def _method(given: Any) -> Method:
     """A preset's name, or a table with a name of its own and the method's fields."""
     if isinstance(given, str):
         return method(given)
-    require(isinstance(given, dict), f"{place}: method is {given!r}; give a preset's name or a table.")
+    require(isinstance(given, dict), f"method is {given!r}; give a preset's name or a table.")
     valid = [field.name for field in dataclasses.fields(Method)]
-    require_known_keys(f"{place}, [method]", given, valid)
-    require("name" in given, f"{place}, [method] lacks the key name; give the name that the table shows.")
+    require_known_keys("[method]", given, valid)
+    require("name" in given, "[method] lacks the key name; give the name that the table shows.")
     return Method(**given)
 
 

@@ -1,4 +1,4 @@
-"""Writing results: text files that are complete or absent, and JSON that every parser reads."""
+"""Writing results: files that are complete or absent, and JSON that every parser reads."""
 
 import json
 import math
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from prunecast.errors import PrunecastError
+
+TEMPORARY = ".tmp"
 
 
 def check_folder(path: Path | None) -> None:
@@ -17,17 +19,48 @@ def check_folder(path: Path | None) -> None:
         )
 
 
-def write_text(path: Path, text: str) -> None:
+def replace_file(path: Path, data: bytes) -> None:
     """Write a temporary file, sync it and rename it: a reader sees the old file or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
+        try:
+            _write_and_rename(temporary, path, data)
+        except FileNotFoundError:  # another process has just removed leftovers, and took this one for its own
+            _write_and_rename(temporary, path, data)
+        sync_folder(path.parent)
+    except OSError:
         temporary.unlink(missing_ok=True)
+        raise
+
+
+def _write_and_rename(temporary: Path, path: Path, data: bytes) -> None:
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names, so that a rename survives a power cut."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_temporary_files(folder: Path) -> None:
+    """Delete what killed processes had not finished writing."""
+    for leftover in folder.glob(f".*{TEMPORARY}"):
+        leftover.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, complete or not at all."""
+    try:
+        replace_file(path, text.encode())
+    except OSError as error:
         raise PrunecastError(f"{path} cannot be written: {error.strerror}; choose another path") from error
 
 

@@ -1,18 +1,21 @@
 """Users' own modules: imported by name, from `module:attribute` or from the environment.
 
-A module that registers a law or a dataset is imported when PRUNECAST_PLUGINS names it (several are separated by
-commas), so that the command line knows what it registers.
+A module that registers a law, a dataset or a pruning criterion is imported when PRUNECAST_PLUGINS names it
+(several are separated by commas), so that the command line knows what it registers.
 """
 
 import functools
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, require_one_of
 
 VARIABLE = "PRUNECAST_PLUGINS"
+T = TypeVar("T")
 
 
 def load_attribute(name: str, kind: str) -> object:
@@ -40,3 +43,28 @@ def _imported(name: str, what: str) -> object:
     except (ModuleNotFoundError, ValueError) as missing:
         remedy = "set PYTHONPATH to its folder or install its package"
         raise PrunecastError(f"cannot import {what}: {missing}; {remedy}.") from missing
+
+
+class Registry(Generic[T]):
+    """Things of one kind by name: registered ones, and a user's own as `package.module:attribute`."""
+
+    def __init__(self, kind: str, names: list[str], checked: Callable[[str, object], T]) -> None:
+        """`names` lists all known names; `checked` turns an imported attribute into an entry, or refuses it."""
+        self._kind, self._names, self._checked = kind, names, checked
+        self._entries: dict[str, T] = {}
+
+    def add(self, name: str, entry: T) -> T:
+        """Register an entry; one of the same name is replaced."""
+        self._entries[name] = entry
+        if name not in self._names:
+            self._names.append(name)
+        return entry
+
+    def get(self, name: str) -> T:
+        """The entry of this name, or the one that `package.module:attribute` names."""
+        if ":" in name:
+            return self._checked(name, load_attribute(name, self._kind))
+        if name not in self._entries:
+            load_plugins()
+        require_one_of(f"The {self._kind}", name, self._entries)
+        return self._entries[name]

@@ -13,11 +13,11 @@ from tiny import CHAIN, chain, digits, run
 
 from prunecast import data
 from prunecast.errors import PrunecastError
+from prunecast.files import remove_temporary_files
 from prunecast.pruning import StopRules, chain_folder, chain_folders, run_chain
 from prunecast.pruning.files import (
     read_json,
     read_tensors,
-    remove_leftovers,
     write_json,
     write_tensors,
     write_whole,
@@ -164,7 +164,7 @@ def test_who_tidies_up_a_folder_takes_nothing_from_who_writes_there(tmp_path):
     def tidy():
         while not path.exists() and not removed.is_set():  # a miss is a failure, not a test that hangs
             if list(tmp_path.glob(".*.tmp")):
-                remove_leftovers(tmp_path)
+                remove_temporary_files(tmp_path)
                 removed.set()
 
     tidying = threading.Thread(target=tidy)

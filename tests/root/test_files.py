@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prunecast.errors import PrunecastError
-from prunecast.files import check_folder, dumps, write_text
+from prunecast.files import check_folder, dumps, remove_temporary_files, write_text
 
 
 def test_a_written_file_replaces_the_old_one(tmp_path):
@@ -51,3 +51,10 @@ def test_json_has_no_nan():
         "none": None,
     }
     assert "ε" in dumps(body)
+
+
+def test_unfinished_files_are_removed_and_others_stay(tmp_path):
+    for name in (".law.json.1.tmp", "law.json", ".hidden"):
+        (tmp_path / name).touch()
+    remove_temporary_files(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".hidden", "law.json"]

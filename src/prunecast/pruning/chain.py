@@ -1,4 +1,7 @@
-"""The chain, level by level, alone on one device: the plain way that every faster one is compared with."""
+"""One chain on one device, level by level: the plain loop that every faster way must equal.
+
+A process group shares a chain: its first process calls `run_chain`, the others `follow_chain`.
+"""
 
 import copy
 import math
@@ -53,11 +56,10 @@ def run_chain(
     keep_weights: bool = False,
     group: ProcessGroup = ALONE,
 ) -> Iterator[Record]:
-    """Prune a network level by level and yield each level's record, finished ones from the store.
+    """Prune a network level by level and yield the record of each level; finished levels come from the store.
 
-    `dataset` is called only if there is something to train; the device is that of its labels. The chain is
-    locked for other processes as long as the iterator lives. Of a group the first member calls this, and all
-    others `follow_chain`.
+    `dataset` is called only if there is something to train; the device is that of its labels. Other processes cannot
+    work on the chain while the iterator exists.
     """
     rules = rules or StopRules()
     folder = chain_folder(store, spec)
@@ -83,14 +85,14 @@ def run_chain(
 
 
 def chain_trainer(chain: Chain, group: ProcessGroup = ALONE) -> Trainer:
-    """A trainer with a copy of the chain's network; every level is trained on the same one."""
+    """A trainer with a copy of the chain's network; all levels use the same one."""
     spec, data = chain.spec, chain.dataset
     model = copy.deepcopy(chain.untrained)
     return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, group)
 
 
 def train_level(chain: Chain, level: Level, trainer: Trainer, advance: Callable[[], None]) -> Trained:
-    """Train a level from where it was left, with checkpoints on the way."""
+    """Train a level from its checkpoint or its start, and write checkpoints on the way."""
     began = time.perf_counter()
     first, earlier = take_up(chain, level, trainer)
     share_level(trainer, first, level.last)
@@ -110,7 +112,7 @@ def train_level(chain: Chain, level: Level, trainer: Trainer, advance: Callable[
 
 
 def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, int]:
-    """Make a level's start, its first step and its last that of the group's first member, for every member."""
+    """Give every process of the group the first one's state, first step and last step of a level."""
     steps = torch.tensor([first, last], device=trainer.cursor.device)
     trainer.group.copy_first([steps])
     share_state(trainer)
@@ -118,7 +120,7 @@ def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, i
 
 
 def examine(chain: Chain, trainer: Trainer, seconds: Callable[[], float]) -> Trained:
-    """Evaluate a trained network on all there is; members of a group hold the same bits, so they agree."""
+    """Evaluate a trained network; all processes of a group have the same weights, so they agree."""
     network = copy_state(trainer).network
     if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
         return _diverged(trainer, seconds())
@@ -153,7 +155,7 @@ def _diverged(trainer: Trainer, seconds: float, steps: int | None = None) -> Tra
 
 
 def take_up(chain: Chain, level: Level, trainer: Trainer) -> tuple[int, float]:
-    """Set the trainer to the level's checkpoint or start; return the step and the seconds already spent."""
+    """Load the level's checkpoint or start into the trainer; return the next step and the seconds already spent."""
     found = read_checkpoint(chain, level)
     set_state(
         trainer, found.state if found else State(network=level.network, optimizer_state={}), level.masks
@@ -162,7 +164,7 @@ def take_up(chain: Chain, level: Level, trainer: Trainer) -> tuple[int, float]:
 
 
 def save_rewind(chain: Chain, level: Level, trainer: Trainer) -> None:
-    """Store the network at the rewind point, where the method goes back to it."""
+    """Store the network at the rewind point, if the method goes back to it."""
     if chain.spec.method.retraining == "weight-rewinding":
         write_packed(chain.folder.rewind, copy_state(trainer).network, level.masks, 0)
 

@@ -1,10 +1,12 @@
-"""Which surviving weights lie on a path of surviving weights from input to output.
+"""Connectivity: which kept weights lie on a path of kept weights from the image to a logit.
 
-A network of zeros and ones runs in place of the real one: convolutions and linear layers carry their masks,
-batch norms and activations pass everything through, poolings are means, and results are cut back to zero and
-one. An output is then one exactly where a path reaches it from the image, and a gradient is one exactly where
-a path leads on to a logit; a weight with both, at any position of the image, is alive. Padding carries
-nothing. A bias, also that of a batch norm, makes a dead channel constant, and a constant is not a path.
+A network of zeros and ones runs in place of the real one. Convolutions and linear layers use their masks as weights,
+batch norms and activations pass values through, poolings take means, and every result is set to zero or one. An output
+is then one exactly where a path reaches it from the image, and a gradient is one exactly where a path leads on to a
+logit. A weight with both, at any position of the image, is alive. Padding is zero. A bias, also that of a batch norm,
+makes a dead channel constant, and a constant is not a path.
+
+Only tracing takes the lock MODULE_CALLS: running the traced graph calls no module.
 """
 
 import contextlib
@@ -23,18 +25,18 @@ from prunecast.spec import MODULE_CALLS
 
 @dataclass(frozen=True, kw_only=True)
 class Connectivity:
-    """What became of the paths through a pruned network."""
+    """The paths that are left in a pruned network."""
 
     connected: bool | None
-    """Whether any path is left; None where the network is not understood."""
+    """Whether any path is left; None if the network has an unknown operation."""
     alive: int | None
-    """Surviving weights with a path through them."""
+    """Kept weights with a path through them; None if the network has an unknown operation."""
     note: str = ""
-    """Why the network is not understood, in a sentence."""
+    """The unknown operation, as a sentence."""
 
 
 def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tuple[int, ...]) -> Connectivity:
-    """Count the living weights of a pruned network; `note` names an operation that is not understood."""
+    """Count the weights of a pruned network that are on a path."""
     numbers = {name: mask.double().requires_grad_() for name, mask in masks.items()}
     parameters = dict(model.named_parameters())
     try:
@@ -52,11 +54,11 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
 
 
 _GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | str] = WeakKeyDictionary()
-"""The graph, or why there is none in words: an exception would keep the model alive by its traceback."""
+"""The graph, or a sentence on why there is none: an exception would keep the model alive by its traceback."""
 
 
 def traced(model: nn.Module) -> fx.GraphModule:
-    """The model as a graph of torch's own modules and functions; it is traced once, when first asked for."""
+    """The model as a graph of torch's own modules and functions, traced on the first call."""
     if model not in _GRAPHS:
         with MODULE_CALLS:
             if model not in _GRAPHS:  # another thread may have traced it meanwhile
@@ -71,7 +73,7 @@ def traced(model: nn.Module) -> fx.GraphModule:
 
 
 def understand(model: nn.Module) -> None:
-    """Trace a model ahead of time: while torch.fx traces, no other thread may call a module."""
+    """Trace a model ahead of time, because no other thread may call a module while torch.fx traces."""
     with contextlib.suppress(UnknownOperationError):
         traced(model)
 
@@ -105,7 +107,7 @@ class UnknownOperationError(Exception):
 
 
 class _ZeroOne(torch.autograd.Function):
-    """Cut values to one where they are positive, and gradients likewise."""
+    """Set positive values to one and others to zero; the same for gradients."""
 
     @staticmethod
     def forward(_: Any, values: Tensor) -> Tensor:
@@ -120,7 +122,7 @@ class Paths(fx.Interpreter):
     """Runs a traced model on zeros and ones, with masks (by the weights' ids) in place of the weights."""
 
     def __init__(self, model: fx.GraphModule, masks: Mapping[int, Tensor]) -> None:
-        """Weights without a mask are never pruned, so all of them carry."""
+        """Weights without a mask are never pruned, so all of them count as kept."""
         super().__init__(model)
         self._masks = masks
 
@@ -168,7 +170,7 @@ class Paths(fx.Interpreter):
         raise UnknownOperationError(f"method {target!r} is not understood")
 
     def get_attr(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Refuse tensors that the model holds itself: whether they carry a path is anybody's guess."""
+        """Refuse tensors that the model uses directly: whether they are on a path is not known."""
         raise UnknownOperationError(f"the model's own tensor {target!r} is not understood")
 
     def _mask(self, module: Any) -> Tensor:
@@ -199,7 +201,7 @@ def _cut(values: Tensor) -> Tensor:
 
 
 def _pool(values: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:
-    """Pool by the mean, which is positive exactly where some value is, and leads gradients to all of them."""
+    """Pool by the mean: it is positive exactly where some value is, and its gradient reaches all of them."""
     return functional.avg_pool2d(values, kernel, stride, padding, ceil_mode)
 
 

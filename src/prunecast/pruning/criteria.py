@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.errors import PrunecastError
+from prunecast.plugins import Registry
 from prunecast.pruning.masks import Masks, Scores
-from prunecast.pruning.registry import Registry
 from prunecast.spec import MODULE_CALLS, Method, rng
+from prunecast.spec.methods import METHOD_NAMES
 
 
 @dataclass(kw_only=True)
@@ -91,7 +92,7 @@ def _own(name: str, found: object) -> Criterion:
     return Criterion(name=name, score=found)
 
 
-CRITERIA = Registry("score", "criterion", _own)
+CRITERIA = Registry("criterion", METHOD_NAMES["score"], _own)
 
 
 def register_criterion(criterion: Criterion) -> Criterion:

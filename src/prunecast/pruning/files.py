@@ -1,13 +1,12 @@
-"""Files that exist whole or not at all, and tell when they were damaged later.
+"""The store's files: written completely or not at all, with a checksum that shows later damage.
 
-Tensors are stored in the safetensors format, which is a line of JSON before raw numbers; it is written here
-by hand, so that a machine with nothing but torch can run a chain.
+Tensors are stored in the safetensors format: a line of JSON, then the raw numbers. The format is written here, so that
+a chain runs with torch and numpy alone.
 """
 
 import errno
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from prunecast.errors import PrunecastError, StoreError
+from prunecast.files import replace_file, sync_folder
 
 _DTYPES = {
     "F64": torch.float64,
@@ -32,38 +32,15 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write aside, flush to the disk, rename: a reader sees the old file or the new one, never a part."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    """Write a file of the store, complete or not at all."""
     try:
-        try:
-            _write_aside(aside, path, data)
-        except FileNotFoundError:  # a failure is written without the lock: who took it just now has tidied up
-            _write_aside(aside, path, data)
-        sync_folder(path.parent)
+        replace_file(path, data)
     except OSError as failure:
-        aside.unlink(missing_ok=True)
         remedy = "free some space" if failure.errno in _FULL else f"make {path.parent} a writable folder"
         raise StoreError(
             f"Cannot write {path}: {failure.strerror}. Nothing finished is lost; "
             f"{remedy} and run the same command again."
         ) from failure
-
-
-def _write_aside(aside: Path, path: Path, data: bytes) -> None:
-    with aside.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's list of names, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def make_folder(folder: Path) -> None:
@@ -78,20 +55,14 @@ def make_folder(folder: Path) -> None:
         raise StoreError(f"Cannot create {folder}: {failure.strerror}; choose another --store.") from failure
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Delete what a killed process had not finished writing; only its owner may call this."""
-    for leftover in folder.glob(".*.tmp"):
-        leftover.unlink(missing_ok=True)
-
-
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
-    """Write a JSON object with a checksum of its own."""
+    """Write a JSON object with a checksum."""
     text = json.dumps({**body, "sha256": _digest(_dumped(body))}, indent=1, sort_keys=True)
     write_whole(path, text.encode() + b"\n")
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read what `write_json` wrote, and make sure that nobody changed it."""
+    """Read what `write_json` wrote, and verify its checksum."""
     try:
         body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         checksum = body.pop("sha256")
@@ -122,7 +93,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read the tensors and notes of `write_tensors`, and make sure that nobody changed them."""
+    """Read the tensors and notes of `write_tensors`, and verify their checksum."""
     try:
         data = path.read_bytes()
         start = 8 + int.from_bytes(data[:8], "little")
@@ -138,7 +109,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def damaged(path: Path, how: str) -> PrunecastError:
-    """The message about a file that was whole once and is not any more."""
+    """The error for a file that was changed or cut short after it was written."""
     return PrunecastError(
         f"{path} is damaged: {how}. Restore it from a copy, or delete the folder {path.parent} to train "
         "that chain anew; other chains are not touched."

@@ -1,6 +1,6 @@
-"""One level of a chain: where it starts, and what is written when it is finished.
+"""One level of a chain: where it starts, its checkpoint, and what is written when it is finished.
 
-The training in between is not here: the lone loop and a packed fleet both take a Level and hand back its end.
+The training itself is elsewhere: the plain loop and the fleet both take a `Level` and return a `Trained`.
 """
 
 from collections.abc import Sequence
@@ -21,12 +21,12 @@ from prunecast.training import Score, State
 
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """A training to be done."""
+    """A training run to be done."""
 
     level: int
     masks: Masks
     counts: Pruned
-    """The masks, counted."""
+    """The sizes of the masks."""
     network: dict[str, Tensor]
     """Parameters and buffers to start from; the optimizer starts from zero."""
     first: int
@@ -37,22 +37,22 @@ class Level:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """The end of a training."""
+    """The result of a training run."""
 
     network: dict[str, Tensor]
     diverged: bool
     test: Score | None
-    """None where the training diverged, as are the others."""
+    """None if the training diverged; the same for the other scores."""
     train: Score | None
     validation: Score | None
     seconds: float
     device: str
     steps: int | None = None
-    """Steps done, where they are fewer than the level has because the training diverged."""
+    """Steps done, if the training diverged before the level's last step."""
 
 
 def open_level(chain: Chain, records: Sequence[Record]) -> Level:
-    """The level after the finished ones: its masks, its first weights, its steps."""
+    """The level after the finished ones: its masks, its starting weights, its steps."""
     level, times = len(records), chain.times
     retraining = chain.spec.method.retraining
     full = chain.full
@@ -76,7 +76,7 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
 def close_level(
     chain: Chain, records: Sequence[Record], level: Level, end: Trained, *, keep_weights: bool = False
 ) -> Record:
-    """Prune for the next level and make this one finished; the record is written last."""
+    """Choose the next level's masks and store this level as finished; the record is written last."""
     folder, method = chain.folder, chain.spec.method
     following = None
     if not end.diverged or method.before_training:
@@ -111,14 +111,14 @@ def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
 
 
 def count(chain: Chain, masks: Masks) -> Pruned:
-    """Count kept and living weights."""
+    """The sizes of some masks: weights kept, and weights on a path."""
     paths = connectivity(chain.untrained, masks, chain.dataset.train.image_shape)
     nonzero = count_kept(masks)
     return Pruned(nonzero=nonzero, alive=paths.alive, connected=paths.connected, note=paths.note)
 
 
 def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None) -> Record:
-    """The row of the table, and what the next level needs to know."""
+    """The row of the table, and the sizes of the next level."""
     weights = count_total(level.masks)
     chance = chain.dataset.chance_error
     return Record(
@@ -144,9 +144,9 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
 
 
 def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
-    """Read the network of the rewind point, and store it at fewer positions once half of them are gone.
+    """Read the network of the rewind point, and store it again with fewer weights once half of them are pruned.
 
-    Only positions of a finished level's masks are dropped, so a kill before or after changes nothing.
+    Only weights that a finished level pruned are dropped, so a kill at any moment changes nothing.
     """
     path, full = chain.folder.rewind, chain.full
     network = read_packed(path, chain.folder, full)
@@ -158,10 +158,10 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A level between two steps."""
+    """The state of a level between two steps, from which a killed training run goes on."""
 
     step: int
-    """The step to go on with."""
+    """The next step."""
     seconds: float
     """Seconds spent on the level so far."""
     state: State

@@ -1,4 +1,4 @@
-"""A chain opened for work: its data, its untrained network, its examples, its place in the store."""
+"""An open chain: its data, its untrained network, its examples, its folder in the store."""
 
 import functools
 import hashlib
@@ -22,18 +22,18 @@ from prunecast.training import Timeline, timeline
 
 @dataclass(frozen=True, kw_only=True)
 class Chain:
-    """A chain with its data and its untrained network at hand."""
+    """A chain with its data and its untrained network."""
 
     spec: ChainSpec
     folder: ChainFolder
     dataset: Dataset
     untrained: nn.Module
-    """The network as initialised, on the CPU; nobody trains it."""
+    """The network as initialised, on the CPU; it is never trained."""
     prunable: tuple[str, ...]
     examples: NDArray[np.int64]
     """The subsample."""
     validation: NDArray[np.int64]
-    """The held-out examples, none as a rule."""
+    """The held-out examples; most recipes have none."""
     times: Timeline
 
     @property
@@ -43,7 +43,7 @@ class Chain:
 
 
 def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
-    """Build a chain's network and choose its examples; its spec is written once and compared afterwards."""
+    """Build a chain's network and choose its examples; write its spec, or check that its data is still the same."""
     check_method(spec.method)
     chain = built(spec, store, dataset)
     folder = chain.folder
@@ -58,7 +58,7 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
 
 
 def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
-    """Build a chain's network and choose its examples, without touching the store."""
+    """Build a chain's network and choose its examples, without reading or writing the store."""
     generator = torch.Generator().manual_seed(seed(spec.replicate, "initialisation"))
     shape = dataset.train.image_shape
     untrained = families.build(
@@ -83,7 +83,7 @@ def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
 
 
 def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The subsample and the held-out examples, apart from one another and without regard to class."""
+    """The subsample and the held-out examples, which do not overlap; classes are not balanced."""
     held = spec.recipe.validation_examples
     if spec.num_examples + held > total:
         raise PrunecastError(

@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from prunecast.errors import PrunecastError
+from prunecast.plugins import Registry
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
-from prunecast.pruning.registry import Registry
 from prunecast.pruning.structure import STRUCTURES, SingleWeights, Structure
 from prunecast.spec import Method
+from prunecast.spec.methods import METHOD_NAMES
 
 MOST_LEVELS = 10_000
 Schedule = Callable[[Method, int], float]
@@ -29,7 +30,7 @@ def _own(name: str, found: object) -> Schedule:
     return found
 
 
-SCHEDULES = Registry("schedule", "schedule", _own)
+SCHEDULES = Registry("schedule", METHOD_NAMES["schedule"], _own)
 
 
 def register_schedule(name: str, schedule: Schedule) -> Schedule:

@@ -1,4 +1,4 @@
-"""What is known about one trained network, and why a chain ends."""
+"""The record of one trained network, and when a chain ends."""
 
 import math
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ Status = Literal["ok", "diverged"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pruned:
-    """The masks of a level, counted."""
+    """The sizes of a level's masks."""
 
     nonzero: int
-    """Surviving weights."""
+    """Weights kept."""
     alive: int | None
-    """Those of them with a path through them; None where the network is not understood."""
+    """Kept weights on a path from input to output; None if the network has an unknown operation."""
     connected: bool | None
-    """Whether any path is left; None where the network is not understood."""
+    """Whether any path is left; None if the network has an unknown operation."""
     note: str = ""
-    """Why the network is not understood."""
+    """The unknown operation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,59 +28,59 @@ class Record:
 
     level: int
     density: float
-    """Kept over prunable weights, as counted."""
+    """Weights kept divided by prunable weights, as counted in the masks."""
     error: float
-    """The test error after the last step; the chance error where the training diverged."""
+    """The test error after the last step; the chance error if the training diverged."""
     loss: float | None
-    """The test cross-entropy; None where the training diverged."""
+    """The test cross-entropy; None if the training diverged."""
     train_error: float | None
     """The error on the subsample, without augmentation."""
     validation_error: float | None
-    """The error on the held-out examples of a recipe that has some."""
+    """The error on the held-out examples, if the recipe has some."""
     parameters: int
     """All parameters of the unpruned network."""
     weights: int
-    """The prunable ones."""
+    """All prunable weights."""
     nonzero: int
-    """The prunable ones kept."""
+    """Prunable weights kept."""
     effective_density: float | None
-    """Weights with a path through them over prunable weights; None where the network is not understood."""
+    """Weights on a path divided by prunable weights; None if the network has an unknown operation."""
     steps: int
     """Steps of this training; where it diverged, those up to where that was noticed."""
     seconds: float
-    """Time of this training and its evaluation, over all interruptions."""
+    """Time of this training run and its evaluation, summed over restarts."""
     status: Status
-    """`diverged` where the loss or a weight stopped being a finite number."""
+    """`diverged` if the loss or a weight stopped being a finite number."""
     chance_error: float
-    """The error of the best constant answer."""
+    """The error of the best constant prediction."""
     device: str
     code: str
     """The version of the engine that trained this level."""
     note: str = ""
-    """Why effective_density is not known."""
+    """Why effective_density is unknown."""
     following: Pruned | None = None
-    """The masks of the next level; None where there is none because the training diverged."""
+    """The sizes of the next level; None if the training diverged, which ends the chain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StopRules:
-    """When a chain ends; they change where it stops, not its numbers."""
+    """When a chain ends. They do not change its numbers."""
 
     level_cap: int = 40
     """The last level."""
     disconnected: bool = True
-    """Stop before a level without any path from input to output."""
+    """Stop before a level that has no path from input to output."""
     at_chance: int = 3
-    """Stop after so many levels in a row at chance; 0 means never."""
+    """Stop after this number of levels in a row at chance; 0 means never."""
 
 
 def at_chance(record: Record) -> bool:
-    """Whether a network is no better than the best constant answer."""
+    """Whether a network is no better than the best constant prediction."""
     return record.error >= record.chance_error - 1e-9
 
 
 def why_ended(records: Sequence[Record], rules: StopRules) -> str:
-    """Why a chain with these finished levels goes no further, in a word; empty while it goes on."""
+    """Why a chain with these finished levels has ended, in a word; empty if it has not."""
     if not records:
         return ""
     following = records[-1].following
@@ -103,7 +103,7 @@ def finite(value: float) -> float | None:
 
 
 def within(records: Sequence[Record], rules: StopRules) -> list[Record]:
-    """The levels that a chain under these rules has, of all that are stored."""
+    """The stored levels that a chain has under these rules."""
     for count in range(1, len(records)):
         if why_ended(records[:count], rules):
             return list(records[:count])

@@ -9,7 +9,7 @@
         weights-007.safetensors    the trained network of level 7, if asked for
         checkpoint.safetensors     the training in progress, removed when its level is finished
         lock                       held by the process that works on this chain
-        worker.json                which process that is and where, and how many were killed over this chain
+        worker.json                that process, its host, and how many processes died while they held the chain
 
 A level counts as finished when records.json names it; that file is replaced last.
 """
@@ -29,12 +29,12 @@ import torch
 from torch import Tensor
 
 from prunecast.errors import BusyError, PrunecastError, StoreError
+from prunecast.files import remove_temporary_files
 from prunecast.pruning.files import (
     damaged,
     make_folder,
     read_json,
     read_tensors,
-    remove_leftovers,
     write_json,
     write_tensors,
 )
@@ -46,7 +46,7 @@ from prunecast.spec import ChainSpec, as_dict, from_dict
 LOG = logging.getLogger(__name__)
 FORMAT = 1
 DAMAGED = -1
-"""Stands for the level of a checkpoint that cannot be read."""
+"""The level of a checkpoint that cannot be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ class ChainFolder:
                 raise BusyError(
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
-            remove_leftovers(self.path)
+            remove_temporary_files(self.path)
             with signed(self.path):
                 yield
 
@@ -110,16 +110,16 @@ class ChainFolder:
             raise damaged(path, "a record lacks a field") from failure
 
     def write_records(self, records: Sequence[Record]) -> None:
-        """Replace the list of finished levels: the act by which a level becomes finished."""
+        """Replace the list of finished levels; a level is finished once it is in this list."""
         levels = [dataclasses.asdict(record) for record in records]
         write_json(self.path / "records.json", {"format": FORMAT, "levels": levels})
 
     def stale(self, done: int) -> list[Path]:
-        """Files that only finished levels needed, left behind by a kill, and a checkpoint that is damaged."""
+        """Files that only finished levels needed and a killed process left, and a damaged checkpoint."""
         return self._stale(done, self._begun())
 
     def tidy(self, done: int) -> None:
-        """Remove what `done` finished levels no longer need; only the holder of the lock may."""
+        """Remove what `done` finished levels no longer need; call it only while holding the lock."""
         begun = self._begun()
         if begun == DAMAGED:
             LOG.warning("%s is damaged, so its level begins anew.", self.checkpoint)
@@ -131,14 +131,14 @@ class ChainFolder:
         return starts if begun is None or begun >= done else [self.checkpoint, *starts]
 
     def _begun(self) -> int | None:
-        """The level of the checkpoint, if there is one; it only saves time, so a damaged one is no calamity."""
+        """The level of the checkpoint, if there is one; a damaged one costs only the time since the level began."""
         try:
             return int(read_tensors(self.checkpoint)[1]["level"]) if self.checkpoint.exists() else None
         except PrunecastError:
             return DAMAGED
 
     def write_masks(self, level: int, masks: Mapping[str, Tensor]) -> None:
-        """Store the masks of a level, eight weights to the byte."""
+        """Store the masks of a level, eight weights per byte."""
         packed = {name: torch.from_numpy(np.packbits(mask.numpy())) for name, mask in masks.items()}
         shapes = {name: list(mask.shape) for name, mask in masks.items()}
         write_tensors(self.mask(level), packed, {"format": FORMAT, "level": level, "shapes": shapes})
@@ -149,12 +149,12 @@ class ChainFolder:
         return {name: _unpacked(packed[name], shape) for name, shape in notes["shapes"].items()}
 
     def spec(self) -> tuple[ChainSpec, dict[str, Any]]:
-        """The chain's spec, and what else is written beside it."""
+        """The chain's spec, and everything else in its file."""
         body = _understood(self.path / "spec.json")
         return from_dict(body["spec"]), body
 
     def write_spec(self, spec: ChainSpec, about: Mapping[str, Any]) -> None:
-        """Write the spec once; a chain that is continued elsewhere keeps the first."""
+        """Write the spec, unless there is one: a chain that is continued elsewhere keeps the first."""
         path = self.path / "spec.json"
         if not path.exists():
             make_folder(self.path)
@@ -162,7 +162,7 @@ class ChainFolder:
 
 
 def chain_folder(store: Path, spec: ChainSpec) -> ChainFolder:
-    """The folder of a chain; it need not exist."""
+    """The folder of a chain, which may not exist yet."""
     return ChainFolder(path=store / "chains" / spec.digest)
 
 
@@ -191,13 +191,13 @@ def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:
 
 
 def write_packed(path: Path, network: Mapping[str, Tensor], masks: Masks, level: int) -> None:
-    """Store the surviving weights of `level`'s masks in order, and everything that is never pruned whole."""
+    """Store the weights that `level`'s masks keep, in order, and all other tensors completely."""
     packed = {name: tensor[masks[name]] if name in masks else tensor for name, tensor in network.items()}
     write_tensors(path, packed, {"format": FORMAT, "level": level})
 
 
 def read_packed(path: Path, folder: ChainFolder, full: Masks) -> dict[str, Tensor]:
-    """Read such a network back, zero where it was pruned; `full` are the masks of level 0."""
+    """Read a network that `write_packed` wrote; pruned weights are zero. `full` are the masks of level 0."""
     packed, notes = read_tensors(path)
     masks = folder.masks(notes["level"]) if notes["level"] else full
     return {
@@ -218,7 +218,7 @@ def _scattered(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def environment() -> dict[str, str]:
-    """What the numbers may depend on besides the spec."""
+    """What the numbers can depend on besides the spec."""
     import platform
 
     return {

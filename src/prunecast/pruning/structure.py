@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from torch import nn
 
 from prunecast.errors import PrunecastError
+from prunecast.plugins import Registry
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
-from prunecast.pruning.registry import Registry
+from prunecast.spec.methods import METHOD_NAMES
 
 
 class Structure(Protocol):
@@ -72,11 +73,11 @@ def _own(name: str, found: object) -> StructureOf:
     return found
 
 
-STRUCTURES = Registry("structure", "structure", _own)
+STRUCTURES = Registry("structure", METHOD_NAMES["structure"], _own)
 
 
 def register_structure(name: str, structure: StructureOf) -> StructureOf:
-    """Let plans name a structure; returns it, so that it can be used as a decorator's body."""
+    """Let plans name a structure."""
     return STRUCTURES.add(name, structure)
 
 

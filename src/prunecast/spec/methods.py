@@ -19,17 +19,12 @@ AFTER_TRAINING = ("magnitude", "layerwise-magnitude", "random", "none")
 BEFORE_TRAINING = ("synflow",)
 """Built-in criteria that score the untrained network."""
 
-_NAMES: dict[Part, list[str]] = {
+METHOD_NAMES: dict[Part, list[str]] = {
     "score": [*AFTER_TRAINING, *BEFORE_TRAINING],
     "structure": ["weights"],
     "schedule": ["constant"],
 }
-
-
-def add_method_name(part: Part, name: str) -> None:
-    """Let methods use a criterion, structure or schedule that was registered under this name."""
-    if name not in _NAMES[part]:
-        _NAMES[part].append(name)
+"""What methods may name besides `package.module:attribute`; registering in `prunecast.pruning` adds to it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +50,7 @@ class Method:
         """Refuse a method that cannot be run."""
         place = f"Method {self.name!r}:"
         require_text(f"{place} name", self.name)
-        for part in _NAMES:
+        for part in METHOD_NAMES:
             _check_name(f"{place} {part}", part, getattr(self, part))
         require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
         require_number(f"{place} fraction", self.fraction)
@@ -86,11 +81,11 @@ def _check_name(place: str, part: Part, name: object) -> None:
     module, colon, attribute = name.partition(":")
     if module and attribute:
         return
-    if name not in _NAMES[part]:
+    if name not in METHOD_NAMES[part]:
         load_plugins()
-    known = ", ".join(_NAMES[part])
+    known = ", ".join(METHOD_NAMES[part])
     require(
-        not colon and name in _NAMES[part],
+        not colon and name in METHOD_NAMES[part],
         f"{place} is {name!r}; choose one of {known}, or name your own as package.module:attribute.",
     )
 

@@ -2,9 +2,7 @@
 
 import re
 import tempfile
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,10 +13,12 @@ from fleet_bound import CLASSES, DEPTH, FAMILY
 from prunecast.data import Dataset, MemorySource
 from prunecast.families import build, prunable
 from prunecast.fleet import Job, Options
+from prunecast.fleet.device import Loop, host_threads
+from prunecast.fleet.level import Ends, LevelTraining, Work
 from prunecast.fleet.members import Member, kind_of
-from prunecast.fleet.shapes import deal, places
-from prunecast.fleet.train import Ends, train_level
-from prunecast.fleet.yard import Yard
+from prunecast.fleet.queue import deal, places
+from prunecast.fleet.runner import Runner
+from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.pruning import StopRules, open_chain, open_level
 from prunecast.spec import ChainSpec, Recipe, method, rng
 from prunecast.spec import recipe as preset
@@ -79,13 +79,13 @@ def alone(setting: Setting, *, graph: bool) -> Way:
     model = build(FAMILY, depth=DEPTH, width=1.0, num_classes=CLASSES, generator=generator)
     source, recipe = setting.data.train, setting.recipe
     examples = rng(0, "subsample").permutation(len(source))
-    bench = prepare(model, prunable(model), recipe, 0, source, examples)
-    advance = stepper(bench) if graph else lambda: step(bench)
+    trainer = prepare(model, prunable(model), recipe, 0, source, examples)
+    advance = stepper(trainer) if graph else lambda: step(trainer)
 
     def run() -> None:
-        train(bench, advance, 0, bench.times.total)
+        train(trainer, advance, 0, trainer.times.total)
         for half in (setting.data.test, source):
-            evaluate(bench.model, half, torch.arange(len(half)), recipe.precision)
+            evaluate(trainer.model, half, torch.arange(len(half)), recipe.precision)
 
     return Way(widths=(1.0,), start=advance, run=run)
 
@@ -105,33 +105,43 @@ def fleet(setting: Setting, name: str) -> Way:
     )
     members = open_members(setting, widths_of(found[1]))
     kind = kind_of(members[0].chain)
-    specs = [member.chain.spec for member in members]
-    yard = Yard(specs, options)
-    yard.check(kind, members[0].chain)
-    packs = deal(members, yard.budget(kind, members))
-    pool, ahead, stop = ThreadPoolExecutor(streams), ThreadPoolExecutor(streams), threading.Event()
-    meeting = threading.Barrier(min(streams, len(packs)))
+    pool = RunnerPool([member.chain.spec for member in members], options)
+    pool.add(kind, members[0].chain)
+    packs = deal(members, pool.budget(kind, members) or 1.0)
+    shape = pool.shape(kind, packs[0])
+    host = host_threads(2 * streams, 1)
 
-    def one(members: list[Member], *, trial: bool) -> None:
-        if trial:  # every thread gets a runner of its own
-            meeting.wait()
-            members = [replace(member, level=replace(member.level, last=TRIAL)) for member in members]
-        shape = yard.shape(kind, members)
-        with yard.runner(kind, shape, members[0].chain) as runner:
-            if trial:
-                meeting.wait()
-            end = train_level(runner, members, places(shape, members), ahead, stop)
+    def level(runner: Runner, own: list[Member]) -> Work[None]:
+        training = LevelTraining(
+            runner=runner, members=own, places=places(shape, own), host=host, stopping=lambda: False
+        )
+        end = yield from training.run()
         assert isinstance(end, Ends), "a network diverged"
+        pool.give_back(kind, shape, runner)
+
+    def train_all(waiting: list[list[Member]]) -> None:
+        """Train packs as coroutines of this thread, so many at once as there are streams."""
+        loop = Loop()
+        while loop or waiting:
+            while waiting and len(loop) < streams:
+                own = waiting.pop(0)
+                runner = pool.take(kind, shape, own[0].chain)
+                assert runner is not None, "the memory is full"
+                loop.start(level(runner, own), runner.current)
+            loop.step()
 
     def start() -> None:
-        yard.shape(kind, packs[0])
-        list(pool.map(lambda members: one(members, trial=True), packs[:streams]))
-        yard.beside.catch_up()
+        train_all([[trial(member) for member in own] for own in packs[:streams]])
 
     def run() -> None:
-        list(pool.map(lambda members: one(members, trial=False), packs))
+        train_all(list(packs))
 
     return Way(widths=tuple(member.width for member in members), start=start, run=run)
+
+
+def trial(member: Member) -> Member:
+    """A member whose level has a few steps only."""
+    return replace(member, level=replace(member.level, last=TRIAL))
 
 
 def widths_of(name: str) -> list[float]:

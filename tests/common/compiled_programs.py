@@ -4,7 +4,7 @@ from collections import Counter
 
 import torch
 
-from prunecast.fleet.bench import EAGER, Programs
+from prunecast.fleet.step import EAGER, Programs
 
 
 def compiled(counts: Counter) -> Programs:

@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from prunecast.data import MemorySource
 from prunecast.families import build
-from prunecast.fleet.bench import PackBench, bench_of
 from prunecast.fleet.fused import FusedStep, fused_step
 from prunecast.fleet.pack import Pack, pack
-from prunecast.fleet.runner import reset
+from prunecast.fleet.step import PackTrainer, pack_trainer, reset
 from prunecast.spec import Recipe
 
 RECIPE = Recipe(
@@ -91,9 +90,9 @@ def noise(count: int, *, size: int, seed: int = 0, classes: int = 7) -> MemorySo
     )
 
 
-def bench(pack: Pack, source: MemorySource, *, recipe: Recipe = RECIPE, steps: int = 3) -> PackBench:
-    """A bench at its first step, with every slot's own order and augmentation."""
-    own = bench_of(pack, recipe, source, batch=recipe.batch_size, epoch=steps)
+def trainer_of(pack: Pack, source: MemorySource, *, recipe: Recipe = RECIPE, steps: int = 3) -> PackTrainer:
+    """A pack at its first step, with every slot's own order and augmentation."""
+    own = pack_trainer(pack, recipe, source, batch=recipe.batch_size, epoch=steps)
     generator = torch.Generator().manual_seed(3)
     own.order.copy_(torch.randint(0, len(source), own.order.shape, generator=generator))
     if own.draws is not None and own.draws.flip is not None and own.draws.shift is not None:
@@ -104,12 +103,12 @@ def bench(pack: Pack, source: MemorySource, *, recipe: Recipe = RECIPE, steps: i
     return own
 
 
-def ready(widths: Sequence[float] = MIXED, *, batch: int = 3, **changes: Any) -> PackBench:
+def ready(widths: Sequence[float] = MIXED, *, batch: int = 3, **changes: Any) -> PackTrainer:
     recipe = replace(RECIPE, batch_size=batch, **changes)
-    return bench(packed(uneven(resnets(widths)), size=32), noise(20, size=32), recipe=recipe)
+    return trainer_of(packed(uneven(resnets(widths)), size=32), noise(20, size=32), recipe=recipe)
 
 
-def fused(own: PackBench, *, packs: int = 6) -> FusedStep:
+def fused(own: PackTrainer, *, packs: int = 6) -> FusedStep:
     return fused_step(own, compile_for_cpu, packs)
 
 

@@ -1,13 +1,16 @@
 """A fleet leaves the same store as the plain loop, whoever shares a pack with whom."""
 
+import contextlib
 import dataclasses
 import math
+import signal
+from pathlib import Path
 
 import pytest
 import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
-from prunecast.fleet import Options
+from prunecast.fleet import Options, runner_pool
 from prunecast.pruning import chain_trainer, open_level, read_tensors, train_level
 from prunecast.training import stepper
 
@@ -35,6 +38,29 @@ def assert_same_tensors(ours, theirs):
     assert list(ours) == list(theirs)
     for name, tensor in theirs.items():
         torch.testing.assert_close(ours[name], tensor, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+class Interrupted(BaseException):
+    pass
+
+
+@contextlib.contextmanager
+def interrupted_when(condition):
+    """Raise in the main thread, wherever it is, as Ctrl-C would."""
+
+    def look(*_):
+        if condition():
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            raise Interrupted
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+    try:
+        with pytest.raises(Interrupted):
+            yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 MIXED = [
@@ -112,11 +138,10 @@ def test_a_member_that_diverges_spoils_nobody(tmp_path):
 def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
     jobs = jobs_of(MIXED[:6])
     plain(jobs, tmp_path / "plain")
-    running = fleet(jobs, tmp_path / "fleet")
-    for _ in range(7):
-        next(running)
-    running.close()
-    stored = sum(len(folder.records()) for folder in folders(jobs, tmp_path / "fleet"))
+    own = folders(jobs, tmp_path / "fleet")
+    with interrupted_when(lambda: sum(len(folder.records()) for folder in own) >= 7):
+        list(fleet(jobs, tmp_path / "fleet"))
+    stored = sum(len(folder.records()) for folder in own)
     assert 7 <= stored < 24
     again = list(fleet(jobs[::-1], tmp_path / "fleet", Options(workers=1, budget=0.75, threads=1)))
     assert len(again) == 24
@@ -135,30 +160,26 @@ def test_families_that_cannot_be_packed_train_alone_beside_packs(tmp_path):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
-def test_a_chain_that_trains_alone_stops_in_the_middle_of_a_level(tmp_path):
-    endless = chain(family="fleet_own:normalised_by_groups", recipe={"epochs": 20_000, "checkpoint_steps": 1})
-    jobs = jobs_of([endless, chain(width=1.0, num_examples=50, recipe={"epochs": 2})], cap=1)
-    running = fleet(jobs, tmp_path)
-    assert next(running).number == 1
-    running.close()
-    assert folders(jobs, tmp_path)[0].records() == []
-
-
+@pytest.mark.parametrize("family", ["digits_cnn", "fleet_own:normalised_by_groups"])
 @pytest.mark.parametrize("recipe", [{"epochs": 60, "rewind": 2.5}, {"epochs": 60, "optimizer": "adam"}])
-def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe):
-    brief = chain(width=1.0, num_examples=50, recipe={"epochs": 2})
-    long = [chain(width=width, recipe=recipe, replicate=k) for k, width in enumerate((0.5, 0.25, 0.25))]
-    jobs = jobs_of([*long, brief], cap=1)
+def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe, family, monkeypatch):
+    monkeypatch.setattr(runner_pool, "LOADED_STEPS", 16)
+    sizes = enumerate((0.5, 0.25, 0.25))
+    jobs = jobs_of(
+        [chain(family=family, width=width, recipe=recipe, replicate=k) for k, width in sizes], cap=1
+    )
     plain(jobs, tmp_path / "plain")
-    seen = []
+    begun = [folder.checkpoint for folder in folders(jobs, tmp_path / "fleet")]
+    often, seen = dataclasses.replace(ANY, workers=3, checkpoint_seconds=0.0), [0]
     for _ in range(2):
-        running = fleet(jobs, tmp_path / "fleet", dataclasses.replace(ANY, checkpoint_seconds=0.0))
-        next(running)  # a level of the brief one, while the others are in the middle of theirs
-        running.close()
-        begun = [folder.checkpoint for folder in folders(jobs, tmp_path / "fleet")[:3]]
-        seen.append([read_tensors(path)[1]["step"] for path in begun if path.exists()])
-    assert len(seen[0]) == 3
-    assert seen[1] >= seen[0] > [0, 0, 0]
+        with interrupted_when(lambda: all(map(Path.exists, begun)) and min(map(_step, begun)) > seen[-1]):
+            list(fleet(jobs, tmp_path / "fleet", often))
+        seen.append(min(map(_step, begun)))
+    assert 0 < seen[1] < seen[2] < 240
     plain(jobs[:1], tmp_path / "fleet")
     list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def _step(checkpoint):
+    return read_tensors(checkpoint)[1]["step"]

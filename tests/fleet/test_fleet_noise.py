@@ -8,7 +8,7 @@ from torch import nn
 
 from prunecast import data, families
 from prunecast.fleet import fleet_events
-from prunecast.fleet.noise import draws_noise
+from prunecast.fleet.chains import draws_noise
 from prunecast.pruning import chain_trainer, open_chain, run_chain
 from prunecast.training import train
 

@@ -1,24 +1,16 @@
 """Levels of the chains with the most work left go first, and keep their place while a level is closed."""
 
-from concurrent.futures import Future
-
 import pytest
 
-from prunecast.fleet.ranks import Rank
-from prunecast.fleet.under_way import LONG, Training, UnderWay
+from prunecast.fleet.queue import LONG, Rank, Training, UnderWay
 
 
-def ranked(team, work, steps=10 * LONG):
-    return Rank(team=(team,), work=work, steps=steps)
+def ranked(group, work, steps=10 * LONG):
+    return Rank(group=(group,), work=work, steps=steps)
 
 
 def busy(*, training=(), closing=()):
-    own = UnderWay()
-    for one in training:
-        own.training[Future()] = Training(rank=one, share=0.1)
-    for one in closing:
-        own.closing[Future()] = one
-    return own
+    return UnderWay(training=[Training(rank=one, share=0.1) for one in training], closing=list(closing))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +31,7 @@ def busy(*, training=(), closing=()):
         "all places taken",
         "with more work than others",
         "the place of who closes",
-        "a team counts once",
+        "a group counts once",
         "who closes has less work",
         "short levels do not wait",
     ],

@@ -3,7 +3,7 @@
 import pytest
 from fleet_digits import chain, jobs_of
 
-from prunecast.fleet.remaining import Remaining
+from prunecast.fleet.queue import Remaining
 
 
 def remaining(sizes, *, width=1.0):

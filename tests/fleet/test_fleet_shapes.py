@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-import torch
 from fleet_digits import chain
 
 from prunecast import data
-from prunecast.fleet.build import Builder
-from prunecast.fleet.measure import measured_budget
+from prunecast.fleet import Options
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.options import BUDGET, Options, best_budget
-from prunecast.fleet.shapes import deal, fitting, places, shape_of
-from prunecast.fleet.site import Site
+from prunecast.fleet.queue import BUDGET, deal, fitting, places, shape_of
+from prunecast.fleet.runner_pool import PacksOfKind, RunnerPool, best_budget
 from prunecast.pruning import StopRules, open_chain
 
 
@@ -71,9 +68,12 @@ def test_the_usual_budget_is_kept_unless_another_is_clearly_better(times, budget
 
 
 def test_a_pack_that_cannot_be_built_leaves_the_usual_budget(tmp_path, caplog):
-    kind = kind_of(open_chain(chain(), tmp_path, data.load("digits")))
-    nobody = dataclasses.replace(kind, family="no_such_module:family")
-    assert measured_budget(Builder([], Options()), nobody, [1.0], [8.0, 16.0], torch.float32) == BUDGET
+    one = open_chain(chain(), tmp_path, data.load("digits"))
+    nobody = dataclasses.replace(kind_of(one), family="no_such_module:family")
+    pool = RunnerPool([], Options())
+    pool.add(nobody, one)
+    members = [SimpleNamespace(width=1.0, chain=one)]
+    assert pool.measured_budget(nobody, members, [8.0, 16.0]) == BUDGET
     assert "no_such_module" in caplog.text
 
 
@@ -106,7 +106,7 @@ class Trainee(Sized):
     ],
 )
 def test_few_ready_chains_take_the_narrowest_shape_that_pays(compiled, fused, levels, wanted, given):
-    site, full = Site(compiling=compiled), [Trainee(1.0, levels=levels) for _ in range(16)]
-    assert site.shape(full, fused=fused) == (1.0,) * 16
-    assert site.shape([Trainee(width, levels=levels) for width in wanted], fused=fused) == given
-    assert site.shape(full, fused=fused) == (1.0,) * 16
+    known, full = PacksOfKind(compiling=compiled), [Trainee(1.0, levels=levels) for _ in range(16)]
+    assert known.shape(full, fused=fused) == (1.0,) * 16
+    assert known.shape([Trainee(width, levels=levels) for width in wanted], fused=fused) == given
+    assert known.shape(full, fused=fused) == (1.0,) * 16

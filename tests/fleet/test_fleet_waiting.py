@@ -1,18 +1,14 @@
 """Levels wait for others to be packed with, as long as these are about to come."""
 
-from concurrent.futures import Future
-
 import pytest
 from fleet_digits import chain, jobs_of
 
 from prunecast import data
 from prunecast.fleet import Options
+from prunecast.fleet.chains import open_member
 from prunecast.fleet.members import kind_of
-from prunecast.fleet.open_close import open_member
-from prunecast.fleet.ranks import rank_of
-from prunecast.fleet.under_way import Training, UnderWay
-from prunecast.fleet.waiting import Waiting
-from prunecast.fleet.yard import Yard
+from prunecast.fleet.queue import PackQueue, Training, UnderWay, rank_of
+from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.pruning import open_chain
 
 BUDGET = 2.0
@@ -42,9 +38,9 @@ def under_way():
 
 @pytest.fixture
 def waiting(members, under_way):
-    yard = Yard([member.chain.spec for member in members], Options(budget=BUDGET))
-    yard.check(kind_of(members[0].chain), members[0].chain)
-    return Waiting(yard, under_way)
+    pool = RunnerPool([member.chain.spec for member in members], Options(budget=BUDGET))
+    assert pool.add(kind_of(members[0].chain), members[0].chain)
+    return PackQueue(pool.budget, under_way)
 
 
 def numbers(members):
@@ -60,10 +56,10 @@ def test_the_most_work_goes_first_and_a_group_is_dealt_into_packs(waiting, membe
     assert waiting.next_pack(2, []) is None
 
 
-def test_a_group_waits_for_chains_of_its_team_that_are_being_opened(waiting, members):
+def test_a_group_waits_for_chains_of_its_group_that_are_being_opened(waiting, members):
     for member in members:
         waiting.put(member)
-    coming = [rank_of(members[:1]).team]
+    coming = [rank_of(members[:1]).group]
     assert numbers(waiting.next_pack(2, coming)) == [4]
     assert waiting.next_pack(2, coming) is None
     assert numbers(waiting.next_pack(2, [])) == [0, 1, 2, 3]
@@ -79,12 +75,12 @@ def test_a_group_waits_for_chains_of_its_team_that_are_being_opened(waiting, mem
         (None, 1, True),
     ],
 )
-def test_a_part_of_a_pack_waits_for_the_rest_of_its_team(waiting, under_way, members, doing, ready, starts):
+def test_a_part_of_a_pack_waits_for_the_rest_of_its_group(waiting, under_way, members, doing, ready, starts):
     rank = rank_of(members[:1])
     if doing == "closing":
-        under_way.closing[Future()] = rank
+        under_way.closing.append(rank)
     if doing == "training":
-        under_way.training[Future()] = Training(rank=rank, share=0.1)
+        under_way.training.append(Training(rank=rank, share=0.1))
     for member in members[:ready]:
         waiting.put(member)
     assert (waiting.next_pack(6, []) is not None) is starts
@@ -97,9 +93,15 @@ def test_packs_that_are_trained_again_go_before_what_is_not_yet_formed(waiting, 
     assert numbers(waiting.next_pack(2, [])) == [0]
 
 
-def test_who_trains_alone_and_has_begun_goes_on_first(waiting, members):
-    waiting.put_alone(members[0], first=False)
-    waiting.put_alone(members[1], first=False)
-    waiting.put_alone(members[2], first=True)
-    assert [waiting.next_alone().number for _ in range(3)] == [2, 0, 1]
-    assert waiting.next_alone() is None
+def test_a_pack_that_could_not_start_is_the_next(waiting, members):
+    waiting.put_packs([[members[4]], [members[0]]])
+    waiting.put_back(waiting.next_pack(2, []))
+    assert numbers(waiting.next_pack(2, [])) == [4]
+
+
+def test_networks_that_cannot_be_packed_train_one_by_one_and_wait_for_nobody(members, under_way):
+    waiting = PackQueue(lambda *_: None, under_way)
+    for member in members[:2]:
+        waiting.put(member)
+    coming = [rank_of(members[:1]).group]
+    assert [numbers(waiting.next_pack(2, coming)) for _ in range(3)] == [[0], [1], None]

@@ -23,7 +23,7 @@ class Layers:
     """What every layer of a pass should have made of what the layers before it really made, in float64."""
 
     def __init__(self, own: FusedStep) -> None:
-        self.passes, self.program, self.masks = own.passes, own.program, own.bench.pack.masks
+        self.passes, self.program, self.masks = own.passes, own.program, own.trainer.pack.masks
 
     def norm(self, layer: Layer) -> tuple[Tensor, Tensor, Tensor]:
         """The convolution's result, normed; and mean and scale of the norm, for every channel."""
@@ -101,7 +101,7 @@ def weight(layer: Layer) -> Tensor:
 )
 def test_every_layer_makes_of_its_input_what_float64_makes_of_it(widths, batch, packs):
     one = fused(ready(widths, batch=batch), packs=packs)
-    one._images(one.source, one.bench.order, (None, None))
+    one._images(one.source, one.trainer.order, (None, None))
     one.passes.forward()
     layers = Layers(one)
     for layer in one.passes.layers:

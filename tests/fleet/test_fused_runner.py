@@ -1,7 +1,6 @@
 """A fleet whose packs run fused, their kernels on the CPU, leaves what the plain loop leaves but for rounding."""
 
 import logging
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -12,11 +11,10 @@ from fleet_digits import CPU, chain, folders
 from fused_packs import compile_for_cpu
 
 from prunecast.data import from_arrays
-from prunecast.fleet import Job, Options, build, run_fleet
+from prunecast.fleet import Job, Options, run_fleet, runner_pool
 from prunecast.fleet.fused import NoKernels
-from prunecast.fleet.members import Member, kind_of
-from prunecast.fleet.yard import Yard
-from prunecast.pruning import StopRules, open_chain, open_level, run_chain
+from prunecast.fleet.members import kind_of
+from prunecast.pruning import StopRules, open_chain, run_chain
 
 pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
@@ -57,10 +55,10 @@ def plain(jobs, store):
 @pytest.fixture
 def on_cpu(monkeypatch, caplog):
     """Lets packs be fused on the CPU; gives the ways in which packs were made."""
-    ways, make = [], build.make_fused_runner
-    monkeypatch.setattr(build, "FUSED_ON", ("cpu",))
-    monkeypatch.setattr(build, "compiler", lambda device: compile_for_cpu)
-    monkeypatch.setattr(build, "make_fused_runner", lambda *given: ways.append("fused") or make(*given))
+    ways, make = [], runner_pool.make_fused_runner
+    monkeypatch.setattr(runner_pool, "FUSED_ON", ("cpu",))
+    monkeypatch.setattr(runner_pool, "compiler", lambda device: compile_for_cpu)
+    monkeypatch.setattr(runner_pool, "make_fused_runner", lambda *given: ways.append("fused") or make(*given))
     caplog.set_level(logging.INFO, "prunecast")
     return ways
 
@@ -106,11 +104,18 @@ class Breaking:
 
 @pytest.mark.parametrize("steps", [1, 5])  # while the pack is built, and in the middle of a level
 def test_a_fused_pack_that_fails_goes_on_in_another_way(tmp_path, on_cpu, caplog, monkeypatch, steps):
-    monkeypatch.setattr(build, "compiler", lambda device: breaking)
+    monkeypatch.setattr(runner_pool, "compiler", lambda device: breaking)
     breaking, jobs = Breaking(steps), jobs_of((0.5, 0.25), cap=0)
     ended = [done.ended for done in run_fleet(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
     assert (ended, on_cpu) == (["level cap"] * 2, ["fused"])
     assert told(caplog) == [f"{PACKS} up to width 0.5 train without fused steps: the kernel was wrong"]
+
+
+def pool_for(job, store, options=ONE_BY_ONE):
+    one = open_chain(job.spec, store, job.dataset())
+    pool = runner_pool.RunnerPool([job.spec], options)
+    assert pool.add(kind_of(one), one)
+    return kind_of(one), pool
 
 
 def nothing(device):
@@ -130,37 +135,17 @@ def broken(device):
     ],
 )
 def test_what_cannot_be_fused_is_told_once(on_cpu, caplog, monkeypatch, tmp_path, compiler, widths, words):
-    monkeypatch.setattr(build, "compiler", compiler)
+    monkeypatch.setattr(runner_pool, "compiler", compiler)
     (job, *_) = jobs_of(widths, cap=0)
-    kind = kind_of(open_chain(job.spec, tmp_path, job.dataset()))
-    builder = build.Builder([job.spec], ONE_BY_ONE)
-    assert [builder.fuses(kind, widths) for _ in range(3)] == [False] * 3
+    kind, pool = pool_for(job, tmp_path)
+    assert [pool.fuses(kind, widths) for _ in range(3)] == [False] * 3
     (message,) = told(caplog)
     assert message.startswith(f"{PACKS} {words}")
 
 
 def test_a_width_that_is_too_wide_leaves_others_fused(on_cpu, tmp_path):
     (job, *_) = jobs_of((0.5,), cap=0)
-    kind = kind_of(open_chain(job.spec, tmp_path, job.dataset()))
-    builder = build.Builder([job.spec], ONE_BY_ONE)
-    assert [builder.fuses(kind, shape) for shape in ((8.0, 0.5), (1.0, 0.5), (0.5,))] == [False, True, True]
-    unasked = build.Builder([job.spec], replace(ONE_BY_ONE, fuse=False))
+    kind, pool = pool_for(job, tmp_path)
+    assert [pool.fuses(kind, shape) for shape in ((8.0, 0.5), (1.0, 0.5), (0.5,))] == [False, True, True]
+    kind, unasked = pool_for(job, tmp_path, replace(ONE_BY_ONE, fuse=False))
     assert not unasked.fuses(kind, (0.5,))
-
-
-def test_nobody_waits_for_the_yard_while_a_network_is_traced(on_cpu, monkeypatch, tmp_path):
-    (job, *_) = jobs_of((0.5,), cap=0)
-    one = open_chain(job.spec, tmp_path, job.dataset())
-    member = Member(number=0, job=job, chain=one, records=(), level=open_level(one, []))
-    yard, free, network = Yard([job.spec], ONE_BY_ONE), [], build.network
-    yard.check(kind_of(one), one)
-
-    def noting(kind, width):
-        with ThreadPoolExecutor(1) as other:  # the lock may be had more than once by the same thread
-            free.append(other.submit(lambda: yard._returned.acquire(timeout=1) and yard._returned.release()))
-        return network(kind, width)
-
-    monkeypatch.setattr(build, "network", noting)
-    assert yard.shape(kind_of(one), [member]) == (0.5,)
-    assert [asked.result() for asked in free] == [None]
-    yard.clear()

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Draws, MemorySource
-from prunecast.fleet.bench import gather
+from prunecast.fleet.step import gather
 from prunecast.fleet.fused.kernels import Launch, exported, source_text
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
 from prunecast.fleet.fused.loaded import Library, NoKernels

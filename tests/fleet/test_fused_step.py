@@ -8,15 +8,16 @@ import pytest
 import torch
 from cuda_on_cpu import HAS_COMPILER
 from fused_nets import own as changed
-from fused_packs import MIXED, NARROW, ROUNDING, bench, fused, noise, packed, ready, relative, resnets
+from fused_packs import MIXED, NARROW, ROUNDING, fused, noise, packed, ready, relative, resnets, trainer_of
 from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.fleet import pack
-from prunecast.fleet.bench import EAGER, PackBench, copy_bench, step
-from prunecast.fleet.evaluate import evaluate_pack
+from prunecast.fleet.device import run_to_the_end
+from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.fused import Unfused, examination
-from prunecast.fleet.runner import Runner, make_fused_runner, reset
+from prunecast.fleet.runner import Runner, make_fused_runner
+from prunecast.fleet.step import EAGER, PackTrainer, reset, step
 
 pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
@@ -24,11 +25,11 @@ pytestmark = [
 ]
 
 
-def written(own: PackBench) -> None:
+def written(own: PackTrainer) -> None:
     step(own, own.pack.module, EAGER)
 
 
-def moved(own: PackBench) -> dict[str, Tensor]:
+def moved(own: PackTrainer) -> dict[str, Tensor]:
     """Momenta by the names of their parameters: after one step the gradients, with decay."""
     return dict(zip(own.pack.masks, own.optimizer_state["momentum"], strict=True))
 
@@ -49,7 +50,7 @@ def test_a_step_is_as_near_to_float32_as_the_written_one(widths):
             assert relative(tensors[0][name], wanted) < 1.5 * relative(tensors[1][name], wanted), name
 
 
-def moved_names(own: PackBench) -> dict[str, Tensor]:
+def moved_names(own: PackTrainer) -> dict[str, Tensor]:
     return {f"{name} moved": tensor for name, tensor in moved(own).items()}
 
 
@@ -84,8 +85,8 @@ def test_a_later_step_reads_its_own_images_and_rate():
     assert all(torch.equal(own, before) for own, before in zip(ours.parameters, start, strict=True))
 
 
-def examined(own: PackBench) -> Runner:
-    return Runner(bench=own, step=lambda: None, way="written", stream=None, graphs={}, captured_on=None)
+def examined(own: PackTrainer) -> Runner:
+    return Runner(trainer=own, step=lambda: None, way="written", stream=None)
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])
@@ -98,10 +99,11 @@ def test_evaluation_is_that_of_the_written_way_and_leaves_no_trace(widths, share
     for count in (17, 7):  # neither is a multiple of the batch, and fewer than the last time
         shape = (count,) if shared else (len(widths), count)
         chosen = np.random.default_rng(count).integers(0, len(source), shape)
-        wanted = evaluate_pack(examined(ours), source, chosen)
-        for got, known in zip(look.scores(torch.from_numpy(chosen)), wanted, strict=True):
-            assert got.loss == pytest.approx(known.loss, rel=0.01)
-            assert abs(got.error - known.error) < 1.5 / count  # at most one example is a matter of rounding
+        wanted = run_to_the_end(evaluate_pack(examined(ours), source, chosen))
+        wrong, losses = look.counts(torch.from_numpy(chosen))
+        for bad, loss, known in zip(wrong.tolist(), losses.tolist(), wanted, strict=True):
+            assert loss / count == pytest.approx(known.loss, rel=0.01)
+            assert abs(bad / count - known.error) < 1.5 / count  # one example at most is a matter of rounding
         one()
         undisturbed()
     assert one.sums.count_nonzero() == 0
@@ -119,8 +121,8 @@ def test_a_fused_runner_starts_clean_and_finds_its_examinations():
     assert not any(own.count_nonzero() for own in (ours.cursor, ours.losses, ours.healthy))
     both = make_fused_runner(fused(other), other.source)
     every = torch.arange(20)
-    scores = both.examinations[id(other.source)].scores(every.expand(3, -1))
-    assert scores == both.examinations[id(other.source)].scores(every)
+    counts = both.examinations[id(other.source)].counts(every.expand(3, -1))
+    assert all(map(torch.equal, counts, both.examinations[id(other.source)].counts(every)))
 
 
 @pytest.mark.parametrize("spoilt", [0, 2])
@@ -155,26 +157,30 @@ def test_weights_that_are_not_finite_leave_nothing_behind_in_an_emptied_pack():
         assert torch.equal(mine, theirs)
 
 
-def refill(emptied: PackBench, full: PackBench) -> None:
-    copy_bench(full, emptied)
+def refill(emptied: PackTrainer, full: PackTrainer) -> None:
+    with torch.no_grad():
+        tensors = zip(emptied.pack.tensors().values(), full.pack.tensors().values(), strict=True)
+        masks = zip(emptied.pack.masks.values(), full.pack.masks.values(), strict=True)
+        for mine, theirs in (*tensors, *masks, (emptied.order, full.order), (emptied.rates, full.rates)):
+            mine.copy_(theirs)
     reset(emptied)
 
 
-def with_pooling() -> PackBench:
+def with_pooling() -> PackTrainer:
     def end(self: nn.Module, x: Tensor) -> Tensor:
         return self.head(torch.flatten(self.pool(functional.max_pool2d(x, 2)), 1))
 
-    return bench(packed([changed(methods={"end": end})], size=16), noise(9, size=16))
+    return trainer_of(packed([changed(methods={"end": end})], size=16), noise(9, size=16))
 
 
-def double() -> PackBench:
-    one = bench(packed(resnets([0.25]), size=32), noise(9, size=32))
+def double() -> PackTrainer:
+    one = trainer_of(packed(resnets([0.25]), size=32), noise(9, size=32))
     return replace(one, losses=one.losses.double())
 
 
-def not_channels_last() -> PackBench:
+def not_channels_last() -> PackTrainer:
     whole = pack(resnets([0.25]), image_shape=(3, 32, 32), smallest_group=16)
-    return bench(whole, noise(9, size=32))
+    return trainer_of(whole, noise(9, size=32))
 
 
 REFUSED = {
@@ -183,10 +189,13 @@ REFUSED = {
     "pooling": (with_pooling, "max_pool2d"),
     "crop": (lambda: ready([0.25], augmentation="resized-crop"), "cropped and scaled"),
     "size": (
-        lambda: bench(packed(resnets([0.25], size=24), size=24), noise(9, size=24)),
+        lambda: trainer_of(packed(resnets([0.25], size=24), size=24), noise(9, size=24)),
         "Images of 24x24 are not fused",
     ),
-    "wide": (lambda: bench(packed(resnets([8.0]), size=32), noise(9, size=32)), "is too wide for the memory"),
+    "wide": (
+        lambda: trainer_of(packed(resnets([8.0]), size=32), noise(9, size=32)),
+        "is too wide for the memory",
+    ),
     "double": (double, "not in torch.float64"),
     "layout": (not_channels_last, "'stem.weight' does not lie with its channels last"),
 }
@@ -203,4 +212,4 @@ def test_bytes_in_another_order_are_refused():
     source = noise(9, size=32)
     source.images = source.images.permute(0, 2, 1, 3)
     with pytest.raises(Unfused, match="not bytes on the device"):
-        fused(bench(packed(resnets([0.25]), size=32), source))
+        fused(trainer_of(packed(resnets([0.25]), size=32), source))

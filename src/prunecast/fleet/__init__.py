@@ -1,9 +1,7 @@
-"""Many trainings that share one device: networks packed side by side into one dense network."""
+"""Many training runs that share one device: networks packed side by side into one dense network."""
 
-from prunecast.fleet.events import Failed, Finished
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Job
-from prunecast.fleet.options import Options
+from prunecast.fleet.members import Failed, Finished, Job, Options
 from prunecast.fleet.pack import Pack, pack
 from prunecast.fleet.run import fleet_events, run_fleet
 

@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 import torch
 from torch import nn
 
-from prunecast.fleet.blocks import Blocks, vector_blocks, weight_blocks
-from prunecast.fleet.layout import Layout, Unpackable, side_by_side
+from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side, vector_blocks, weight_blocks
 
 M = TypeVar("M", bound=nn.Module)
 PER_CHANNEL_MODULES: frozenset[type[nn.Module]] = frozenset(

@@ -1,9 +1,19 @@
-"""Which packed channel holds which channel of which member."""
+"""Where the channels and tensors of the members lie inside a pack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import torch
+
 from prunecast.errors import PrunecastError
+
+Places = npt.NDArray[np.int64]
+Index = tuple["slice | torch.Tensor", ...]
+"""What selects one member's part of a packed tensor: slices if contiguous, else an index per element.
+
+An empty one selects all of it."""
 
 
 class Unpackable(PrunecastError):  # noqa: N818 - what the packer answers, not something that broke
@@ -50,3 +60,78 @@ def flattened(layout: Layout, area: int) -> Layout:
     """The layout after flattening: channel c becomes features c·area … c·area + area − 1."""
     places = tuple(tuple(place * area + k for place in own for k in range(area)) for own in layout.places)
     return Layout(size=layout.size * area, places=places)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """The shape of a packed tensor and, for every member, the index of its part."""
+
+    shape: tuple[int, ...]
+    members: tuple[Index, ...]
+    groups: int = 1
+
+
+def vector_blocks(layout: Layout) -> Blocks:
+    """One value per channel: biases, and parameters and statistics of batch normalisation."""
+    return Blocks(shape=(layout.size,), members=tuple((_range(np.array(own)),) for own in layout.places))
+
+
+def weight_blocks(
+    inputs: Layout,
+    outputs: Layout,
+    *,
+    kernel: Sequence[int] = (),
+    member_groups: Sequence[int] = (),
+    smallest_group: int | None = None,
+) -> Blocks:
+    """The block-diagonal weight that carries every member's inputs to its own outputs.
+
+    A member's convolution may itself be grouped: an output then reads only the inputs of its own group. Where
+    the members allow it the packed weight is cut into groups of at least `smallest_group` channels, which
+    saves the arithmetic of blocks that are zero for sure; None leaves it dense.
+    """
+    owners = zip(inputs.places, outputs.places, member_groups or [1] * len(inputs.places), strict=True)
+    grids = [_grid(own_inputs, own_outputs, groups) for own_inputs, own_outputs, groups in owners]
+    groups = _groups(grids, inputs.size, outputs.size, smallest_group)
+    width = inputs.size // groups
+    members = tuple(_index(rows, columns % width) for rows, columns in grids)
+    return Blocks(shape=(outputs.size, width, *kernel), members=members, groups=groups)
+
+
+Grid = tuple[Places, Places]
+
+
+def _grid(inputs: Sequence[int], outputs: Sequence[int], groups: int) -> Grid:
+    """Row and column of every element of one member's weight; a row has the inputs of its output's group."""
+    per_group = np.array(inputs).reshape(groups, -1)
+    group_of_output = np.arange(len(outputs)) // max(1, len(outputs) // groups)
+    return np.array(outputs)[:, None], per_group[group_of_output]
+
+
+def _groups(grids: Sequence[Grid], inputs: int, outputs: int, smallest: int | None) -> int:
+    """The largest number of equal groups, none smaller than asked, that no member's weight crosses."""
+    if smallest is None:
+        return 1
+    most = min(inputs, outputs) // smallest
+    fitting = (g for g in range(most, 1, -1) if inputs % g == 0 and outputs % g == 0)
+    return next((g for g in fitting if _within(grids, inputs // g, outputs // g)), 1)
+
+
+def _within(grids: Sequence[Grid], inputs: int, outputs: int) -> bool:
+    return all(bool(np.all(rows // outputs == columns // inputs)) for rows, columns in grids)
+
+
+def _index(rows: Places, columns: Places) -> Index:
+    """Slices if the block is a rectangle, which makes a member's part a view that is copied in one go."""
+    row, column = _range(rows[:, 0]), _range(columns[0])
+    same_for_all = bool(np.all(columns == columns[:1]))
+    if isinstance(row, slice) and isinstance(column, slice) and same_for_all:
+        return row, column
+    return torch.from_numpy(rows), torch.from_numpy(columns)
+
+
+def _range(places: Places) -> slice | torch.Tensor:
+    start = int(places[0])
+    if np.array_equal(places, np.arange(start, start + len(places))):
+        return slice(start, start + len(places))
+    return torch.from_numpy(places)

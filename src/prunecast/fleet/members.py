@@ -1,4 +1,4 @@
-"""The chains of a fleet: which may train together, and what their level starts and ends with."""
+"""The chains of a fleet: what they are given, which may train together, and what a fleet says about them."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -11,10 +11,34 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from prunecast.data import Dataset, Draws, merged
-from prunecast.fleet.bench import compact
+from prunecast.fleet.step import compact
 from prunecast.pruning import Chain, Checkpoint, Level, Record, StopRules
 from prunecast.spec import ChainSpec, Recipe
 from prunecast.training import draw_epoch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a fleet uses its device."""
+
+    workers: int = 6
+    """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
+    budget: float | None = None
+    """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""
+    compile: bool | None = None
+    """Whether to compile the steps before training; None does so where it pays."""
+    fuse: bool = True
+    """Whether packs that allow it train by the package's own kernels on a GPU."""
+    smallest_group: int | None = 32
+    """Channels a group of a convolution has at least; None leaves convolutions dense."""
+    most_chains: int = 512
+    """Chains open at the same time."""
+    most_width: float | None = None
+    """Widths of open chains added up; more are opened as others end. None opens as many as `most_chains` allows."""
+    checkpoint_seconds: float = 300.0
+    """Seconds between two checkpoints inside a level."""
+    threads: int = 2
+    """torch threads of every host thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +48,27 @@ class Job:
     spec: ChainSpec
     rules: StopRules
     dataset: Callable[[], Dataset]
-    """Gives the data, on the device to train on; called only if there is something to train."""
+    """Gives the data, on the device to train on; called by the device's thread if there is something to train."""
     keep_weights: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """A finished level of a job."""
+
+    number: int
+    """The job's place in the list."""
+    record: Record
+    ended: str
+    """Why the chain ended with this level; empty while it goes on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failed:
+    """A job that cannot go on; the others do. `problem` is a BusyError where another process has the chain."""
+
+    number: int
+    problem: Exception
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +101,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class PackKind:
     """What networks must share to lie in packs of the same shapes."""
 
     family: str
@@ -75,10 +118,10 @@ class Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class LevelGroup:
     """What levels must share to be trained in one pack."""
 
-    kind: Kind
+    kind: PackKind
     recipe: Recipe
     num_examples: int
     begun: int
@@ -88,7 +131,7 @@ class Group:
     last: int
 
 
-def kind_of(chain: Chain) -> Kind:
+def kind_of(chain: Chain) -> PackKind:
     """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
     spec = chain.spec
     step: dict[str, Any] = {
@@ -101,7 +144,7 @@ def kind_of(chain: Chain) -> Kind:
     }
     others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
     recipe = dataclasses.replace(spec.recipe, **step, **others)
-    return Kind(
+    return PackKind(
         family=spec.family,
         depth=spec.depth,
         dataset=chain.dataset,
@@ -110,11 +153,11 @@ def kind_of(chain: Chain) -> Kind:
     )
 
 
-def group_of(member: Member) -> Group:
+def group_of(member: Member) -> LevelGroup:
     """The member's group at its present level."""
     level, spec = member.level, member.chain.spec
     recipe = dataclasses.replace(spec.recipe, name="", checkpoint_steps=1)
-    return Group(
+    return LevelGroup(
         kind=kind_of(member.chain),
         recipe=recipe,
         num_examples=spec.num_examples,

@@ -8,13 +8,21 @@ import torch
 from torch import fx, nn
 
 from prunecast.errors import PrunecastError
-from prunecast.fleet.blocks import Blocks
-from prunecast.fleet.follow import Plan, follow
-from prunecast.fleet.layout import Layout, Unpackable
-from prunecast.fleet.trace import trace
+from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side
+from prunecast.fleet.trace import Plan, follow, trace
 
 Tensors = Mapping[str, torch.Tensor]
-COUNTER = "num_batches_tracked"
+BATCH_COUNT = "num_batches_tracked"
+NO_MASKS: Tensors = {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """Everything that fills a pack, laid out on the host: packed tensors and masks, and every slot's batch counts."""
+
+    tensors: dict[str, torch.Tensor]
+    masks: dict[str, torch.Tensor]
+    batch_counts: list[dict[str, torch.Tensor] | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,50 +30,62 @@ class Pack:
     """A packed network with slots, each of which holds one member or nobody.
 
     `module` takes images (batch, `inputs.size`, height, width) and gives class scores (batch, slots,
-    classes); its state dict has the members' own names. `masks` has one tensor per parameter: 1 where a
-    member's surviving weight, bias or normalisation lies, 0 between the blocks, in pruned places, in padding
-    and in empty slots. A step that multiplies the parameters by it keeps the members apart for ever.
+    classes), or (batch, classes) where the pack is a single network as it is. Its tensors have the members' own names.
+    `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
+    blocks, in pruned places, in padding and in empty slots. A step that multiplies the parameters by it keeps the
+    members apart for ever.
     """
 
-    module: fx.GraphModule
+    module: nn.Module
     masks: dict[str, torch.Tensor]
     blocks: Mapping[str, Blocks]
+    """Where the members' parts of each packed tensor lie."""
+    dtypes: Mapping[str, torch.dtype]
     inputs: Layout
-    guests: list[dict[str, torch.Tensor] | None] = field(default_factory=list)
-    """For every slot None, or what its member's state dict holds besides packed tensors: batch counts."""
+    single: bool = False
+    """Whether the pack is one network that runs as it is written."""
+    batch_counts: list[dict[str, torch.Tensor] | None] = field(default_factory=list)
+    """For every slot None, or what its member's state dict holds besides packed tensors: counts of batches."""
 
     @property
     def slots(self) -> int:
         """The number of members there is room for."""
         return len(self.inputs.places)
 
-    def load(self, slot: int, state: Tensors, masks: Tensors | None = None) -> None:
+    def load(self, slot: int, state: Tensors, masks: Tensors = NO_MASKS) -> None:
         """Put a member's state dict in a slot; weights that its masks (by name) prune become zero."""
-        tensors = self.tensors()
-        counters = {name: value.clone() for name, value in state.items() if name.endswith(COUNTER)}
-        self._refuse_strangers(set(state) - set(counters), set(tensors))
-        self.guests[slot] = counters
-        self.write(tensors, slot, state)
-        self.write(
-            self.masks, slot, {name: torch.ones_like(state[name]) for name in self.masks} | dict(masks or {})
-        )
-        with torch.no_grad():
-            for name in masks or {}:
-                index = self.blocks[name].members[slot]
-                tensors[name][index] = tensors[name][index] * self.masks[name][index]
+        self.batch_counts[slot] = self._write_member(self.tensors(), self.masks, slot, state, masks)
+
+    def contents(self, members: Mapping[int, tuple[Tensors, Tensors]]) -> Contents:
+        """State dicts and masks by slot, laid out for `fill`; touches nothing but host memory."""
+        tensors = {name: self._empty(name) for name in self.blocks}
+        masks = {name: self._empty(name) for name in self.masks}
+        counts: list[dict[str, torch.Tensor] | None] = [None] * self.slots
+        for slot, (state, own) in members.items():
+            counts[slot] = self._write_member(tensors, masks, slot, state, own)
+        return Contents(tensors=tensors, masks=masks, batch_counts=counts)
+
+    @torch.no_grad()
+    def fill(self, contents: Contents) -> None:
+        """Replace everything in the pack, slots that nobody takes included."""
+        for name, tensor in self.tensors().items():
+            tensor.copy_(contents.tensors[name])
+        for name, mask in self.masks.items():
+            mask.copy_(contents.masks[name])
+        self.batch_counts[:] = contents.batch_counts
 
     def unload(self, slot: int, *, batches: int = 0) -> dict[str, torch.Tensor]:
         """Take a member out as its own state dict and empty its slot; it has trained on `batches` here."""
-        counters = self.guests[slot]
-        if counters is None:
+        counts = self.batch_counts[slot]
+        if counts is None:
             raise PrunecastError(f"Slot {slot} of the pack is empty.")
-        state = self.read(self.tensors(), slot) | {name: count + batches for name, count in counters.items()}
+        state = self.read(self.tensors(), slot) | {name: count + batches for name, count in counts.items()}
         self.clear(slot)
         return state
 
     def clear(self, slot: int) -> None:
         """Empty a slot: zeros, and a running variance of one, as in a pack that was never filled."""
-        self.guests[slot] = None
+        self.batch_counts[slot] = None
         with torch.no_grad():
             for name, tensor in (*self.tensors().items(), *self.masks.items()):
                 tensor[self.blocks[name].members[slot]] = _resting_value(name)
@@ -87,19 +107,24 @@ class Pack:
 
     def twin(self) -> "Pack":
         """An empty pack of the same shape with tensors of its own."""
-        module = copy.deepcopy(self.module)
         masks = {name: torch.zeros_like(mask) for name, mask in self.masks.items()}
         empty = Pack(
-            module=module, masks=masks, blocks=self.blocks, inputs=self.inputs, guests=[None] * self.slots
+            module=copy.deepcopy(self.module),
+            masks=masks,
+            blocks=self.blocks,
+            dtypes=self.dtypes,
+            inputs=self.inputs,
+            single=self.single,
+            batch_counts=[None] * self.slots,
         )
         empty.wipe()
         return empty
 
     def wipe(self) -> None:
         """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
-        self.guests[:] = [None] * self.slots
+        self.batch_counts[:] = [None] * self.slots
         with torch.no_grad():
-            for name, tensor in (*self.module.state_dict().items(), *self.masks.items()):
+            for name, tensor in (*self.tensors().items(), *self.masks.items()):
                 tensor.fill_(_resting_value(name))
 
     def parameters(self) -> dict[str, torch.Tensor]:
@@ -114,12 +139,64 @@ class Pack:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The packed parameters and statistics by name."""
-        return {name: tensor for name, tensor in self.module.state_dict().items() if name in self.blocks}
+        return {name: tensor for name, tensor in _all_tensors(self.module).items() if name in self.blocks}
 
-    def _refuse_strangers(self, given: set[str], known: set[str]) -> None:
-        if given != known:
-            names = ", ".join(sorted(given ^ known))
+    def _write_member(
+        self,
+        tensors: Tensors,
+        packed_masks: Tensors,
+        slot: int,
+        state: Tensors,
+        masks: Tensors,
+    ) -> dict[str, torch.Tensor]:
+        """Write a member into packed tensors and masks, wherever they are, and return its batch counts."""
+        counts = {
+            name: value.clone()
+            for name, value in state.items()
+            if name not in self.blocks and name.endswith(BATCH_COUNT)
+        }
+        if strangers := (set(state) - set(counts)) ^ set(tensors):
+            names = ", ".join(sorted(strangers))
             raise PrunecastError(f"A member's state dict and the pack disagree about {names}.")
+        kept = {name: torch.ones_like(state[name]) for name in packed_masks} | dict(masks)
+        self.write(packed_masks, slot, kept)
+        pruned = {name: state[name] * mask.to(state[name].device) for name, mask in masks.items()}
+        self.write(tensors, slot, {**state, **pruned})
+        return counts
+
+    def _empty(self, name: str) -> torch.Tensor:
+        shape = self.blocks[name].shape
+        empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
+        return empty.to(memory_format=torch.channels_last) if len(shape) == 4 else empty
+
+
+def single_network(
+    network: nn.Module, *, image_shape: Sequence[int], device: torch.device | str = "cpu"
+) -> Pack:
+    """A pack of one network that runs as it is written, for families that cannot be packed.
+
+    It is the network of the plain loop, with channels last, and empty until it is filled.
+    """
+    module = copy.deepcopy(network)
+    module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    tensors = _all_tensors(module)
+    return Pack(
+        module=module,
+        masks={name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()},
+        blocks={name: Blocks(shape=tuple(tensor.shape), members=((),)) for name, tensor in tensors.items()},
+        dtypes={name: tensor.dtype for name, tensor in tensors.items()},
+        inputs=side_by_side([image_shape[0]]),
+        single=True,
+        batch_counts=[None],
+    )
+
+
+def _all_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers, those that a state dict leaves out too; a shared one has all its names."""
+    return {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
 
 
 def pack(
@@ -146,13 +223,16 @@ def pack(
     module = fx.GraphModule(plan.modules, _with_member_axis(plan), class_name="Packed")
     module = module.to_empty(device=device).to(dtype=dtype)
     module.to(memory_format=memory_format)  # type: ignore[call-overload]
-    with torch.no_grad():
-        for name, tensor in module.state_dict().items():
-            tensor.fill_(_resting_value(name))
-    masks = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
-    return Pack(
-        module=module, masks=masks, blocks=plan.blocks, inputs=plan.inputs, guests=[None for _ in members]
+    packed = Pack(
+        module=module,
+        masks={name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()},
+        blocks=plan.blocks,
+        dtypes=dict.fromkeys(plan.blocks, dtype),
+        inputs=plan.inputs,
+        batch_counts=[None for _ in members],
     )
+    packed.wipe()
+    return packed
 
 
 def _with_member_axis(plan: Plan) -> fx.Graph:
@@ -180,7 +260,7 @@ fx.wrap("_pick")
 
 def _refuse_unpacked(model: nn.Module, plan: Plan) -> None:
     """A tensor that the graph does not use through a known layer would silently stay behind."""
-    left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(COUNTER)]
+    left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(BATCH_COUNT)]
     if left:
         raise Unpackable(
             f"The tensor {left[0]!r} belongs to no layer the packer knows, so the family cannot be packed."

@@ -1,4 +1,4 @@
-"""The fleet: chains packed anew at every level, packs side by side on their own streams."""
+"""The fleet: chains packed anew at every level, packs side by side on their own streams of one device."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,11 +6,10 @@ from pathlib import Path
 import torch
 
 from prunecast.errors import StoreError
-from prunecast.fleet.events import Failed, Finished
-from prunecast.fleet.members import Job
-from prunecast.fleet.open_close import Opener
-from prunecast.fleet.options import Options
-from prunecast.fleet.schedule import Scheduler
+from prunecast.fleet.chains import Opener
+from prunecast.fleet.device import DeviceThread
+from prunecast.fleet.members import Failed, Finished, Job, Options
+from prunecast.fleet.scheduler import Event, Scheduler
 from prunecast.pruning import Record, open_chain, run_chain, why_ended
 from prunecast.training import settings
 
@@ -37,11 +36,12 @@ def fleet_events(
     device: torch.device,
     options: Options | None = None,
     opener: Opener = open_chain,
-) -> Iterator[Finished | Failed]:
+) -> Iterator[Event]:
     """Run every chain as far as it goes and yield each level as it is finished, stored ones at once.
 
     A chain that raises, or that another process works on, is told and left out. The store sees finished levels
-    only; one that cannot be written ends everything with a StoreError.
+    only; one that cannot be written ends everything with a StoreError. Meanwhile the device belongs to a thread of its
+    own. Chains that a fleet cannot train are then trained by the plain loop, in the caller's thread.
     """
     options = options or Options()
     if device.type == "cuda" and device.index is None:
@@ -51,12 +51,12 @@ def fleet_events(
         scheduler = Scheduler(own, store, device, options, opener)
         threads = max((job.spec.threads for _, job in own), default=1)
         with settings(precision, device, threads, trials=False):
-            yield from scheduler.run()
+            yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
         for number in scheduler.left:
             yield from _plainly(number, jobs[number], store, scheduler.told[number])
 
 
-def _plainly(number: int, job: Job, store: Path, told: int) -> Iterator[Finished | Failed]:
+def _plainly(number: int, job: Job, store: Path, told: int) -> Iterator[Event]:
     """A chain from where it stands by the plain loop, with the whole device to itself; levels told are left out."""
     records: list[Record] = []
     try:

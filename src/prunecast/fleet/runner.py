@@ -1,190 +1,210 @@
-"""A pack on its own stream, its steps compiled and captured where the device can do that."""
+"""A pack on its own stream, with its steps captured as CUDA graphs where the device can do that."""
 
-import atexit
 import contextlib
-import gc
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any, Literal
+from functools import partial
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
-from prunecast.fleet.bench import EAGER, PackBench, Programs, copy_bench, forward, gather, step, update
 from prunecast.fleet.fused import Examination, FusedStep, examination, on_device
-from prunecast.fleet.gates import DEVICE, MODULES
+from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
 from prunecast.fleet.streams import own_stream
+from prunecast.spec import MODULE_CALLS
+from prunecast.training import no_waiting
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
 MANY_SHAPES = 1000
-STEPS_A_GRAPH = 8
+STEPS_PER_GRAPH = 8
 ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
 """Looking images up, mirroring, moving, scaling and joining them is one kernel; left alone it would be two."""
-WAITING = 32
-"""Steps between two marks in a stream; the host is never more than two marks ahead of the device."""
 
 
 Way = Literal["written", "compiled", "fused"]
 """How a step is done: as it is written, as torch compiles that, or by the package's own kernels."""
 
 
+class Done(Protocol):
+    """Something to wait for: a point in a stream, or the future of work in a host thread."""
+
+    def done(self) -> bool:
+        """Whether it has happened."""
+
+
+class Mark:
+    """A point in a stream that the host can ask for without waiting."""
+
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        """Mark what the stream has to do up to now; without a stream everything is done at once."""
+        self._event: torch.cuda.Event | None = None
+        if stream is not None:
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record(stream)
+
+    def done(self) -> bool:
+        """Whether the device has come this far."""
+        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+
+
 @dataclass(kw_only=True)
 class Runner:
-    """A bench that can be advanced by any number of steps without waiting for the device."""
+    """A pack that can be advanced by any number of steps without waiting for the device."""
 
-    bench: PackBench
+    trainer: PackTrainer
     step: Callable[[], None]
-    """One step of the bench, launched kernel by kernel."""
+    """One step, launched kernel by kernel."""
     way: Way
     stream: torch.cuda.Stream | None
-    graphs: dict[int, torch.cuda.CUDAGraph]
+    graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
     """By number of steps; empty where nothing was captured."""
-    captured_on: torch.cuda.Stream | None
-    """Kept as long as the graphs, so that nobody else captures there."""
     examinations: dict[int, Examination] = field(default_factory=dict)
     """How a fused pack is evaluated, by the identity of the source of examples."""
-    faster: "Runner | None" = None
-    """One of the same shape with faster steps, ready to take over; another thread puts it here."""
-
-    def upgrade(self) -> None:
-        """Go on with faster steps, once there are some, from exactly where these stand."""
-        faster = self.faster
-        if faster is None:  # and nothing is written then: one may come this very moment
-            return
-        self.faster = None
-        copy_bench(self.bench, faster.bench)
-        self.rest()  # what is copied from must not be let go before
-        self.bench, self.step, self.way = faster.bench, faster.step, faster.way
-        self.graphs, self.captured_on = faster.graphs, faster.captured_on
-        self.examinations = faster.examinations  # those at hand launch what belongs to the old bench
-
-    def rest(self) -> None:
-        """Wait until the device has done everything: memory is given to others as soon as it is let go."""
-        if self.stream is not None:
-            self.stream.synchronize()
 
     def advance(self, steps: int) -> None:
-        """Do so many steps from the cursor on."""
+        """Launch so many steps from the cursor on."""
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
-                with DEVICE.shared():
-                    self.graphs[size].replay()
+                self.graphs[size].replay()
         for _ in range(steps):
-            with MODULES.shared():
+            with MODULE_CALLS:
                 self.step()
 
     @contextlib.contextmanager
     def current(self) -> Iterator[None]:
-        """Make everything of this thread go to the runner's stream."""
+        """Make everything that this thread launches go to the runner's stream."""
         with contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream):
             yield
 
-    def mark(self) -> torch.cuda.Event | None:
-        """A point in the stream that the host can wait for without turning in circles."""
-        if self.stream is None:
-            return None
-        event = torch.cuda.Event(blocking=True)  # type: ignore[no-untyped-call]
-        event.record(self.stream)
-        return event
+    def mark(self) -> Mark:
+        """The present end of the stream."""
+        return Mark(self.stream)
+
+    def synchronize(self) -> None:
+        """Wait until the device has done everything: memory is given to others as soon as it is let go."""
+        if self.stream is not None:
+            self.stream.synchronize()
 
 
-def make_runner(bench: PackBench, module: nn.Module, programs: Programs) -> Runner:
-    """Give a bench a stream and, on a GPU, graphs; what the trial steps changed is put back.
+def device_tensors(runner: Runner) -> list[Tensor]:
+    """Everything that a runner's steps read and write."""
+    trainer, labels = runner.trainer, runner.trainer.source.labels
+    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
+    packed = (*trainer.pack.tensors().values(), *trainer.pack.masks.values(), *trainer.trained)
+    return [
+        *packed,
+        *state,
+        trainer.order,
+        trainer.rates,
+        trainer.cursor,
+        trainer.losses,
+        trainer.healthy,
+        labels,
+    ]
+
+
+def make_runner(trainer: PackTrainer, module: nn.Module, programs: Programs) -> Runner:
+    """Give a pack a stream and, on a GPU, graphs; what the trial steps changed is put back.
 
     `module` is whose graph is run: the pack's own, or one that all compiled packs of a shape share.
     """
-    written = partial(step, bench, bench.pack.module, EAGER)
-    runner = _on_stream(bench, written, "written")
-    with MODULES.alone(), runner.current():
-        if runner.stream is not None:
-            with trials(bench.cursor.device):
-                _warm_up(bench, written)
+    written = partial(step, trainer, trainer.pack.module, EAGER)
+    runner = _on_stream(trainer, written, "written")
+    with MODULE_CALLS, runner.current():
+        capturable = runner.stream is not None
+        if capturable:
+            with algorithm_trials(trainer.cursor.device):
+                capturable = _warm_up_for_capture(trainer, written)
         if programs is not EAGER:
-            _compile(runner, partial(step, bench, module, programs))
-        _capture(runner)
-        reset(bench)
-    runner.rest()
+            _compile(runner, partial(step, trainer, module, programs))
+        if capturable:
+            _capture(runner)
+        reset(trainer)
+    runner.synchronize()
     return runner
 
 
 def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
     """The same for steps by the package's own kernels, which need neither trials nor modules."""
-    runner = _on_stream(fused.bench, fused, "fused")
-    with MODULES.alone(), runner.current():
-        _warm_up(fused.bench, fused)
+    runner = _on_stream(fused.trainer, fused, "fused")
+    with runner.current():
+        _warm_up(fused.trainer, fused)
         _capture(runner)
         for source in {id(own): own for own in (fused.source, test)}.values():
             if on_device(source) and source.image_shape == fused.source.image_shape:
                 own = examination(fused, source, shared=source is not fused.source)
                 runner.examinations[id(source)] = own
-        reset(fused.bench)
-    runner.rest()
+        reset(fused.trainer)
+    runner.synchronize()
     return runner
 
 
-def _on_stream(bench: PackBench, step: Callable[[], None], way: Way) -> Runner:
-    device = bench.cursor.device
+def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
+    device = trainer.cursor.device
     stream = own_stream(device) if device.type == "cuda" else None
     if stream is not None:
         stream.wait_stream(torch.cuda.current_stream(device))
-        _leave_the_rest_to_the_system()
-    return Runner(bench=bench, step=step, way=way, stream=stream, graphs={}, captured_on=stream)
-
-
-@cache
-def _leave_the_rest_to_the_system() -> None:
-    """Let Python's last collection leave what is still there: taking graphs and modules apart then ended in a crash."""
-    atexit.register(gc.freeze)
+    return Runner(trainer=trainer, step=step, way=way, stream=stream)
 
 
 @contextlib.contextmanager
-def trials(device: torch.device) -> Iterator[None]:
-    """Let the library of convolutions try all its algorithms out, and remember the best for this thread.
-
-    It waits for the whole device after each, which takes minutes while others use it; so nobody may.
-    """
-    with DEVICE.alone():
+def algorithm_trials(device: torch.device) -> Iterator[None]:
+    """Let the library of convolutions try all its algorithms and remember the best, on a device that is idle."""
+    torch.cuda.synchronize(device)
+    before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
+    try:
+        yield
         torch.cuda.synchronize(device)
-        before, torch.backends.cudnn.benchmark = torch.backends.cudnn.benchmark, True
-        try:
-            yield
-            torch.cuda.synchronize(device)
-        finally:
-            torch.backends.cudnn.benchmark = before
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
-def _warm_up(bench: PackBench, step: Callable[[], None]) -> None:
+def _warm_up(trainer: PackTrainer, step: Callable[[], None]) -> None:
     for _ in range(WARM_UPS):
-        reset(bench)
+        reset(trainer)
         step()
+
+
+def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool:
+    """Do the trial steps; False where a step waits for the device, which no graph can hold."""
+    _warm_up(trainer, step)
+    try:
+        with no_waiting():
+            reset(trainer)
+            step()
+    except RuntimeError as failure:
+        LOG.warning("The step waits for the device, so every kernel is launched: %s", first_line(failure))
+        return False
+    return True
 
 
 def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
     """Let the compiler work outside a graph; fall back to what is written."""
     _allow_many_shapes()
     try:
-        _warm_up(runner.bench, compiled)
+        _warm_up(runner.trainer, compiled)
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _first_line(failure))
+        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", first_line(failure))
     else:
         runner.step, runner.way = compiled, "compiled"
 
 
 def _capture(runner: Runner) -> None:
-    bench = runner.bench
+    """Capture one step and several as graphs that share their memory."""
+    trainer = runner.trainer
     if runner.stream is None:
         return
     pool = None
     try:
-        for size in sorted({1, min(STEPS_A_GRAPH, len(bench.rates))}):
-            reset(bench)
+        for size in sorted({1, min(STEPS_PER_GRAPH, len(trainer.rates))}):
+            reset(trainer)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=pool, stream=runner.stream, capture_error_mode="thread_local"):
                 for _ in range(size):
@@ -194,25 +214,8 @@ def _capture(runner: Runner) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("The step cannot be captured, so every kernel is launched: %s", _first_line(failure))
+        LOG.warning("The step cannot be captured, so every kernel is launched: %s", first_line(failure))
         runner.graphs.clear()
-
-
-@torch.no_grad()
-def reset(bench: PackBench) -> None:
-    """Nothing learnt, nothing remembered: the optimizer's memory, cursor and sums at zero; copies renewed."""
-    slots = [tensor for tensors in bench.optimizer_state.values() for tensor in tensors]
-    for tensor in (*slots, bench.cursor, bench.losses, bench.healthy):
-        tensor.zero_()
-    renew(bench)
-
-
-@torch.no_grad()
-def renew(bench: PackBench) -> None:
-    """Make the copies that the forward pass reads equal to the parameters."""
-    for low, high in zip(bench.trained, bench.parameters, strict=True):
-        if low is not high:
-            low.copy_(high)
 
 
 def compiled_programs() -> Programs:
@@ -234,10 +237,6 @@ def _allow_many_shapes() -> None:
             setattr(config, limit, MANY_SHAPES)
 
 
-def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Values on the way to the device, from memory that the device can read while the host goes on."""
-    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values
-
-
-def _first_line(failure: Exception) -> str:
+def first_line(failure: Exception) -> str:
+    """An exception in one line."""
     return f"{type(failure).__name__}: {failure}".partition("\n")[0]

@@ -1,11 +1,9 @@
 """Streams of a device that no two packs share.
 
-torch has 32 of a priority and hands them out in turn, so the 33rd is the first again. What one thread launches on a
-stream would go into the graph that another captures there, and graphs captured on the same stream share the scratch
-memory of matrix products, which would make wrong numbers when they run side by side.
+torch has 32 of a priority and hands them out in turn, so the 33rd is the first again. Graphs captured on the same
+stream share the scratch memory of matrix products, which would make wrong numbers when they run side by side.
 """
 
-import threading
 import weakref
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
@@ -31,23 +29,20 @@ class Streams:
 
     def __init__(self) -> None:
         """Nobody has any."""
-        self._lock = threading.Lock()
         self._lent: dict[int, weakref.ref[Numbered]] = {}
 
     def lend(self, offered: Iterable[Stream]) -> Stream:
         """The first of those offered that nobody has."""
-        with self._lock:
-            for stream in offered:
-                owned = self._lent.get(stream.cuda_stream, lambda: None)
-                if owned() is None:
-                    self._lent[stream.cuda_stream] = weakref.ref(stream)
-                    return stream
+        for stream in offered:
+            owned = self._lent.get(stream.cuda_stream, lambda: None)
+            if owned() is None:
+                self._lent[stream.cuda_stream] = weakref.ref(stream)
+                return stream
         raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
 
     def lent(self) -> int:
         """How many have an owner."""
-        with self._lock:
-            return sum(owned() is not None for owned in self._lent.values())
+        return sum(owned() is not None for owned in self._lent.values())
 
 
 STREAMS = Streams()

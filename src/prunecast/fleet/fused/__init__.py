@@ -3,8 +3,10 @@
 from prunecast.fleet.fused.compilers import compiler
 from prunecast.fleet.fused.examine import Examination, examination
 from prunecast.fleet.fused.kernels import NoKernels
+from prunecast.fleet.fused.lower import lower
+from prunecast.fleet.fused.prepare import variants
 from prunecast.fleet.fused.program import Unfused
-from prunecast.fleet.fused.step import FusedStep, fused_step, on_device
+from prunecast.fleet.fused.step import FusedStep, fused_step, on_device, refuse_recipe
 
 __all__ = [
     "Examination",
@@ -14,5 +16,8 @@ __all__ = [
     "compiler",
     "examination",
     "fused_step",
+    "lower",
     "on_device",
+    "refuse_recipe",
+    "variants",
 ]

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from prunecast.fleet.blocks import Blocks
 from prunecast.fleet.fused.program import TILE, Convolution, Unfused
+from prunecast.fleet.layout import Blocks
 
 Tiles = tuple[tuple[int, int], ...]
 SIZES = (4, 8, 16, 32, 64)

@@ -7,7 +7,6 @@ from torch import Tensor
 
 from prunecast.data import MemorySource
 from prunecast.fleet.fused.step import FusedStep, Look
-from prunecast.training import Score
 
 BATCHES_A_GRAPH = 8
 
@@ -20,8 +19,11 @@ class Examination:
     look: Look
     graph: torch.cuda.CUDAGraph | None
 
-    def scores(self, indices: Tensor) -> list[Score]:
-        """Every slot's score on examples that all share (count) or on each one's own (slots, count)."""
+    def counts(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Launch the evaluation of examples that all share (count) or of each slot's own (slots, count).
+
+        Returns every slot's wrong answers and its sum of losses, once the stream has come so far.
+        """
         look, count = self.look, indices.shape[-1]
         look.order[:, :count].copy_(indices)
         look.count.fill_(count)
@@ -36,15 +38,12 @@ class Examination:
             for _ in range(-(-batches // BATCHES_A_GRAPH)):  # what lies behind the last counts nothing
                 self.graph.replay()
         self.fused.move()
-        return [
-            Score(error=bad / count, loss=total / count)
-            for bad, total in zip(look.wrong.tolist(), look.losses.tolist(), strict=True)
-        ]
+        return look.wrong.clone(), look.losses.clone()
 
 
 def examination(fused: FusedStep, source: MemorySource, *, shared: bool) -> Examination:
     """Lay out tensors, and capture on a GPU; `shared` where all slots look at the same examples."""
-    device, slots = fused.bench.cursor.device, fused.bench.pack.slots
+    device, slots = fused.trainer.cursor.device, fused.trainer.pack.slots
     look = Look(
         source=source,
         order=torch.zeros((1 if shared else slots, len(source)), dtype=torch.int32, device=device),

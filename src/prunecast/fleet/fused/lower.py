@@ -9,9 +9,9 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
 
-from prunecast.fleet.blocks import Blocks
 from prunecast.fleet.fused.convolution import SIZES, fused_convolution
 from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
+from prunecast.fleet.layout import Blocks
 from prunecast.fleet.pack import Pack
 
 RECTIFIERS = frozenset({torch.relu, torch.relu_, F.relu, "relu", "relu_"})
@@ -26,6 +26,8 @@ def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
     Raises `Unfused` with the first module or operation that the fused step does not know.
     """
     channels, height, width = image_shape
+    if not isinstance(pack.module, fx.GraphModule):
+        raise Unfused("A network that cannot be packed is not fused.")
     if set(pack.inputs.counts()) != {channels}:
         raise Unfused(f"The pack takes images of {pack.inputs.counts()[0]} channels, not {channels}.")
     if height != width or height not in SIZES:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from prunecast.data import MemorySource, Source
-from prunecast.fleet.bench import PackBench
 from prunecast.fleet.fused.kernels import Argument, Launch
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
 from prunecast.fleet.fused.lower import lower
@@ -17,6 +16,7 @@ from prunecast.fleet.fused.passes import Compile, Passes
 from prunecast.fleet.fused.prepare import prepare_passes, variants
 from prunecast.fleet.fused.program import Program, Unfused
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.step import PackTrainer
 from prunecast.spec import Recipe
 
 COMPILERS = 8
@@ -43,9 +43,9 @@ class Look:
 class FusedStep:
     """Everything that a step launches, with tensors of its own for what lies between the launches."""
 
-    bench: PackBench
+    trainer: PackTrainer
     source: MemorySource
-    """The bench's training examples."""
+    """The trainer's training examples."""
     program: Program
     passes: Passes
     table: Table
@@ -61,20 +61,22 @@ class FusedStep:
 
     def __call__(self) -> None:
         """One step of all members at the cursor."""
-        bench = self.bench
-        drawn = (None, None) if bench.draws is None else (bench.draws.flip, bench.draws.shift)
-        self._images(self.source, bench.order, drawn)
+        trainer = self.trainer
+        drawn = (None, None) if trainer.draws is None else (trainer.draws.flip, trainer.draws.shift)
+        self._images(self.source, trainer.order, drawn)
         self.passes.forward()
         head = self.program.head
-        ends = [bench.losses, self.slope, self.gradients[f"{head}.weight"], self.gradients[f"{head}.bias"]]
-        self._head("head", self.source, bench.order, ends, [])
+        ends = [trainer.losses, self.slope, self.gradients[f"{head}.weight"], self.gradients[f"{head}.bias"]]
+        self._head("head", self.source, trainer.order, ends, [])
         self.passes.backward(self.slope)
-        recipe, table = bench.recipe, self.table
-        rule: list[Argument] = [table.rows, table.blocks, bench.rates, bench.cursor]
+        recipe, table = trainer.recipe, self.table
+        rule: list[Argument] = [table.rows, table.blocks, trainer.rates, trainer.cursor]
         rule += [float(recipe.momentum), float(recipe.weight_decay), table.step]
         self._launch("update", Launch(grid=(len(table.blocks), 1, 1)), rule)
         self._launch(
-            "finish", Launch(grid=(1, 1, 1)), [bench.losses, bench.healthy, bench.cursor, bench.pack.slots]
+            "finish",
+            Launch(grid=(1, 1, 1)),
+            [trainer.losses, trainer.healthy, trainer.cursor, trainer.pack.slots],
         )
 
     def look(self, at: Look) -> None:
@@ -100,12 +102,12 @@ class FusedStep:
         cursor: Tensor | None = None,
     ) -> None:
         colours, height, width = source.image_shape
-        slots, channels, batch = self.bench.pack.slots, self.program.image_channels, self.passes.batch
+        slots, channels, batch = self.trainer.pack.slots, self.program.image_channels, self.passes.batch
         launch = images_launch(
             batch=batch, slots=slots, height=height, width=width, colours=colours, channels=channels
         )
         args: list[Argument] = [source.images, source.mean, source.scale, order, *drawn]
-        args += [self.bench.cursor if cursor is None else cursor, self.passes.images, order.shape[1]]
+        args += [self.trainer.cursor if cursor is None else cursor, self.passes.images, order.shape[1]]
         args += [batch, slots, height, width, colours, channels, len(order)]
         self._launch("images", launch, args)
 
@@ -119,11 +121,11 @@ class FusedStep:
         cursor: Tensor | None = None,
     ) -> None:
         program, batch = self.program, self.passes.batch
-        trained = dict(zip(self.bench.pack.masks, self.bench.trained, strict=True))
+        trained = dict(zip(self.trainer.pack.masks, self.trainer.trained, strict=True))
         channels, area = program.channels(program.final), program.size(program.final) ** 2
         args: list[Argument] = [self.passes.joined[program.final], trained[f"{program.head}.weight"]]
         args += [trained[f"{program.head}.bias"], self.ranges, self.parts, source.labels, order]
-        args += [self.bench.cursor if cursor is None else cursor, *ends, order.shape[1], len(order)]
+        args += [self.trainer.cursor if cursor is None else cursor, *ends, order.shape[1], len(order)]
         args += [batch, area, channels, len(program.members), program.classes, *more]
         self._launch(name, self.head_launch, args)
 
@@ -156,66 +158,66 @@ def refuse_recipe(recipe: Recipe) -> None:
         raise Unfused("Images that are cropped and scaled (resized-crop) are not fused.")
 
 
-def fused_step(bench: PackBench, kernels_of: Compile, packs: int) -> FusedStep:
+def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedStep:
     """Lay out the fused step of one of so many packs that train at once.
 
     Raises `Unfused` where the network, the data or the recipe are of another kind.
     """
-    source = bench.source
-    refuse_recipe(bench.recipe)
+    source = trainer.source
+    refuse_recipe(trainer.recipe)
     if not on_device(source):
         raise Unfused(
             "The images are not bytes on the device with one mean for each colour, so no step is fused."
         )
-    if bench.losses.dtype != torch.float32:
-        raise Unfused(f"Only parameters in float32 are fused, not in {bench.losses.dtype}.")
-    _refuse_layout(bench)
-    program = lower(bench.pack, source.image_shape)
-    device = bench.cursor.device
+    if trainer.losses.dtype != torch.float32:
+        raise Unfused(f"Only parameters in float32 are fused, not in {trainer.losses.dtype}.")
+    _refuse_layout(trainer)
+    program = lower(trainer.pack, source.image_shape)
+    device = trainer.cursor.device
     _compile_all(program, kernels_of, device)
     channels = [own.out_channels for own in program.convolutions]
     flat = torch.zeros(4 * sum(channels), device=device)
     pieces = torch.split(flat, [4 * many for many in channels])
     sums = {own.norm: piece.view(4, -1) for own, piece in zip(program.convolutions, pieces, strict=True)}
-    laid_out = {name: _as_it_lies(own) for name, own in bench.pack.parameters().items()}
+    laid_out = {name: _as_it_lies(own) for name, own in trainer.pack.parameters().items()}
     gradients = {name: torch.zeros_like(own) for name, own in laid_out.items()}
-    trained = {name: _as_it_lies(own) for name, own in zip(bench.pack.masks, bench.trained, strict=True)}
+    trained = {name: _as_it_lies(own) for name, own in zip(trainer.pack.masks, trainer.trained, strict=True)}
     final = program.channels(program.final)
     parts = head_parts(program.members)
     return FusedStep(
-        bench=bench,
+        trainer=trainer,
         source=source,
         program=program,
         passes=prepare_passes(
             program,
-            batch=bench.batch,
+            batch=trainer.batch,
             packs=packs,
             parameters=trained,
             sums=sums,
             gradients=gradients,
             kernels_of=kernels_of,
         ),
-        table=_table(bench, program, sums, gradients),
+        table=_table(trainer, program, sums, gradients),
         sums=flat,
-        slope=torch.zeros(bench.batch, final, device=device),
+        slope=torch.zeros(trainer.batch, final, device=device),
         gradients=gradients,
         ranges=torch.tensor(program.members, dtype=torch.int32, device=device),
         parts=torch.tensor(parts, dtype=torch.int32, device=device),
         head_launch=head_launch(
-            program.members, parts, batch=bench.batch, channels=final, classes=program.classes
+            program.members, parts, batch=trainer.batch, channels=final, classes=program.classes
         ),
         compile=kernels_of,
     )
 
 
-def _refuse_layout(bench: PackBench) -> None:
+def _refuse_layout(trainer: PackTrainer) -> None:
     """The kernels know where tensors begin, not their strides: channels last, and all of a parameter alike."""
     groups = zip(
-        bench.pack.masks,
-        bench.parameters,
-        bench.trained,
-        bench.optimizer_state["momentum"],
-        bench.pack.masks.values(),
+        trainer.pack.masks,
+        trainer.parameters,
+        trainer.trained,
+        trainer.optimizer_state["momentum"],
+        trainer.pack.masks.values(),
         strict=True,
     )
     for name, *tensors in groups:
@@ -232,16 +234,16 @@ def _compile_all(program: Program, kernels_of: Compile, device: torch.device) ->
 
 
 def _table(
-    bench: PackBench, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
+    trainer: PackTrainer, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
 ) -> Table:
     """Where the optimizer finds all parameters: norms with their sums, everything else with its gradient."""
-    names = list(bench.pack.masks)
-    momenta = dict(zip(names, bench.optimizer_state["momentum"], strict=True))
-    copies = dict(zip(names, bench.trained, strict=True))
-    parameters, buffers = bench.pack.parameters(), dict(bench.pack.module.named_buffers())
+    names = list(trainer.pack.masks)
+    momenta = dict(zip(names, trainer.optimizer_state["momentum"], strict=True))
+    copies = dict(zip(names, trainer.trained, strict=True))
+    parameters, buffers = trainer.pack.parameters(), dict(trainer.pack.module.named_buffers())
 
     def trained(name: str) -> Trained:
-        return Trained(parameter=parameters[name], momentum=momenta[name], mask=bench.pack.masks[name])
+        return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
 
     norms = {own.norm for own in program.convolutions}
     rows: list[TensorRow | NormRow] = [
@@ -256,13 +258,13 @@ def _table(
             running_mean=buffers[f"{own.norm}.running_mean"],
             running_var=buffers[f"{own.norm}.running_var"],
             sums=sums[own.norm],
-            values=bench.batch * own.out_size**2,
+            values=trainer.batch * own.out_size**2,
             eps=own.eps,
             momentum=own.momentum,
         )
         for own in program.convolutions
     ]
-    return table_of(rows, device=bench.cursor.device)
+    return table_of(rows, device=trainer.cursor.device)
 
 
 def _as_it_lies(tensor: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """One step of a pack: every member's own images, one forward and backward pass, one optimizer step."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackBench:
+class PackTrainer:
     """A pack on its device with all that a step reads and writes; only the tensors' values change."""
 
     pack: Pack
@@ -43,18 +43,23 @@ class PackBench:
     """The steps after which a member's sum of losses was a finite number."""
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The number format of activations."""
-        return torch.bfloat16 if self.recipe.precision == "bf16" else self.losses.dtype
+    def mixed(self) -> bool:
+        """Whether convolutions and products run in bfloat16."""
+        return self.recipe.precision == "bf16"
+
+    @property
+    def image_dtype(self) -> torch.dtype:
+        """The number format in which images reach the network."""
+        return torch.bfloat16 if self.mixed and not self.pack.single else self.losses.dtype
 
 
-def bench_of(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: int) -> PackBench:
+def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: int) -> PackTrainer:
     """Lay out all tensors for epochs of at most `epoch` steps."""
     parameters = list(pack.parameters().values())
     device, dtype, count = parameters[0].device, parameters[0].dtype, epoch * batch
     sample = draw(recipe.augmentation, 1, source.image_shape, rng(0, "augmentation", 0))
     shape = (pack.slots, count)
-    return PackBench(
+    return PackTrainer(
         pack=pack,
         recipe=recipe,
         batch=batch,
@@ -73,36 +78,17 @@ def bench_of(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: i
     )
 
 
-@torch.no_grad()
-def copy_bench(old: PackBench, new: PackBench) -> None:
-    """Make a bench of the same shape stand where another stands."""
-    for mine, other in zip(_tensors(new), _tensors(old), strict=True):
-        mine.copy_(other)
-    new.pack.guests[:] = old.pack.guests
-
-
-def _tensors(bench: PackBench) -> Iterator[Tensor]:
-    """All tensors whose values a step reads or writes."""
-    yield from bench.pack.module.state_dict().values()
-    yield from bench.pack.masks.values()
-    yield from bench.trained
-    for kind in bench.optimizer_state.values():
-        yield from kind
-    yield from bench.draws.tensors() if bench.draws else ()
-    yield from (bench.order, bench.rates, bench.cursor, bench.losses, bench.healthy)
-
-
 def compact(values: Tensor) -> torch.dtype:
     """The smallest format that holds a draw: shifts are a few pixels."""
     return torch.int8 if values.dtype == torch.int64 else values.dtype
 
 
 def _trained(pack: Pack, recipe: Recipe) -> Tensors:
-    """A bfloat16 copy costs one cast a step, in the optimizer, instead of one in every pass."""
+    """A bfloat16 copy is cast once per step, by the optimizer, instead of in every pass; a single network has none."""
     found = []
     for name, parameter in pack.parameters().items():
         layer = pack.module.get_submodule(name.rpartition(".")[0])
-        low = recipe.precision == "bf16" and isinstance(layer, nn.Conv2d | nn.Linear)
+        low = recipe.precision == "bf16" and not pack.single and isinstance(layer, nn.Conv2d | nn.Linear)
         found.append(parameter.detach().bfloat16().requires_grad_() if low else parameter)
     return found
 
@@ -116,28 +102,29 @@ class Programs:
     update: Function
 
 
-def step(bench: PackBench, module: nn.Module, programs: Programs) -> None:
+def step(trainer: PackTrainer, module: nn.Module, programs: Programs) -> None:
     """One step of all members at the cursor.
 
-    `module` only lends its graph, so that all packs of one shape share what was compiled from it.
+    `module` only lends its graph, so that all packs of one shape share what was compiled from it; a single network is
+    called as it is.
     """
-    pack, device = bench.pack, bench.cursor.device
-    places = (bench.cursor, bench.batch, pack.inputs.size, bench.dtype)
-    images, labels = programs.gather(bench.source, bench.order, bench.draws, *places)
-    state = dict(zip(pack.masks, bench.trained, strict=True)) | dict(pack.module.named_buffers())
-    with torch.autocast(device.type, torch.bfloat16, bench.dtype == torch.bfloat16, cache_enabled=False):
-        total, losses = programs.forward(module, state, images, labels, bench.losses.dtype)
-    gradients = torch.autograd.grad(total, bench.trained, allow_unused=True, materialize_grads=True)
+    pack, device = trainer.pack, trainer.cursor.device
+    places = (trainer.cursor, trainer.batch, pack.inputs.size, trainer.image_dtype)
+    images, labels = programs.gather(trainer.source, trainer.order, trainer.draws, *places)
+    state = None
+    if not pack.single:
+        state = dict(zip(pack.masks, trainer.trained, strict=True)) | dict(pack.module.named_buffers())
+    with torch.autocast(device.type, torch.bfloat16, trainer.mixed, cache_enabled=pack.single):
+        total, losses = programs.forward(module, state, images, labels, trainer.losses.dtype)
+    gradients = torch.autograd.grad(total, trainer.trained, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
-        rate = bench.rates.index_select(0, bench.cursor).squeeze()
-        copies = [(low, high) for low, high in zip(bench.trained, bench.parameters, strict=True)]
-        masks = list(pack.masks.values())
-        programs.update(
-            bench.recipe, bench.parameters, list(gradients), bench.optimizer_state, masks, rate, copies
-        )
-        bench.losses.add_(losses)
-        bench.healthy.add_(torch.isfinite(bench.losses))
-        bench.cursor.add_(1)
+        rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
+        copies = [(low, high) for low, high in zip(trainer.trained, trainer.parameters, strict=True)]
+        state_and_masks = (trainer.optimizer_state, list(pack.masks.values()))
+        programs.update(trainer.recipe, trainer.parameters, list(gradients), *state_and_masks, rate, copies)
+        trainer.losses.add_(losses)
+        trainer.healthy.add_(torch.isfinite(trainer.losses))
+        trainer.cursor.add_(1)
 
 
 def gather(
@@ -164,11 +151,11 @@ def join(images: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
 
 
 def forward(
-    module: nn.Module, state: dict[str, Tensor], images: Tensor, labels: Tensor, dtype: torch.dtype
+    module: nn.Module, state: dict[str, Tensor] | None, images: Tensor, labels: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor]:
     """The sum over members of their mean losses, and these losses one by one."""
-    scores: Tensor = torch.func.functional_call(module, state, (images,))
-    rows = functional.cross_entropy(scores.to(dtype).flatten(0, 1), labels.t().flatten(), reduction="none")
+    scores: Tensor = module(images) if state is None else torch.func.functional_call(module, state, (images,))
+    rows = functional.cross_entropy(scores.to(dtype).flatten(0, -2), labels.t().flatten(), reduction="none")
     losses = rows.view(len(images), -1).mean(0)
     return losses.sum(), losses.detach()
 
@@ -191,3 +178,25 @@ def update(
 
 
 EAGER = Programs(gather=gather, forward=forward, update=update)
+
+
+@torch.no_grad()
+def reset(trainer: PackTrainer) -> None:
+    """Forget everything: optimizer state, cursor and sums are zero, and the copies equal the parameters."""
+    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
+    for tensor in (*state, trainer.cursor, trainer.losses, trainer.healthy):
+        tensor.zero_()
+    renew_copies(trainer)
+
+
+@torch.no_grad()
+def renew_copies(trainer: PackTrainer) -> None:
+    """Make the copies that the forward pass reads equal to the parameters."""
+    for low, high in zip(trainer.trained, trainer.parameters, strict=True):
+        if low is not high:
+            low.copy_(high)
+
+
+def to_device(values: Tensor, device: torch.device) -> Tensor:
+    """Values on the way to the device, from memory that the device can read while the host goes on."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values

@@ -1,0 +1,106 @@
+"""What host threads do with chains: lock and open them, store finished levels, prune, open the next ones."""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from prunecast.data import Dataset
+from prunecast.fleet.level import store_rewind
+from prunecast.fleet.members import Finished, Job, Member
+from prunecast.pruning import (
+    Chain,
+    Record,
+    Trained,
+    chain_folder,
+    close_level,
+    open_level,
+    read_checkpoint,
+    understand,
+    why_ended,
+    within,
+)
+from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR, ChainSpec
+
+Opener = Callable[[ChainSpec, Path, Dataset], Chain]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What the store has of a chain; it is locked if there is something left to train."""
+
+    records: tuple[Record, ...]
+    told: tuple[Finished, ...]
+    ended: bool
+    lock: ExitStack
+
+
+def find(number: int, job: Job, store: Path) -> Found:
+    """Read a chain's finished levels, and lock it unless it has ended."""
+    folder = chain_folder(store, job.spec)
+    with ExitStack() as lock:
+        records = folder.records()
+        if not why_ended(records, job.rules) or folder.stale(len(records)):
+            lock.enter_context(folder.locked())
+            records = folder.records()
+            folder.tidy(len(records))
+        shown = within(records, job.rules)
+        told = tuple(
+            Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
+            for count, record in enumerate(shown, 1)
+        )
+        ended = bool(why_ended(records, job.rules))
+        return Found(
+            records=tuple(records), told=told, ended=ended, lock=ExitStack() if ended else lock.pop_all()
+        )
+    raise AssertionError("an exit stack suppresses nothing")
+
+
+def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) -> Member:
+    """A chain with its next level."""
+    level = open_level(chain, records)
+    begun = read_checkpoint(chain, level)
+    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
+
+
+def open_found(number: int, job: Job, store: Path, dataset: Dataset, found: Found, opener: Opener) -> Member:
+    """Build a chain's network, read its graph, and open its next level."""
+    chain = opener(job.spec, store, dataset)
+    understand(chain.untrained)
+    return open_member(number, job, chain, found.records)
+
+
+def close(
+    member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None
+) -> tuple[Finished, Member | None]:
+    """Store a finished level, and open the next one unless the chain has ended."""
+    chain, level, job = member.chain, member.level, member.job
+    if rewind is not None:
+        store_rewind(member, rewind)
+    record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
+    records = (*member.records, record)
+    ended = why_ended(records, job.rules)
+    finished = Finished(number=member.number, record=record, ended=ended)
+    return finished, None if ended else open_member(member.number, job, chain, records)
+
+
+@torch.no_grad()
+def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
+    """Whether a network draws random numbers of its own, as dropout does: run a copy and see if the generator moved.
+
+    Its numbers would depend on what else trains in this process, so it is left to the plain loop. So is a network that
+    cannot be run here.
+    """
+    ghost = copy.deepcopy(model).train()
+    images = torch.zeros(2, *image_shape, dtype=next(model.parameters()).dtype)
+    with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
+        before = torch.get_rng_state()
+        try:
+            ghost(images)
+        except Exception:
+            return True
+        return not torch.equal(before, torch.get_rng_state())

@@ -1,0 +1,228 @@
+"""The one thread that may use the device: it runs coroutines in turn, and everything on the device is its own.
+
+Several threads that trace, compile, capture, launch and free in one process corrupted results and crashed. So there is
+one device thread. It runs coroutines, which yield whatever they would have to wait for (a point in a stream, or what a
+host thread finds), and advances others meanwhile. Host threads get host memory and files only.
+"""
+
+import contextlib
+import gc
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from prunecast.fleet.level import Work
+from prunecast.fleet.runner import Done, Mark
+
+LOG = logging.getLogger(__name__)
+POLL_SECONDS = 0.0003
+"""The time between two looks at the streams while nothing else happens."""
+COLLECT_SECONDS = 20.0
+"""The time between two collections of garbage, which only the device thread does: graphs are part of cycles."""
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class _Task:
+    """A coroutine, what it waits for, and what must be current while it runs."""
+
+    work: Work[None]
+    current: Callable[[], AbstractContextManager[None]]
+    waits: Done
+
+
+class Loop:
+    """Runs coroutines in turn, in the thread that calls `step`."""
+
+    def __init__(self) -> None:
+        """There is nothing to do yet."""
+        self._tasks: list[_Task] = []
+        self._wake = threading.Event()
+        self._collected = time.monotonic()
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def start(
+        self, work: Work[None], current: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+    ) -> None:
+        """Add a coroutine; `current` is entered whenever it runs."""
+        self._tasks.append(_Task(work, current, Mark()))
+
+    def wake(self) -> None:
+        """Let `step` look again; may be called from any thread."""
+        self._wake.set()
+
+    def step(self) -> None:
+        """Advance every coroutine that need not wait; where all must, wait for the first."""
+        self._wake.clear()
+        ready = [task for task in self._tasks if task.waits.done()]
+        for task in ready:
+            self._advance(task)
+        if ready:
+            return
+        self._collect()
+        on_device = any(isinstance(task.waits, Mark) for task in self._tasks)
+        self._wake.wait(POLL_SECONDS if on_device else None)
+
+    def _advance(self, task: _Task) -> None:
+        try:
+            with task.current():
+                task.waits = next(task.work)
+        except BaseException as end:
+            self._tasks.remove(task)
+            if not isinstance(end, StopIteration):
+                raise
+            return
+        if isinstance(task.waits, Future):
+            task.waits.add_done_callback(lambda _: self.wake())
+
+    def _collect(self) -> None:
+        if not gc.isenabled() and time.monotonic() - self._collected > COLLECT_SECONDS:
+            gc.collect()
+            self._collected = time.monotonic()
+
+
+def run_to_the_end(work: Work[T]) -> T:
+    """Run one coroutine in this thread, waiting wherever it waits."""
+    while True:
+        try:
+            waits = next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        while not waits.done():
+            time.sleep(POLL_SECONDS)
+
+
+def host_threads(count: int, torch_threads: int) -> ThreadPoolExecutor:
+    """Threads for work that needs no device."""
+    return ThreadPoolExecutor(count, "host", initializer=_begin_host_thread, initargs=(torch_threads,))
+
+
+def _begin_host_thread(torch_threads: int) -> None:
+    torch.set_num_threads(torch_threads)
+    if GUARD.active:
+        _Forbidding().__enter__()  # type: ignore[no-untyped-call]  # for as long as the thread lives
+
+
+class WrongThreadError(RuntimeError):
+    """A host thread used a tensor that belongs to the device thread."""
+
+
+class _Guard:
+    """What tests switch on: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self._owned: set[int] = set()
+
+    @contextlib.contextmanager
+    def on(self) -> Iterator[None]:
+        """Guard the host threads that are started from now on."""
+        self.active, self._owned = True, set()
+        try:
+            yield
+        finally:
+            self.active = False
+
+    def own(self, tensors: "list[torch.Tensor]") -> None:
+        """Say that these tensors belong to the device thread; on a GPU all of the device's do."""
+        if self.active:
+            self._owned.update(tensor.untyped_storage().data_ptr() for tensor in tensors)
+
+    def forbids(self, tensor: torch.Tensor) -> bool:
+        """Whether only the device thread may use a tensor."""
+        return tensor.is_cuda or tensor.untyped_storage().data_ptr() in self._owned
+
+
+GUARD = _Guard()
+
+
+class _Forbidding(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Looks at the arguments and results of every operation of its thread."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in _tensors((args, kwargs, result)):
+            if GUARD.forbids(value):
+                raise WrongThreadError(f"{func} in a host thread uses a tensor of the device thread.")
+        return result
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for own in value:
+            yield from _tensors(own)
+    elif isinstance(value, dict):
+        yield from _tensors(list(value.values()))
+
+
+class DeviceThread(Generic[T]):
+    """Runs `serve` in a thread of its own and passes on what it tells.
+
+    `serve` is called with a function that tells something, and returns when it is done or `stop` was called. Python's
+    garbage collector is off meanwhile on a GPU, but for what the thread collects itself.
+    """
+
+    def __init__(
+        self, device: torch.device, serve: Callable[[Callable[[T], None]], None], stop: Callable[[], None]
+    ) -> None:
+        """Nothing runs yet."""
+        self._device, self._serve, self._stop = device, serve, stop
+        self._told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+
+    def run(self) -> Iterator[T]:
+        """Start the thread, yield what it tells, and raise what it raises; it has ended when this is over."""
+        thread = threading.Thread(target=self._run, name="device")
+        thread.start()
+        try:
+            while (told := self._told.get()) is not None:
+                if isinstance(told, BaseException):
+                    raise told
+                yield told[0]
+        finally:
+            self._stop()
+            thread.join()
+
+    def _run(self) -> None:
+        try:
+            with _owning(self._device):
+                self._serve(lambda told: self._told.put((told,)))
+        except BaseException as failure:
+            self._told.put(failure)
+        else:
+            self._told.put(None)
+
+
+@contextlib.contextmanager
+def _owning(device: torch.device) -> Iterator[None]:
+    """Collect garbage in this thread alone, and leave nothing on the device behind."""
+    if device.type != "cuda":
+        yield
+        return
+    torch.cuda.set_device(device)
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()  # what is there already need not be looked at again and again
+    gc.disable()
+    try:
+        yield
+    finally:
+        torch.cuda.synchronize(device)
+        gc.collect()
+        torch.cuda.empty_cache()
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()

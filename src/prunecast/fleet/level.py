@@ -1,0 +1,414 @@
+"""One level of all members of a pack, from their starts to their ends, or to the news that one diverged.
+
+It is trained by a coroutine that yields whenever it would have to wait for the device or for a host thread, so that one
+thread can advance several packs in turn. Host threads are given host memory only.
+"""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from prunecast.fleet.evaluation import evaluate_members
+from prunecast.fleet.members import EpochData, Member, draw_epochs
+from prunecast.fleet.pack import Contents, Pack
+from prunecast.fleet.runner import Done, Mark, Runner
+from prunecast.fleet.step import PackTrainer, reset, to_device
+from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
+from prunecast.training import State, Timeline, learning_rate, stretches
+
+T = TypeVar("T")
+Work = Generator[Done, None, T]
+"""A coroutine that yields what it waits for, and returns its result."""
+Networks = list[dict[str, Tensor]]
+STEPS_PER_MARK = 32
+MARKS_AHEAD = 2
+"""How many marks of so many steps the host is ahead of the device at most."""
+
+
+class Stopped(Exception):  # noqa: N818 - nothing broke
+    """The fleet was told to stop in the middle of a level."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spoilt:
+    """A pack in which a number stopped being finite: everything in it is worthless."""
+
+    suspects: tuple[int, ...]
+    """The members, by their place, that were the first to show it."""
+    networks: Networks
+    steps: int | None
+    """Steps of the level up to where the plain loop would have noticed; None where that is after the last."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """The ends of a level for all members of a pack."""
+
+    trained: list[Trained]
+    rewinds: Networks | None
+    """The networks at the rewind point, where some member is at level 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelTraining:
+    """A level of some members in a runner's pack; members[i] lies in slot places[i]."""
+
+    runner: Runner
+    members: Sequence[Member]
+    places: Sequence[int]
+    host: Executor
+    """Does what needs no device."""
+    stopping: Callable[[], bool]
+    """Whether the fleet was told to stop."""
+    checkpoint_seconds: float = math.inf
+    """The time between two checkpoints; there is one when the level is stopped, too."""
+
+    @property
+    def trainer(self) -> PackTrainer:
+        """What the steps read and write."""
+        return self.runner.trainer
+
+    def run(self) -> Work[Ends | Spoilt]:
+        """Train the level; raise `Stopped` with a checkpoint stored when told to stop."""
+        began = time.perf_counter()
+        trainer, members = self.trainer, self.members
+        first, last = members[0].first, members[0].level.last
+        yield from self._begin()
+        snapshot = yield from self._steps(began)
+        healthy = trainer.healthy.tolist()
+        counts = [healthy[slot] for slot in self.places]
+        networks = self._on_host(trainer.pack.tensors(), last - first)
+        rewinds = None if snapshot is None else self._on_host(snapshot, self._times.rewind - first)
+        scores = []
+        if min(counts) == last - first:
+            scores = yield from evaluate_members(self.runner, members, self.places)
+        trainer.pack.wipe()
+        ends = yield from result_of(networks)
+        starts = None if rewinds is None else (yield from result_of(rewinds))
+        seconds = (time.perf_counter() - began) / len(members)
+        suspects = _suspects(counts, ends, last - first)
+        overflown = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
+        if suspects or (overflown and len(members) > 1):
+            noticed = _noticed(members[0], min(counts))
+            return Spoilt(suspects=suspects or overflown, networks=ends, steps=noticed, seconds=seconds)
+        trained = [
+            Trained(
+                network=network,
+                diverged=False,
+                test=own["test"],
+                train=own["examples"],
+                validation=own.get("validation"),
+                seconds=seconds + member.seconds,
+                device=device_name(trainer.cursor.device),
+            )
+            for member, network, own in zip(members, ends, scores, strict=True)
+        ]
+        return Ends(trained=trained, rewinds=starts)
+
+    @property
+    def _times(self) -> Timeline:
+        return self.members[0].chain.times
+
+    def _begin(self) -> Work[None]:
+        """Lay the members into their slots, as their levels or their checkpoints begin."""
+        trainer = self.trainer
+        filled = self.host.submit(_contents, trainer.pack, self.members, self.places)
+        contents = yield from result_of(filled)
+        state = None
+        if any(member.checkpoint for member in self.members):
+            laid_out = self.host.submit(_optimizer_contents, trainer.pack, self.members, self.places)
+            state = yield from result_of(laid_out)
+        trainer.pack.fill(contents)
+        reset(trainer)
+        for kind, tensors in (state or {}).items():
+            for tensor, values in zip(trainer.optimizer_state[kind], tensors, strict=True):
+                tensor.copy_(values)
+
+    def _steps(self, began: float) -> Work[dict[str, Tensor] | None]:
+        """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0."""
+        saving = any(member.level.level == 0 for member in self.members)
+        pieces = load_pieces(
+            self._times,
+            self.members[0].first,
+            self.members[0].level.last,
+            room=len(self.trainer.rates),
+            cut=self._times.rewind if saving else None,
+        )
+        snapshot: dict[str, Tensor] | None = None
+        ahead = _StepsAhead(self.runner)
+        saved = time.perf_counter()
+        for piece, drawing in zip(pieces, self._drawn(pieces), strict=True):
+            epochs = yield from result_of(drawing)
+            if piece.begin == self._times.rewind and saving:
+                snapshot = _copied(self.trainer.pack)
+            load_piece(self.runner, epochs, self.members[0].chain, piece)
+            healthy = yield from ahead.advance(piece.end - piece.begin, self.stopping)
+            if not healthy:
+                break
+            at_end = ahead.complete and piece.end == self.members[0].level.last
+            stop = self.stopping() and not at_end
+            due = time.perf_counter() - saved > self.checkpoint_seconds and not at_end
+            if stop or due:
+                yield from ahead.finish()
+                yield from self._save(piece.start + int(self.trainer.cursor), began, snapshot)
+                saved = time.perf_counter()
+            if stop:
+                raise Stopped
+        yield from ahead.finish()
+        return snapshot
+
+    def _drawn(self, pieces: "Sequence[Piece]") -> "Iterator[Future[EpochData]]":
+        """The examples of every piece; those of the next one are drawn while one is trained."""
+        of_slots: list[Chain | None] = [None] * self.trainer.pack.slots
+        for member, slot in zip(self.members, self.places, strict=True):
+            of_slots[slot] = member.chain
+        drawing: deque[Future[EpochData]] = deque()
+        for number in range(len(pieces)):
+            while len(drawing) < 2 and number + len(drawing) < len(pieces):
+                drawing.append(self.host.submit(draw_epochs, of_slots, pieces[number + len(drawing)].epochs))
+            yield drawing.popleft()
+
+    def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Work[None]:
+        """Store where the members stand, unless a number is not finite any more; the end of the level tells that."""
+        trainer, first = self.trainer, self.members[0].first
+        if not bool(torch.isfinite(trainer.losses).all()):
+            return
+        networks = self._on_host(trainer.pack.tensors(), step - first)
+        rewinds = None if snapshot is None else self._on_host(snapshot, self._times.rewind - first)
+        state = {
+            kind: [tensor.detach().to("cpu", copy=True) for tensor in tensors]
+            for kind, tensors in trainer.optimizer_state.items()
+        }
+        ends = yield from result_of(networks)
+        starts = None if rewinds is None else (yield from result_of(rewinds))
+        seconds = (time.perf_counter() - began) / len(self.members)
+        write = partial(_write_checkpoints, trainer.pack, self.members, self.places, state)
+        yield from result_of(self.host.submit(write, ends, starts, step, seconds))
+
+    def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
+        """The members' networks as they are alone after `steps` steps, copied here and cut up by a host thread."""
+        pack = self.trainer.pack
+        host = {name: tensor.detach().to("cpu", copy=True) for name, tensor in tensors.items()}
+        counts = [
+            {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
+            for slot in self.places
+        ]
+        return self.host.submit(_networks, pack, host, self.members, self.places, counts)
+
+
+class _StepsAhead:
+    """Keeps the host a little ahead of the device, and looks whether the losses are still finite."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._marks: deque[tuple[Mark, Tensor]] = deque()
+        self._healthy, self.complete = True, True
+
+    def advance(self, steps: int, stopping: Callable[[], bool]) -> Work[bool]:
+        """Do so many steps, or fewer when told to stop; False once a loss was found that is not finite."""
+        while steps and self._healthy and not stopping():
+            now = min(steps, STEPS_PER_MARK)
+            self._runner.advance(now)
+            steps -= now
+            losses = self._runner.trainer.losses
+            seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
+            seen.copy_(losses, non_blocking=True)
+            self._marks.append((self._runner.mark(), seen))
+            yield from self._wait(MARKS_AHEAD)
+        self.complete = not steps
+        return self._healthy
+
+    def finish(self) -> Work[None]:
+        """Wait for everything that was launched."""
+        yield from self._wait(0)
+        yield self._runner.mark()
+
+    def _wait(self, left: int) -> Work[None]:
+        while len(self._marks) > left:
+            mark, seen = self._marks.popleft()
+            yield mark
+            self._healthy = self._healthy and bool(torch.isfinite(seen).all())
+
+
+def result_of(future: "Future[T]") -> Work[T]:
+    """Wait for a host thread and return what it found, or raise what it raised."""
+    if not future.done():
+        yield future
+    return future.result()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """Steps whose examples lie on the device at the same time: an epoch, or several short ones, or part of them."""
+
+    begin: int
+    end: int
+    epochs: range
+    start: int
+    """The first step of the first epoch."""
+
+
+def load_pieces(times: Timeline, first: int, last: int, *, room: int, cut: int | None) -> list[Piece]:
+    """Cut the steps from `first` to before `last` so that the epochs of each piece fit into `room` steps.
+
+    Short epochs come together, because every load costs the host some milliseconds. No piece crosses `cut`.
+    """
+    many, found = max(1, room // times.epoch), []
+    while first < last:
+        epoch = first // times.epoch
+        end = min(last, (epoch + many) * times.epoch)
+        if cut is not None and first < cut < end:
+            end = cut
+        epochs = range(epoch, -(-end // times.epoch))
+        found.append(Piece(begin=first, end=end, epochs=epochs, start=epoch * times.epoch))
+        first = end
+    return found
+
+
+@torch.no_grad()
+def load_piece(runner: Runner, epochs: EpochData, chain: Chain, piece: Piece) -> None:
+    """Bring examples, augmentation and learning rates to the device, and the cursor to where the piece begins."""
+    trainer, device, times = runner.trainer, runner.trainer.cursor.device, chain.times
+    count = epochs.order.shape[1]
+    trainer.order[:, :count].copy_(to_device(epochs.order, device))
+    if trainer.draws is not None and epochs.draws is not None:
+        for target, values in zip(trainer.draws.tensors(), epochs.draws.tensors(), strict=True):
+            target[:, :count].copy_(to_device(values, device))
+    steps = range(piece.start, piece.start + len(piece.epochs) * times.epoch)
+    rates = [learning_rate(chain.spec.recipe, times, step) for step in steps]
+    trainer.rates[: len(rates)].copy_(to_device(torch.tensor(rates, dtype=trainer.rates.dtype), device))
+    trainer.cursor.fill_(piece.begin - piece.start)
+
+
+def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
+    """The end of a training that lost its numbers with nobody else to blame."""
+    return Trained(
+        network=spoilt.networks[0],
+        diverged=True,
+        test=None,
+        train=None,
+        validation=None,
+        seconds=spoilt.seconds + member.seconds,
+        device=device_name(device),
+        steps=spoilt.steps,
+    )
+
+
+def _copied(pack: Pack) -> dict[str, Tensor]:
+    return {name: tensor.detach().clone() for name, tensor in pack.tensors().items()}
+
+
+def _noticed(member: Member, healthy: int) -> int | None:
+    """Steps of the level up to the end of the stretch in which a loss stopped being finite."""
+    level, bad = member.level, member.first + healthy
+    ends = (end for _, end in stretches(member.chain.times, member.first, level.last) if end > bad)
+    return next((end - level.first for end in ends), None)
+
+
+def _suspects(counts: Sequence[int], networks: Networks, steps: int) -> tuple[int, ...]:
+    """Who lost finite losses first, or at the very end finite weights; nobody as a rule."""
+    if min(counts) < steps:
+        return tuple(place for place, count in enumerate(counts) if count == min(counts))
+    finite = [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
+    return tuple(place for place, good in enumerate(finite) if not good)
+
+
+# What host threads do: nothing here touches the device.
+
+
+def _contents(pack: Pack, members: Sequence[Member], places: Sequence[int]) -> Contents:
+    """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
+    found = {}
+    for member, slot in zip(members, places, strict=True):
+        start = member.checkpoint.state if member.checkpoint else member.level
+        network = start.network
+        if pack.single:  # buffers that a state dict leaves out are the network's own
+            network = {**dict(member.chain.untrained.named_buffers()), **network}
+        found[slot] = (network, member.level.masks)
+    return pack.contents(found)
+
+
+def _optimizer_contents(
+    pack: Pack, members: Sequence[Member], places: Sequence[int]
+) -> dict[str, list[Tensor]]:
+    """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
+    names = list(pack.masks)
+    packed: dict[str, dict[str, Tensor]] = {}
+    counts: dict[str, list[Tensor]] = {}
+    for member, slot in zip(members, places, strict=True):
+        if member.checkpoint is None:
+            continue
+        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
+        for kind in {key.partition("/")[0] for key in kept}:
+            if kind == "count":  # the same for all, because they have done the same steps
+                counts[kind] = [kept["count/0"]]
+                continue
+            if kind not in packed:
+                shapes = ((name, pack.blocks[name].shape) for name in names)
+                packed[kind] = {name: torch.zeros(shape, dtype=pack.dtypes[name]) for name, shape in shapes}
+            pack.write(packed[kind], slot, {name: kept[f"{kind}/{positions[name]}"] for name in names})
+    return {kind: [tensors[name] for name in names] for kind, tensors in packed.items()} | counts
+
+
+def _networks(
+    pack: Pack,
+    tensors: Mapping[str, Tensor],
+    members: Sequence[Member],
+    places: Sequence[int],
+    batch_counts: Networks,
+) -> Networks:
+    """Every member's own network."""
+    found = []
+    for member, slot, counts in zip(members, places, batch_counts, strict=True):
+        own = pack.read(tensors, slot) | counts
+        found.append({name: own[name] for name in member.level.network})
+    return found
+
+
+def _write_checkpoints(
+    pack: Pack,
+    members: Sequence[Member],
+    places: Sequence[int],
+    optimizer_state: Mapping[str, Sequence[Tensor]],
+    networks: Networks,
+    rewinds: Networks | None,
+    step: int,
+    seconds: float,
+) -> None:
+    """Store the members' trainings in progress as the plain loop stores its own, so that either goes on with them."""
+    names = list(pack.masks)
+    for place, (member, slot) in enumerate(zip(members, places, strict=True)):
+        if rewinds is not None:
+            store_rewind(member, rewinds[place])
+        positions = _positions(member)
+        state: dict[str, Tensor] = {}
+        for kind, tensors in optimizer_state.items():
+            if len(tensors) == len(names):
+                own = pack.read(dict(zip(names, tensors, strict=True)), slot)
+                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in own.items()}
+            else:
+                state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
+        saved = State(network=networks[place], optimizer_state=state)
+        checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
+        write_checkpoint(member.chain, member.level, checkpoint)
+
+
+def store_rewind(member: Member, network: Mapping[str, Tensor]) -> None:
+    """Store the network at the rewind point, where the level has one and the method goes back to it."""
+    chain, level = member.chain, member.level
+    if level.level == 0 and chain.spec.method.retraining == "weight-rewinding":
+        write_packed(chain.folder.rewind, network, level.masks, 0)
+
+
+def _positions(member: Member) -> dict[str, int]:
+    """The places of the parameters in the member's own network, by which its checkpoint names them."""
+    return {name: place for place, (name, _) in enumerate(member.chain.untrained.named_parameters())}

@@ -1,0 +1,394 @@
+"""Where packs are built, kept and used again: their shapes, how wide they may be, and which way they train.
+
+All of it belongs to the thread that owns the device.
+"""
+
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import nn
+
+from prunecast import families
+from prunecast.fleet.fused import Unfused, compiler, fused_step, lower, refuse_recipe, variants
+from prunecast.fleet.layout import Unpackable
+from prunecast.fleet.members import Member, Options, PackKind
+from prunecast.fleet.pack import Pack, pack, single_network
+from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
+from prunecast.fleet.runner import Runner, compiled_programs, make_fused_runner, make_runner
+from prunecast.fleet.step import EAGER, Programs, pack_trainer
+from prunecast.fleet.streams import streams_left
+from prunecast.pruning import Chain
+from prunecast.spec import MODULE_CALLS, ChainSpec
+from prunecast.training import timeline
+
+LOG = logging.getLogger(__name__)
+CANDIDATE_BUDGETS = (8.0, 16.0, 32.0)
+"""Budgets that are tried out on a GPU."""
+NEAR_THE_BEST = 1.05
+"""The usual budget is kept if it is so near to the best one in time per network."""
+TIMED_STEPS = 24
+LOADED_STEPS = 256
+"""Steps whose examples a pack has room for at least: short epochs are loaded several at once."""
+FUSED_ON = ("cuda",)
+"""Kinds of devices with kernels of our own."""
+WASTE = 2.0
+"""How many times as wide as its members an uncompiled pack may be before another shape is made."""
+COMPILE_FROM = 50_000
+"""Steps from which compiling a shape pays."""
+SPARED_FROM = 400_000
+"""Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
+SPARED_FUSED = 20_000
+"""The same for fused packs, which are ready within seconds."""
+
+
+@dataclass(kw_only=True)
+class PacksOfKind:
+    """What is known about packs of one kind, and the runners that nobody uses."""
+
+    single: bool = False
+    """Whether networks of this kind cannot be packed, so that each trains alone."""
+    shapes: list[PackShape] = field(default_factory=list)
+    prototypes: dict[PackShape, Pack] = field(default_factory=dict)
+    idle: dict[PackShape, list[Runner]] = field(default_factory=dict)
+    made: dict[PackShape, int] = field(default_factory=dict)
+    """Runners that there are of each shape, idle ones and those in use."""
+    bytes: dict[PackShape, int] = field(default_factory=dict)
+    """The most memory that a runner of each shape took."""
+    budget: float | None = None
+    """Widths added up in one pack, once that was measured or found too large."""
+    compiling: bool | None = None
+    """Whether to compile: as asked for, or None before it is known whether that pays; False once it has failed."""
+
+    def shape(self, members: Sequence[Member], *, fused: bool) -> PackShape:
+        """The narrowest known shape that holds them, or a new one that just does where that pays."""
+        first, own = members[0].level, shape_of(members)
+        steps = max(1, first.last - first.first) * max(map(levels_left, members))
+        if self.compiling is None:
+            self.compiling = steps > COMPILE_FROM
+        found = fitting(self.shapes, members, sum(own) + self._spare(own, steps, fused=fused))
+        if found is None:
+            self.shapes.append(own)
+        return found or own
+
+    def _spare(self, shape: PackShape, steps: int, *, fused: bool) -> float:
+        """The widths that may stay empty for so many steps, because another shape would cost more."""
+        if fused:
+            return SPARED_FUSED / steps
+        return SPARED_FROM / steps if self.compiling else (WASTE - 1) * sum(shape)
+
+    def drop_idle(self) -> None:
+        """Let go of all idle runners."""
+        for shape, runners in self.idle.items():
+            self.made[shape] -= len(runners)
+            runners.clear()
+
+    def shrink(self, shape: PackShape) -> None:
+        """Make smaller packs than this one from now on."""
+        self.budget = max(sum(shape) / 2, min(shape))
+        self.shapes = [known for known in self.shapes if sum(known) < sum(shape)]
+
+
+class RunnerPool:
+    """All packs of a fleet."""
+
+    def __init__(self, specs: Sequence[ChainSpec], options: Options, packs: int | None = None) -> None:
+        """Look at all specs, so that buffers are large enough for the longest epoch from the start.
+
+        `packs` are expected to train at once, as many as there are workers unless told.
+        """
+        self._options, self._packs = options, packs or options.workers
+        self._kinds: dict[PackKind, PacksOfKind] = {}
+        self._programs: Programs | None = None
+        self._fusable: dict[tuple[PackKind, float], bool] = {}
+        """By the widest network of a pack: wide ones need more memory than a block of threads has."""
+        self._longest: dict[int, int] = {}
+        for times in (timeline(spec.recipe, spec.num_examples) for spec in specs):
+            self._longest[times.batch] = max(self._longest.get(times.batch, 0), times.epoch)
+        self.building_seconds = 0.0
+
+    def add(self, kind: PackKind, chain: Chain) -> bool:
+        """Get to know a kind by one of its chains; whether its networks can be packed."""
+        if kind not in self._kinds:
+            single = False
+            try:
+                with MODULE_CALLS:
+                    pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
+            except Unpackable as reason:
+                single = True
+                LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
+            self._kinds[kind] = PacksOfKind(single=single, compiling=self._options.compile)
+        return not self._kinds[kind].single
+
+    def budget(self, kind: PackKind, members: Sequence[Member]) -> float | None:
+        """The widths that one pack may add up to, measured where that matters; None where networks train alone."""
+        known = self._kinds[kind]
+        if known.single:
+            return None
+        if known.budget is not None:
+            return known.budget
+        if kind.device.type != "cuda":
+            return self._options.budget or BUDGET_ON_CPU
+        total = sum(member.width for member in members)
+        useful = [size for size in CANDIDATE_BUDGETS if size < 2 * total]
+        if self._options.budget or len(useful) < 2:
+            return self._options.budget or BUDGET
+        known.budget = self.measured_budget(kind, members, useful)
+        return known.budget
+
+    def shape(self, kind: PackKind, members: Sequence[Member]) -> PackShape:
+        """The narrowest known shape that holds them, or a new one that just does where that pays."""
+        return self._kinds[kind].shape(members, fused=self.fuses(kind, shape_of(members)))
+
+    def take(self, kind: PackKind, shape: PackShape, chain: Chain) -> Runner | None:
+        """An idle runner of this shape, or a new one; None where one must be given back first."""
+        known = self._kinds[kind]
+        if known.idle.get(shape):
+            return known.idle[shape].pop()
+        if not self._has_room(known, kind, shape):
+            self._drop_idle()
+            if known.made.get(shape):
+                return None
+        began, before = time.perf_counter(), free_bytes(kind.device)
+        runner = self.build(kind, shape, chain, compiled=self.compiles(kind, shape))
+        if self.compiles(kind, shape) and runner.way == "written":
+            known.compiling = False
+        known.bytes[shape] = max(before - free_bytes(kind.device), known.bytes.get(shape, 0))
+        known.made[shape] = known.made.get(shape, 0) + 1
+        seconds = time.perf_counter() - began
+        self.building_seconds += seconds
+        LOG.info("%s is ready after %.1f s (%s).", describe(shape), seconds, runner.way)
+        return runner
+
+    def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+        """Keep a runner for the next pack of its shape."""
+        self._kinds[kind].idle.setdefault(shape, []).append(runner)
+
+    def discard(self, kind: PackKind, shape: PackShape) -> None:
+        """Forget a runner whose tensors are in an unknown state."""
+        self._kinds[kind].made[shape] -= 1
+
+    def shrink(self, kind: PackKind, shape: PackShape) -> None:
+        """Give back what a pack too large for the memory took, and make smaller ones from now on."""
+        known = self._kinds[kind]
+        known.shrink(shape)
+        self._drop_idle()
+        LOG.warning("A pack of width %g does not fit into the memory; trying %g.", sum(shape), known.budget)
+
+    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner | None, failure: Exception) -> bool:
+        """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
+        if runner is None or runner.way == "written":
+            return False
+        if runner.way == "fused":
+            self._give_up_fusing(kind, shape, failure)
+        else:
+            LOG.warning("A compiled pack failed, so the fleet goes on uncompiled: %r", failure)
+            self._kinds[kind].compiling = False
+        self._drop_idle()
+        return True
+
+    def compiles(self, kind: PackKind, shape: PackShape) -> bool:
+        """Whether packs are compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
+        known = self._kinds[kind]
+        if known.single or self.fuses(kind, shape):
+            return False
+        on_gpu = kind.device.type == "cuda"
+        return bool(known.compiling) and (on_gpu or self._options.compile is True)
+
+    def fuses(self, kind: PackKind, shape: PackShape) -> bool:
+        """Whether packs train by the package's own kernels, which start at once and need no compiling.
+
+        What a kind is told once holds until it fails.
+        """
+        key = kind, max(shape)
+        if not self._options.fuse or kind.device.type not in FUSED_ON or self._kinds[kind].single:
+            return False
+        if key not in self._fusable:
+            try:
+                self._try_to_fuse(*key)
+            except Exception as reason:  # of any kind: who forms packs asks, and must not end for this
+                self._give_up_fusing(kind, shape, reason)
+            else:
+                self._fusable.setdefault(key, True)
+        return self._fusable[key]
+
+    def build(self, kind: PackKind, shape: PackShape, chain: Chain, *, compiled: bool) -> Runner:
+        """A new runner: fused where that can be, else compiled or as its steps are written."""
+        known = self._kinds[kind]
+        if shape not in known.prototypes:
+            known.prototypes[shape] = self._prototype(kind, shape, chain)
+        prototype = known.prototypes[shape]
+        epoch = max(self._longest.get(kind.batch, 1), LOADED_STEPS)
+        trainer = pack_trainer(
+            prototype.twin(), kind.recipe, kind.dataset.train, batch=kind.batch, epoch=epoch
+        )
+        if self.fuses(kind, shape):
+            try:
+                step = fused_step(trainer, compiler(trainer.cursor.device), self._packs)
+                return make_fused_runner(step, kind.dataset.test)
+            except torch.OutOfMemoryError:
+                raise
+            except Exception as reason:
+                self._give_up_fusing(kind, shape, reason)
+        if compiled:
+            return make_runner(trainer, prototype.module, self._compiled())
+        return make_runner(trainer, trainer.pack.module, EAGER)
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._kinds.clear()
+        self._programs = None
+
+    def _prototype(self, kind: PackKind, shape: PackShape, chain: Chain) -> Pack:
+        """An empty pack, whose graph all runners of its shape share."""
+        image_shape = kind.dataset.train.image_shape
+        if self._kinds[kind].single:
+            own = chain.untrained if chain.spec.width == shape[0] else network(kind, shape[0])
+            return single_network(own, image_shape=image_shape, device=kind.device)
+        networks = {width: network(kind, width) for width in set(shape)}
+        with MODULE_CALLS:
+            return pack(
+                [networks[width] for width in shape],
+                image_shape=image_shape,
+                smallest_group=self._options.smallest_group,
+                device=kind.device,
+                dtype=_dtype(chain),
+                memory_format=torch.channels_last,
+            )
+
+    def _give_up_fusing(self, kind: PackKind, shape: PackShape, reason: Exception) -> None:
+        """Let packs with networks as wide as the widest of these train in another way from now on."""
+        self._fusable[kind, max(shape)] = False
+        level = logging.INFO if isinstance(reason, Unfused | Unpackable) else logging.WARNING
+        names = (kind.family, kind.depth, max(shape))
+        LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)
+
+    def _try_to_fuse(self, kind: PackKind, width: float) -> None:
+        """Raise what is in the way, as far as one network shows it."""
+        refuse_recipe(kind.recipe)
+        with MODULE_CALLS:
+            one = pack([network(kind, width)], image_shape=kind.dataset.train.image_shape)
+            program = lower(one, kind.dataset.train.image_shape)
+        list(variants(program, kind.device))
+        compiler(kind.device)("update.cu", {})
+
+    def _compiled(self) -> Programs:
+        if self._programs is None:
+            self._programs = compiled_programs()
+        return self._programs
+
+    def _has_room(self, known: PacksOfKind, kind: PackKind, shape: PackShape) -> bool:
+        """Whether another runner of a shape fits, with as much again for evaluation, and a stream is left for it.
+
+        One of a shape never built is taken to be as large as the largest.
+        """
+        device = kind.device
+        if device.type != "cuda":
+            return True
+        if streams_left() < 2 * self._options.workers:
+            return False
+        free = torch.cuda.mem_get_info(device)[0]
+        unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return free + unused > 2 * known.bytes.get(shape, max(known.bytes.values(), default=0))
+
+    def _drop_idle(self) -> None:
+        for known in self._kinds.values():
+            known.drop_idle()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+    def measured_budget(self, kind: PackKind, members: Sequence[Member], sizes: Sequence[float]) -> float:
+        """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better.
+
+        A pack that cannot be built is no reason to end a fleet: whoever trains it finds out which member is to blame.
+        """
+        widths, times = sorted((member.width for member in members), reverse=True), dict[float, float]()
+        for size in sizes:
+            try:
+                times[size] = self._step_seconds(kind, sample_shape(widths, size), members[0].chain)
+            except torch.OutOfMemoryError:
+                break
+            except Exception as failure:
+                LOG.warning(
+                    "Packs could not be timed, so their budget of widths is the usual %g: %r", BUDGET, failure
+                )
+                return BUDGET
+        chosen = best_budget(times)
+        told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
+        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
+        return chosen
+
+    def _step_seconds(self, kind: PackKind, shape: PackShape, chain: Chain) -> float:
+        """Seconds of a step over the widths of a pack, or of several small ones side by side on their streams."""
+        packs = max(1, round(BUDGET / sum(shape)))
+        runners = [self.build(kind, shape, chain, compiled=False) for _ in range(packs)]
+        del self._kinds[kind].prototypes[shape]
+        steps = min(len(runners[0].trainer.rates), TIMED_STEPS)
+        torch.cuda.synchronize(kind.device)
+        seconds = [_advance(runners, steps) / steps / sum(shape) / packs for _ in range(2)]
+        del runners
+        torch.cuda.empty_cache()
+        return min(seconds)
+
+
+def _advance(runners: Sequence[Runner], steps: int) -> float:
+    """Seconds in which all of these do some steps at the same time."""
+    for runner in runners:
+        with runner.current():
+            runner.trainer.cursor.zero_()
+        runner.synchronize()
+    began = time.perf_counter()
+    for runner in runners:
+        with runner.current():
+            runner.advance(steps)
+    for runner in runners:
+        runner.synchronize()
+    return time.perf_counter() - began
+
+
+def sample_shape(widths: Sequence[float], size: float) -> PackShape:
+    """Slots like the members, in their proportions, up to a total width."""
+    shape: list[float] = []
+    while sum(shape) < size:
+        shape.append(widths[len(shape) % len(widths)])
+    return tuple(sorted(shape, reverse=True))
+
+
+def best_budget(times: Mapping[float, float]) -> float:
+    """The usual budget, or the one with the least time where that is clearly less; half of all if none fit."""
+    if not times:
+        return min(CANDIDATE_BUDGETS) / 2
+    best = min(times, key=lambda size: times[size])
+    return BUDGET if times.get(BUDGET, math.inf) <= NEAR_THE_BEST * times[best] else best
+
+
+def network(kind: PackKind, width: float) -> nn.Module:
+    """A network that lends its shapes to slots."""
+    return families.build(
+        kind.family,
+        depth=kind.depth,
+        width=width,
+        num_classes=kind.dataset.num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=kind.dataset.train.image_shape,
+    )
+
+
+def describe(shape: PackShape) -> str:
+    """How a pack is called in messages."""
+    return f"A pack of {len(shape)} networks, width {sum(shape):g},"
+
+
+def free_bytes(device: torch.device) -> int:
+    """Bytes that nothing uses on a GPU; capturing empties the cache, so it must be empty before, too."""
+    if device.type != "cuda":
+        return 0
+    torch.cuda.empty_cache()
+    return torch.cuda.mem_get_info(device)[0]
+
+
+def _dtype(chain: Chain) -> torch.dtype:
+    return next(chain.untrained.parameters()).dtype

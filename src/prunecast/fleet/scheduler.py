@@ -1,0 +1,309 @@
+"""The scheduler of a fleet: chains are opened, packed, trained and closed by coroutines of the device thread."""
+
+import contextlib
+import logging
+import threading
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from prunecast.errors import StoreError
+from prunecast.fleet.chains import Opener, close, draws_noise, find, open_found
+from prunecast.fleet.device import GUARD, Loop, host_threads
+from prunecast.fleet.level import Ends, LevelTraining, Spoilt, Stopped, Work, diverged, result_of
+from prunecast.fleet.members import Failed, Finished, Job, Member, Options, PackKind, group_of, kind_of
+from prunecast.fleet.queue import (
+    BUDGET,
+    BUDGET_ON_CPU,
+    ChainGroup,
+    PackQueue,
+    PackShape,
+    Remaining,
+    Training,
+    UnderWay,
+    chain_group,
+    halves,
+    places,
+    rank_of,
+    split,
+    work_of_level,
+)
+from prunecast.fleet.runner import Runner, device_tensors
+from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.pruning import Trained
+
+LOG = logging.getLogger(__name__)
+FULL_PACKS = 2
+"""Budgets that packs in training may add up to: two full packs, or several narrow ones."""
+Event = Finished | Failed
+
+
+class Scheduler:
+    """Runs chains of one precision on one device.
+
+    Everything but `stop` belongs to the thread that calls `run`.
+    """
+
+    def __init__(
+        self,
+        jobs: Sequence[tuple[int, Job]],
+        store: Path,
+        device: torch.device,
+        options: Options,
+        opener: Opener,
+    ) -> None:
+        """Nothing is opened yet."""
+        self._store, self._device, self._options, self._opener = store, device, options, opener
+        self._loop, self._stopping = Loop(), threading.Event()
+        self._remaining = Remaining(jobs)
+        self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
+        self._pool = RunnerPool([job.spec for _, job in jobs], options, self._packs_at_once())
+        self._under_way = UnderWay()
+        self._queue = PackQueue(self._pool.budget, self._under_way)
+        self._locks: dict[int, ExitStack] = {}
+        """Of all open chains."""
+        self._widths: dict[int, float] = {}
+        """Of all open chains."""
+        self._singles: set[int] = set()
+        """Open chains whose networks cannot be packed."""
+        self.left: list[int] = []
+        """Jobs that the plain loop must do after the fleet: data that streams, dropout, failures of the fleet."""
+        self.told: Counter[int] = Counter()
+        """Levels of each job that were told."""
+
+    def stop(self) -> None:
+        """Let every level store where it stands as soon as it can, and begin no other; may be called by any thread."""
+        self._stopping.set()
+        self._loop.wake()
+
+    def run(self, tell: Callable[[Event], None]) -> None:
+        """Run all chains but those in `left`, and tell every finished level."""
+        began = time.perf_counter()
+        self._tell = tell
+        with host_threads(2 * self._options.workers + 4, self._options.threads) as self._host:
+            try:
+                while True:
+                    self._open_next()
+                    self._dispatch()
+                    if not self._loop:
+                        return
+                    self._loop.step()
+            finally:
+                self._end()
+                LOG.info(
+                    "The fleet ran for %.1f s; building packs took %.1f s of it.",
+                    *(time.perf_counter() - began, self._pool.building_seconds),
+                )
+
+    def _end(self) -> None:
+        """Let every level store where it stands, and let go of everything."""
+        self._stopping.set()
+        while self._loop:
+            with contextlib.suppress(StoreError):  # whoever met it first has raised it
+                self._loop.step()
+        for lock in self._locks.values():
+            lock.close()
+        self._pool.clear()
+
+    def _open_next(self) -> None:
+        """Let the next chain be opened, one at a time, while others train."""
+        if self._jobs and self._has_room() and not self._under_way.opening and not self._stopping.is_set():
+            number, job = self._jobs.popleft()
+            self._under_way.opening.append(chain_group(job.spec))
+            self._loop.start(self._open(number, job))
+
+    def _has_room(self) -> bool:
+        if not self._widths:
+            return True
+        most = self._options.most_width
+        narrow = most is None or sum(self._widths.values()) + self._jobs[0][1].spec.width <= most
+        return narrow and len(self._widths) < self._options.most_chains
+
+    def _coming(self) -> list[ChainGroup]:
+        """The groups of the chain that is being opened and of the one that comes after it."""
+        following = [chain_group(self._jobs[0][1].spec)] if self._jobs and self._has_room() else []
+        return [*self._under_way.opening, *following]
+
+    def _open(self, number: int, job: Job) -> Work[None]:
+        """Open a chain and tell what is stored of it; a chain that cannot be opened has failed."""
+        try:
+            yield from self._opened(number, job)
+        except StoreError:
+            raise
+        except Exception as problem:
+            self._fail(number, problem)
+        finally:
+            self._under_way.opening.remove(chain_group(job.spec))
+
+    def _opened(self, number: int, job: Job) -> Work[None]:
+        found = yield from result_of(self._host.submit(find, number, job, self._store))
+        self._locks[number], self._widths[number] = found.lock, job.spec.width
+        for finished in found.told:
+            self._finish(finished)
+        if found.ended:
+            self._release(number)
+            return
+        dataset = job.dataset()
+        if dataset.train.streams or dataset.test.streams:
+            self._leave(number)
+            return
+        opening = self._host.submit(open_found, number, job, self._store, dataset, found, self._opener)
+        member = yield from result_of(opening)
+        if not self._pool.add(kind_of(member.chain), member.chain):
+            image_shape = dataset.train.image_shape
+            noise = self._host.submit(draws_noise, member.chain.untrained, image_shape)
+            if (yield from result_of(noise)):
+                self._leave(number)
+                return
+            self._singles.add(number)
+        self._queue.put(member)
+
+    def _dispatch(self) -> None:
+        """Let packs train, those with the most work first, as long as the device is not full."""
+        under_way = self._under_way
+        while (
+            not self._stopping.is_set()
+            and len(under_way.training) < self._options.workers
+            and under_way.full_packs < FULL_PACKS
+        ):
+            at_once = self._options.workers if self._singles else self._packs_at_once()
+            members = self._queue.next_pack(at_once, self._coming())
+            if members is None or not self._start(members):
+                return
+
+    def _packs_at_once(self) -> int:
+        usual = BUDGET if self._device.type == "cuda" else BUDGET_ON_CPU
+        return self._remaining.packs_at_once(self._options.budget or usual, self._options.workers)
+
+    def _start(self, members: list[Member]) -> bool:
+        """Begin a level of a pack; False where it must wait until another gives its runner back."""
+        kind = group_of(members[0]).kind
+        shape = self._pool.shape(kind, members)
+        try:
+            runner = self._pool.take(kind, shape, members[0].chain)
+        except torch.OutOfMemoryError as failure:
+            self._pool.shrink(kind, shape)
+            self._part(members, failure)
+            return True
+        except Exception as failure:
+            self._part(members, failure)
+            return True
+        if runner is None:
+            self._queue.put_back(members)
+            return False
+        GUARD.own(device_tensors(runner))
+        budget = self._pool.budget(kind, members)
+        share = 0.0 if budget is None else sum(shape) / max(BUDGET, budget)
+        training = Training(rank=rank_of(members), share=share)
+        self._under_way.training.append(training)
+        self._loop.start(self._train(members, kind, shape, runner, training), runner.current)
+        return True
+
+    def _train(
+        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
+    ) -> Work[None]:
+        """Train one level of a pack; where it fails its members train again, in another way or in halves."""
+        level = LevelTraining(
+            runner=runner,
+            members=members,
+            places=places(shape, members),
+            host=self._host,
+            stopping=self._stopping.is_set,
+            checkpoint_seconds=self._options.checkpoint_seconds,
+        )
+        try:
+            end = yield from level.run()
+        except Exception as failure:
+            runner.synchronize()
+            self._pool.discard(kind, shape)
+            self._failed_level(members, kind, shape, runner, failure)
+        else:
+            self._pool.give_back(kind, shape, runner)
+            self._ended_level(members, kind, end)
+        finally:
+            self._under_way.training.remove(training)
+
+    def _failed_level(
+        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, failure: Exception
+    ) -> None:
+        if isinstance(failure, Stopped):
+            return
+        if isinstance(failure, StoreError):
+            raise failure
+        if isinstance(failure, torch.OutOfMemoryError):
+            self._pool.shrink(kind, shape)
+        elif self._pool.give_up(kind, shape, runner, failure):
+            self._queue.put_packs([members])
+            return
+        self._part(members, failure)
+
+    def _ended_level(self, members: list[Member], kind: PackKind, end: Ends | Spoilt) -> None:
+        if isinstance(end, Ends):
+            rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
+            for member, trained, rewind in zip(members, end.trained, rewinds, strict=True):
+                self._loop.start(self._close(member, trained, rewind))
+        elif len(members) > 1:
+            self._queue.put_packs(split(members, end.suspects))
+        else:
+            self._loop.start(self._close(members[0], diverged(end, members[0], kind.device), None))
+
+    def _part(self, members: list[Member], failure: Exception) -> None:
+        """Cut a pack that failed in halves, so that a guilty member is found; one alone is left to the plain loop."""
+        LOG.warning("A pack of %d failed: %r", len(members), failure)
+        if len(members) == 1:
+            self._leave(members[0].number)
+        else:
+            self._queue.put_packs(halves(members))
+
+    def _close(self, member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None) -> Work[None]:
+        """Store a finished level and open the next one."""
+        rank = rank_of([member])
+        self._under_way.closing.append(rank)
+        try:
+            finished, following = yield from result_of(self._host.submit(close, member, trained, rewind))
+        except StoreError:
+            raise
+        except Exception as problem:
+            self._fail(member.number, problem)
+        else:
+            self._finish(finished)
+            if following is not None:
+                self._queue.put(following)
+        finally:
+            self._under_way.closing.remove(rank)
+
+    def _finish(self, finished: Finished) -> None:
+        self.told[finished.number] += 1
+        self._remaining.finish(finished.number)
+        if finished.ended:
+            self._release(finished.number)
+        self._tell(finished)
+
+    def _fail(self, number: int, problem: Exception) -> None:
+        traceback.clear_frames(problem.__traceback__)  # nothing on the device may be kept alive by it
+        self._release(number)
+        self._tell(Failed(number=number, problem=problem))
+
+    def _leave(self, number: int) -> None:
+        """Leave a chain to the plain loop."""
+        self._release(number)
+        self.left.append(number)
+
+    def _release(self, number: int) -> None:
+        """Let go of a chain, if it was held at all."""
+        self._remaining.end(number)
+        self._singles.discard(number)
+        self._widths.pop(number, None)
+        if number in self._locks:
+            self._locks.pop(number).close()
+
+
+def _opening_order(job: Job) -> tuple[int, str]:
+    """Groups with the most work first, one group after the other."""
+    return -work_of_level(job.spec), repr(chain_group(job.spec))

@@ -1,0 +1,126 @@
+"""One thread uses the device; host threads get host memory only, and a guard sees to that."""
+
+import threading
+
+import pytest
+import torch
+from fleet_digits import ANY, CPU, chain, doubled, fleet, folders, jobs_of
+
+from prunecast import data
+from prunecast.fleet import fleet_events
+from prunecast.fleet.device import GUARD, Loop, WrongThreadError, host_threads, run_to_the_end
+from prunecast.fleet.level import result_of
+from prunecast.fleet.runner import Mark
+
+
+@pytest.fixture
+def guarded():
+    with GUARD.on():
+        yield
+
+
+FAMILIES = ("digits_cnn", "fleet_own:normalised_by_groups")
+
+
+def test_host_threads_of_a_fleet_never_touch_what_is_on_the_device(guarded, tmp_path, caplog):
+    recipe = {"epochs": 3, "rewind": 1.0}
+    jobs = jobs_of([chain(family=own, recipe=recipe, replicate=k) for own in FAMILIES for k in (0, 1)], cap=2)
+    assert len(list(fleet(jobs, tmp_path))) == 12
+    assert "failed" not in caplog.text
+
+
+def test_a_host_thread_that_does_is_found_out(guarded, tmp_path, monkeypatch, caplog):
+    from prunecast.fleet import level
+
+    write = level._contents
+
+    def careless(pack, members, places):
+        next(iter(pack.masks.values())).sum()
+        return write(pack, members, places)
+
+    monkeypatch.setattr(level, "_contents", careless)
+    jobs = jobs_of([chain(recipe={"epochs": 2})], cap=0, dataset=data.load("digits"))
+    list(fleet_events(jobs, tmp_path, device=CPU, options=ANY))
+    assert "WrongThreadError" in caplog.text
+
+
+def test_the_guard_knows_the_tensors_of_the_device(guarded):
+    with host_threads(1, 1) as pool:
+        tensor = torch.zeros(3)
+        GUARD.own([tensor])
+        with pytest.raises(WrongThreadError, match="uses a tensor of the device thread"):
+            pool.submit(tensor.sum).result()
+        assert pool.submit(torch.ones(3).sum).result() == 3
+
+
+def test_only_one_thread_trains_and_builds(tmp_path, monkeypatch):
+    from prunecast.fleet.runner import Runner
+    from prunecast.fleet.runner_pool import RunnerPool
+
+    seen = set()
+
+    def noting(function):
+        def call(*given, **named):
+            seen.add(threading.current_thread().name)
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr(Runner, "advance", noting(Runner.advance))
+    monkeypatch.setattr(RunnerPool, "build", noting(RunnerPool.build))
+    digits = doubled()
+    jobs = jobs_of([chain(width=width) for width in (0.5, 0.25, 1.0)], cap=1, dataset=digits)
+    list(fleet(jobs, tmp_path))
+    assert seen == {"device"}
+    assert all(len(folder.records()) == 2 for folder in folders(jobs, tmp_path))
+
+
+def test_a_loop_advances_others_while_one_waits():
+    loop, order, ready = Loop(), [], threading.Event()
+
+    def waiting(pool):
+        order.append("waiting")
+        order.append((yield from result_of(pool.submit(ready.wait))))
+
+    def working():
+        for number in range(3):
+            order.append(number)
+            yield Mark()
+        ready.set()
+
+    with host_threads(1, 1) as pool:
+        loop.start(waiting(pool))
+        loop.start(working())
+        while loop:
+            loop.step()
+    assert order == ["waiting", 0, 1, 2, True]
+
+
+def test_what_a_coroutine_raises_ends_it_alone():
+    loop, done = Loop(), []
+
+    def failing():
+        yield Mark()
+        raise ValueError("no")
+
+    def working():
+        yield Mark()
+        yield Mark()
+        done.append(True)
+
+    loop.start(failing())
+    loop.start(working())
+    loop.step()
+    with pytest.raises(ValueError, match="no"):
+        loop.step()
+    while loop:
+        loop.step()
+    assert done == [True]
+
+
+def test_one_coroutine_can_be_run_by_itself():
+    def counting():
+        yield Mark()
+        return 3
+
+    assert run_to_the_end(counting()) == 3

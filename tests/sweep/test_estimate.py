@@ -1,22 +1,32 @@
-"""A plan's time is that of the packs a fleet would form, where it can, and of chains one after the other elsewhere."""
+"""A plan's time is that of the packs a fleet forms, and of chains one after the other where it cannot pack them."""
 
 import dataclasses
+from collections import Counter
 
 import pytest
 import torch
+from compiled_programs import compiled
+from prunecast.fleet.step import EAGER
 from small import BRIEF, parsed
 
 from prunecast.cli.show import plan as show_plan
-from prunecast.fleet.build import Builder
-from prunecast.fleet.options import Options
-from prunecast.fleet.yard import Yard
-from prunecast.sweep import estimate_fleet, read_plan
-from prunecast.sweep.cost import overview, training_steps
-from prunecast.sweep.estimate import Estimate, Share, estimate
-from prunecast.sweep.estimate_fleet import as_a_fleet, pace_of
-from prunecast.sweep.estimate_loads import crew, loads_of, size
-from prunecast.sweep.estimate_members import Opener, fits, teams
-from prunecast.sweep.estimate_packs import Crew, PackTiming
+from prunecast.errors import PrunecastError
+from prunecast.fleet import Options, runner_pool
+from prunecast.sweep import estimate as module
+from prunecast.sweep import read_plan
+from prunecast.sweep.cost import chain_steps, overview
+from prunecast.sweep.estimate import (
+    Estimate,
+    Share,
+    Timing,
+    Work,
+    add_up,
+    deal_packs,
+    estimate,
+    fits,
+    interpolated,
+    spread,
+)
 
 CPU = torch.device("cpu")
 MIXED = """
@@ -28,41 +38,40 @@ def normalised_by_groups(depth, width, num_classes):
 """
 
 
-def opened(plan, budget):
-    """The packs of a plan, as a fleet with this budget of widths forms them."""
-    options = Options(budget=budget)
-    yard = Yard([chain.spec for chain in plan.chains], options)
-    opener = Opener(yard, CPU)
-    crowds = teams([(chain, opener.open(chain)) for chain in plan.chains])
-    return crowds, loads_of(crowds, yard, options)
+def specs(plan):
+    return [chain.spec for chain in plan.chains]
 
 
-def test_a_fleet_is_reckoned_by_its_packs_steps_and_images():
+def words(found, plan, jobs=1):
+    return " ".join(show_plan(overview(plan), found, jobs).split())
+
+
+def timing(**changes):
+    usual = {"family": "vgg", "depth": 16, "widths": (1.0, 0.5), "batch": 128, "way": "written"}
+    return Timing(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
+
+
+def work(size, seconds, **changes):
+    """A work whose timing is given; a fixed time and one in proportion to its size."""
+    made = timing(step_seconds=seconds, image_seconds=seconds / 10, build_seconds=seconds * 10)
+    usual = {"comparable": (), "shape": (size,), "size": size, "steps": 100, "images": 1000}
+    return Work(**{**usual, "time": lambda: made, **changes})
+
+
+def test_packs_count_by_their_steps_images_and_building():
     text = BRIEF.replace("[100, 200]", "[64, 128]").replace("width = 0.5", "width = [0.5, 1]")
     found = estimate(parsed(text.replace("epochs = 2", "epochs = 4\nrewind = 1")), fleet=True)
-    assert (found.fleet.chains, found.fleet.training_runs, found.alone.chains) == (8, 24, 0)
+    assert (found.packed.chains, found.packed.training_runs, found.alone.chains) == (8, 24, 0)
     (one,) = found.packs
-    assert one.crew.shapes == ((1, 1, 0.5, 0.5),) * 2  # two teams; the shorter one lasts half as long
+    assert one.widths == (1, 1, 0.5, 0.5)
     steps_and_images = {64: (8 + 2 * 6, 3 * (64 + 1197)), 128: (16 + 2 * 12, 3 * (128 + 1197))}
-    expected = sum(count * one.step + images * one.look for count, images in steps_and_images.values())
-    assert found.fleet.seconds == pytest.approx(one.start + expected / 2, rel=1e-9)
+    expected = sum(
+        count * one.step_seconds + images * one.image_seconds for count, images in steps_and_images.values()
+    )
+    assert found.packed.seconds == pytest.approx(one.build_seconds + expected, rel=1e-9)
 
 
-@pytest.mark.parametrize(("sizes", "packs"), [("64", 2), ("[64, 65, 66, 67]", 4)])
-def test_packs_are_built_for_as_many_as_the_fleet_begins_with(monkeypatch, sizes, packs):
-    told = []
-
-    class Noting(Builder):
-        def __init__(self, specs, options, packs=None):
-            told.append(packs)
-            super().__init__(specs, options, packs)
-
-    monkeypatch.setattr(estimate_fleet, "Builder", Noting)
-    as_a_fleet(parsed(BRIEF.replace("[100, 200]", sizes)).chains, CPU, patience=0)
-    assert told == [packs]
-
-
-def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkeypatch):
+def test_what_no_fleet_can_pack_counts_one_after_the_other(tmp_path, monkeypatch):
     (tmp_path / "mixing_channels.py").write_text(MIXED)
     monkeypatch.syspath_prepend(tmp_path)
     text = BRIEF.replace("[100, 200]", "64").replace('"digits_cnn"', '["digits_cnn", "mixing_channels:OWN"]')
@@ -70,19 +79,11 @@ def test_what_no_fleet_can_pack_is_reckoned_one_after_the_other(tmp_path, monkey
     several = dataclasses.replace(plan.chains[0], devices=2)
     plan = dataclasses.replace(plan, chains=(several, *plan.chains[1:]))
     found = estimate(plan, fleet=True)
-    assert (found.fleet.chains, found.alone.chains) == (1, 3)
-    assert {one.spec.family for one in found.timings} == {spec.family for spec in specs(plan)}
+    assert (found.packed.chains, found.alone.chains) == (1, 3)
+    assert {one.family for one in found.networks} == {spec.family for spec in specs(plan)}
     told = words(found, plan)
-    assert " 1 chain, at most 3 training runs, as a fleet of packs (" in told
+    assert " 1 chain, at most 3 training runs, packed as a fleet (" in told
     assert "); 3 chains, at most 9 training runs, one after the other (" in told
-
-
-def specs(plan):
-    return [chain.spec for chain in plan.chains]
-
-
-def words(found, plan, jobs=1):
-    return " ".join(show_plan(overview(plan), found, jobs).split())
 
 
 def test_data_that_is_read_while_training_is_not_packed():
@@ -101,97 +102,138 @@ def test_data_that_is_read_while_training_is_not_packed():
 )
 def test_every_level_of_every_chain_has_a_place_in_a_pack(name, scale, budget):
     plan = read_plan(name, scale=scale)
-    caps = [chain.rules.level_cap - number % 3 for number, chain in enumerate(plan.chains)]
-    plan = dataclasses.replace(
-        plan,
-        chains=tuple(
-            dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=cap))
-            for chain, cap in zip(plan.chains, caps, strict=True)
-        ),
-    )
-    crowds, loads = opened(plan, budget)
-    flat = [crowd for team in crowds for crowd in team]
-    assert sum(crowd.levels * len(crowd.members) for crowd in flat) == sum(caps) + len(caps)
-    trained = sum(crowd.levels * sum(own.level.last for own in crowd.members) for crowd in flat)
-    assert trained == sum(
-        training_steps(chain.spec, 0) + chain.rules.level_cap * training_steps(chain.spec, 1)
-        for chain in plan.chains
-    )
-    for crowd, load in zip(flat, loads, strict=True):
-        assert sum(map(len, load.shapes)) >= len(crowd.members)
-        assert load.width >= sum(own.width for own in crowd.members)
-        assert load.crew.shapes
-        assert set(load.crew.shapes) <= set(load.shapes)
-
-
-@pytest.mark.parametrize(
-    ("shapes", "most", "chosen"),
-    [
-        ([(2.0,)], 1, 1),
-        ([(2.0,)], 4, 4),  # half of a budget each: four are two full ones
-        ([(4.0,)], 4, 2),
-        ([(3.9,)], 4, 3),
-        ([(4.0,), (1.0,)], 4, 3),
-        ([(0.5,)], 4, 4),
-    ],
-)
-def test_packs_train_side_by_side_until_the_device_is_full(shapes, most, chosen):
-    assert len(crew(shapes, 4.0, most)) == chosen
-
-
-def test_packs_that_were_not_timed_lie_above_a_fixed_time_and_one_in_proportion():
-    (((crowd, *_),), _) = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
-    crews = [
-        Crew(kind=dataclasses.replace(crowd.kind, depth=depth), shapes=((width,),) * 2)
-        for depth in (8, 20, 50)
-        for width in (0.5, 1.0, 4.0)
+    chains = [
+        dataclasses.replace(
+            chain, rules=dataclasses.replace(chain.rules, level_cap=chain.rules.level_cap - number % 3)
+        )
+        for number, chain in enumerate(plan.chains)
     ]
-    seconds = {own: 0.01 + 1e-9 * size(own) for own in crews}
-    timings = {own: PackTiming(crew=own, step=seconds[own], look=seconds[own], start=1.0) for own in crews}
-    ends = {own: timings[own] for own in (crews[0], crews[-1])}
-    for own in crews:
-        assert pace_of(own, timings).step * own.width == pytest.approx(seconds[own], rel=1e-12)
-        found = pace_of(own, ends)
-        assert found.step == found.look
-        assert pace_of(own, timings).step <= found.step * (1 + 1e-12)
-        assert found.step * own.width <= seconds[crews[-1]] * (1 + 1e-12)
+    works, alone = deal_packs(chains, CPU, Options(budget=budget))
+    assert alone == []
+    slots = Counter()
+    for one in works:
+        kind, shape = one.shape
+        slots[kind.depth] += one.steps * len(shape)
+    needed = Counter()
+    for chain in chains:
+        needed[chain.spec.depth] += chain_steps(chain)
+    assert all(slots[depth] >= steps for depth, steps in needed.items())
+    assert max(sum(one.shape[1]) for one in works) <= max(2 * budget, max(spec.width for spec in specs(plan)))
 
 
-def test_part_of_a_crew_tells_for_the_whole_by_width():
-    (((crowd, *_),), _) = opened(read_plan("cifar10-resnet", scale="smoke"), 16)
-    whole, part = (Crew(kind=crowd.kind, shapes=((2.0, 1.0),) * packs) for packs in (3, 1))
-    timings = {whole: PackTiming(crew=part, step=0.5, look=0.1, start=1.0)}
-    assert pace_of(whole, timings).step * whole.width == pytest.approx(1.5, rel=1e-12)
-    narrower = Crew(kind=crowd.kind, shapes=((1.0,),))
-    assert pace_of(narrower, timings).step * narrower.width == pytest.approx(1.5, rel=1e-12)
+def test_a_few_sizes_are_timed_the_largest_and_the_smallest_first():
+    works = [work(size, 1.0) for size in (5, 3, 1, 9, 7, 2, 8)]
+    assert [one.size for one in spread(works)] == [9, 1, 3, 7]
+    assert [one.size for one in spread(works[:1])] == [5]
+    assert [one.size for one in spread(works[:2])] == [5, 3]
 
 
-def test_without_patience_the_smallest_and_the_largest_packs_tell_for_all():
-    text = BRIEF.replace("depth = 3", "depth = [3, 4, 5]").replace("[100, 200]", "64")
-    plan = parsed(text)
-    found = as_a_fleet(plan.chains, CPU, patience=0.0)
-    assert [one.crew.kind.depth for one in found.packs] == [5, 3]
-    assert not found.rest
-    trained, seen = (4 + 2 * 4) / 3, 3 * (64 + 1197) / 3  # three depths side by side
-    each = [one.start + trained * one.step + seen * one.look for one in found.packs]
-    # Each part of the third lies between those of the two; on a busy machine neither need be the slower in all parts.
-    low, high = (
-        end(one.start for one in found.packs)
-        + trained * end(one.step for one in found.packs)
-        + seen * end(one.look for one in found.packs)
-        for end in (min, max)
-    )
-    assert sum(each) + low * (1 - 1e-9) <= found.seconds <= sum(each) + high * (1 + 1e-9)
+def test_sizes_between_lie_above_a_fixed_time_and_one_in_proportion():
+    measured = {size: 0.01 + 1e-3 * size for size in (1.0, 10.0, 100.0)}
+    for size in (1.0, 3.0, 10.0, 50.0, 100.0):
+        found = interpolated(size, measured)
+        assert 0.01 + 1e-3 * size <= found * (1 + 1e-12)
+        assert found <= measured[100.0] * (1 + 1e-12)
+    assert interpolated(10.0, measured) == pytest.approx(measured[10.0], rel=1e-12)
+    assert interpolated(1000.0, measured) == pytest.approx(measured[100.0], rel=1e-12)
 
 
-def test_a_time_says_which_way_it_was_reckoned():
+def test_works_of_one_kind_are_added_up_and_each_shape_is_built_once():
+    timings, seconds = add_up([work(1, 0.1), work(1, 0.1), work(4, 0.4, steps=10)])
+    assert [one.step_seconds for one in timings] == [0.1, 0.4]
+    trained = 2 * (100 * 0.1 + 1000 * 0.01) + 10 * 0.4 + 1000 * 0.04
+    assert seconds == pytest.approx(trained + 1.0 + 4.0)
+    _, apart = add_up([work(1, 0.1), work(1, 0.2, comparable=("other",), shape=("other",))])
+    assert apart == pytest.approx(100 * 0.3 + 1000 * 0.03 + 3.0)
+    _, alone = add_up([work(1, 0.1, shape=()), work(2, 0.1, shape=())])
+    assert alone == pytest.approx(2 * (100 * 0.1 + 1000 * 0.01))
+
+
+def test_once_the_time_is_up_only_the_ends_are_timed(monkeypatch):
+    monkeypatch.setattr(module, "MOST_SECONDS", 0.0)
+    timings, seconds = add_up([work(size, 0.1 * size, shape=()) for size in (1, 2, 4)])
+    assert [one.step_seconds for one in timings] == [0.1, 0.4]
+    assert seconds == pytest.approx((0.1 + 0.2 + 0.4) * (100 + 100), rel=1e-9)
+
+
+@pytest.fixture
+def compiler(monkeypatch):
+    """torch.compile without a compiler for C++; counts the calls of its programs."""
+    calls = Counter()
+    programs = compiled(calls)
+    monkeypatch.setattr(runner_pool, "compiled_programs", lambda: programs)
+    return calls
+
+
+def time_one(plan, **options):
+    works, _ = deal_packs(plan.chains, CPU, Options(budget=4.0, **options))
+    timings, seconds = add_up(works)
+    share = Share(chains=len(plan.chains), training_runs=6, seconds=seconds)
+    return timings, words(Estimate(device="cpu", packs=tuple(timings), packed=share), plan)
+
+
+def test_packs_that_the_fleet_compiles_are_timed_compiled_if_that_is_quick(compiler, monkeypatch):
+    plan = parsed(BRIEF.replace("[100, 200]", "64"))
+    (one,), told = time_one(plan, compile=True)
+    assert (one.way, one.uncompiled) == ("compiled", False)
+    assert min(compiler[name] for name in ("gather", "forward", "update")) > 0
+    assert "timed uncompiled" not in told
+    monkeypatch.setattr(module, "COMPILED_DEPTH", 2)
+    (one,), told = time_one(plan, compile=True)
+    assert (one.way, one.uncompiled) == ("written", True)
+    assert "Some packs were timed uncompiled. A fleet compiles them, which makes them faster." in told
+    (one,), told = time_one(plan)
+    assert (one.way, one.uncompiled) == ("written", False)
+    assert "timed uncompiled" not in told
+
+
+def test_where_compiling_fails_the_uncompiled_time_counts(monkeypatch, caplog):
+    def refuse(*given):
+        raise ValueError("no compiler")
+
+    monkeypatch.setattr(runner_pool, "compiled_programs", lambda: dataclasses.replace(EAGER, forward=refuse))
+    (one,), _ = time_one(parsed(BRIEF.replace("[100, 200]", "64")), compile=True)
+    assert one.way == "written"
+    assert "no compiler" in caplog.text
+
+
+def test_a_pack_too_large_for_the_memory_counts_as_its_halves(monkeypatch, caplog):
+    whole = parsed(BRIEF.replace("[100, 200]", "64").replace("width = 0.5", "width = [0.5, 1]"))
+    built = []
+
+    def limited(most, build=runner_pool.RunnerPool.build):
+        def refuse(pool, kind, shape, chain, *, compiled):
+            if sum(shape) > most:
+                raise torch.OutOfMemoryError("out of memory")
+            built.append(shape)
+            return build(pool, kind, shape, chain, compiled=compiled)
+
+        return refuse
+
+    monkeypatch.setattr(runner_pool.RunnerPool, "build", limited(2.0))
+    (one,), _ = time_one(whole)
+    assert (one.widths, built) == ((1, 1, 0.5, 0.5), [(1, 0.5)])
+    assert "A pack of width 3 does not fit into the memory of cpu." in caplog.text
+    monkeypatch.setattr(runner_pool.RunnerPool, "build", limited(0.5))
+    with pytest.raises(
+        PrunecastError, match="depth 3 and width 1 does not fit into the memory of cpu; remove"
+    ):
+        time_one(whole)
+
+
+def test_a_time_says_how_the_chains_train():
     plan = read_plan("cifar10-vgg", scale="smoke")
     share = Share(chains=2, training_runs=6, seconds=4e8)
-    fleet = words(Estimate(device="NVIDIA H200", fleet=share), plan)
+    packed = words(Estimate(device="NVIDIA H200", packed=share, packs=(timing(),)), plan)
     assert (
-        "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, as a fleet of packs. " in fleet
+        "At most about 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, packed as a fleet. "
+        in packed
     )
+    assert "vgg 16 2 1.5 128 eager 10.00 10.0" in packed
+    assert "A fleet trains several at once, which may take less or somewhat more." in packed
     alone = words(Estimate(device="NVIDIA H200", alone=share), plan)
-    assert "on NVIDIA H200: 2 chains, at most 6 training runs, one after the other. " in alone
+    assert (
+        "At most 12 y 250 d on NVIDIA H200: 2 chains, at most 6 training runs, one after the other. " in alone
+    )
     two = words(Estimate(device="cpu", alone=share), plan, jobs=2)
     assert "At most 6 y 125 d on cpu: 2 chains, at most 6 training runs, 2 at a time. " in two

@@ -10,8 +10,7 @@ from prunecast.errors import PrunecastError
 from prunecast.spec import recipe
 from prunecast.sweep import parse_plan, read_plan, run_plan, shipped_plans
 from prunecast.sweep.cost import overview
-from prunecast.sweep.estimate import estimate
-from prunecast.sweep.estimate_alone import timed_images
+from prunecast.sweep.estimate import estimate, timed_images
 from prunecast.sweep.plan import scales
 
 DEPTHS = (8, 14, 20, 26, 50, 98)
@@ -161,8 +160,8 @@ def test_a_large_network_is_timed_on_part_of_its_batch():
 @pytest.mark.slow
 def test_the_full_grid_is_estimated_here():
     measured = estimate(read_plan("tinyimagenet-resnet18"))
-    assert [one.spec.width for one in measured.timings] == [2.0**-6, 2.0**-4, 2.0**-2, 1]
-    assert all(one.batch == 1024 for one in measured.timings)
+    assert [one.widths for one in measured.networks] == [(2.0**-6,), (2.0**-4,), (2.0**-2,), (1,)]
+    assert all(one.batch == 1024 for one in measured.networks)
     smoke = estimate(read_plan("tinyimagenet-resnet18", scale="smoke"))
     assert measured.alone.seconds > smoke.alone.seconds
 

@@ -63,10 +63,12 @@ def test_an_estimate_counts_every_step_and_image():
         BRIEF.replace("[100, 200]", "[64, 64, 128]").replace("epochs = 2", "epochs = 4\nrewind = 1")
     )
     found = estimate(plan)
-    (one,) = found.timings
+    (one,) = found.networks
     steps = {64: 8 + 2 * 6, 128: 16 + 2 * 12}
     looks = {64: 3 * (64 + 1197), 128: 3 * (128 + 1197)}
-    expected = sum(2 * (steps[count] * one.step + looks[count] * one.look) for count in (64, 128))
+    expected = sum(
+        2 * (steps[count] * one.step_seconds + looks[count] * one.image_seconds) for count in (64, 128)
+    )
     assert found.alone.seconds == pytest.approx(expected, rel=1e-9)
 
 

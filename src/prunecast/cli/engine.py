@@ -54,7 +54,7 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     """Show what PLAN would train and how long that takes here; without PLAN, list the plans that ship.
 
     A few of its networks are trained for a fraction of a second each to measure their speed. On a GPU a few packs
-    of networks are timed as the fleet trains them, which takes up to a minute.
+    of networks are built and timed, which takes up to a minute per family.
     """
     from prunecast.cli import show
     from prunecast.sweep import shipped_plans
@@ -74,7 +74,7 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         from prunecast.sweep.work import torch_device
 
         if torch_device(device).type == "cuda":
-            click.echo("Timing packs of networks, for up to a minute ...", err=True)
+            click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimate(planned, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
     click.echo(show.plan(seen, measured, at_once))

@@ -9,7 +9,7 @@ from prunecast.text import duration, plural
 
 if TYPE_CHECKING:
     from prunecast.sweep.cost import Network, Overview
-    from prunecast.sweep.estimate import Estimate
+    from prunecast.sweep.estimate import Estimate, Timing
     from prunecast.sweep.status import ChainStatus
 
 MOST_LISTED = 30
@@ -81,9 +81,9 @@ def _networks(networks: "Sequence[Network]") -> Grid:
 
 
 def _time(measured: "Estimate", jobs: int) -> str:
-    """The time of everything, and of each way in which chains are trained."""
+    """The time of everything, and of each way in which chains train."""
     ways = [
-        (measured.fleet, "as a fleet of packs", measured.fleet.seconds),
+        (measured.packed, "packed as a fleet", measured.packed.seconds),
         (
             measured.alone,
             f"{jobs} at a time" if jobs > 1 else "one after the other",
@@ -96,63 +96,47 @@ def _time(measured: "Estimate", jobs: int) -> str:
         + (f" ({duration(seconds)})" if len(used) > 1 else "")
         for share, way, seconds in used
     ]
-    scaled = "about " if any(one.compiled for one in measured.packs) else ""
-    total = f"At most {scaled}{duration(sum(seconds for *_, seconds in used))} on {measured.device}"
+    about = "about " if measured.packs else ""
+    total = f"At most {about}{duration(sum(seconds for *_, seconds in used))} on {measured.device}"
     return f"{total}: {'; '.join(parts)}."
 
 
 def _timed_networks(measured: "Estimate") -> Iterator[Grid]:
     rows = [
-        [
-            one.spec.family,
-            str(one.spec.depth),
-            f"{one.spec.width:g}",
-            str(one.batch),
-            f"{1000 * one.step:.2f}",
-            f"{1e6 * one.look:.1f}",
-        ]
-        for one in measured.timings
+        [own.family, str(own.depth), f"{own.widths[0]:g}", str(own.batch), *_speed(own)]
+        for own in measured.networks
     ]
     if rows:
-        yield Grid(
-            header=["timed here", "depth", "width", "batch", "ms per step", "µs per test image"], rows=rows
-        )
+        header = ["timed here", "depth", "width", "batch", "ms per step", "µs per test image"]
+        yield Grid(header=header, rows=rows)
 
 
 def _timed_packs(measured: "Estimate") -> Iterator[Grid]:
     rows = [
         [
-            one.crew.kind.family,
-            str(one.crew.kind.depth),
-            str(len(one.crew.shapes)),
-            str(sum(map(len, one.crew.shapes))),
-            f"{one.crew.width:g}",
-            str(one.crew.kind.batch),
-            "yes" if one.compiled else "no",
-            f"{1000 * one.step:.2f}",
-            f"{1e6 * one.look:.1f}",
+            *(own.family, str(own.depth), str(len(own.widths)), f"{sum(own.widths):g}", str(own.batch)),
+            *("eager" if own.way == "written" else own.way, *_speed(own)),
         ]
-        for one in measured.packs
+        for own in measured.packs
     ]
-    sizes = ["timed here", "depth", "packs", "networks", "widths", "batch"]
     if rows:
-        yield Grid(header=[*sizes, "compiled", "ms per step", "µs per test image"], rows=rows)
+        sizes = ["pack timed here", "depth", "networks", "total width", "batch"]
+        yield Grid(header=[*sizes, "steps", "ms per step", "µs per test image"], rows=rows)
+
+
+def _speed(timing: "Timing") -> list[str]:
+    return [f"{1000 * timing.step_seconds:.2f}", f"{1e6 * timing.image_seconds:.1f}"]
 
 
 def _assumptions(measured: "Estimate") -> Iterator[str]:
-    """Why the time is an upper limit, and what it was computed from."""
+    """Why the time is an upper limit, and how it was computed."""
     yield "Chains that end before their level cap take less."
     if measured.packs:
-        yield "Packs were timed side by side; other packs are interpolated by depth and width."
-        if any(one.compiled for one in measured.packs):
-            yield "Packs that a fleet compiles are scaled by what compiling gained where that was timed."
-            if measured.overstated:
-                yield "In families where it was not timed, they count as uncompiled, which is slower."
-        else:
-            yield "Nothing was compiled."
-            if measured.overstated:
-                yield "A fleet compiles packs with so many steps, which makes them faster."
-    if measured.timings:
+        yield "Other packs are interpolated by multiply-adds and total width."
+        yield "Packs were timed one at a time. A fleet trains several at once, which may take less or somewhat more."
+        if any(own.uncompiled for own in measured.packs):
+            yield "Some packs were timed uncompiled. A fleet compiles them, which makes them faster."
+    if measured.networks:
         yield "Other sizes of networks are interpolated by multiply-adds."
 
 

@@ -1,29 +1,83 @@
-"""How long a plan takes on the device at hand: real steps are timed, and the rest is counted.
+"""How long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
 
-Timed are steps on images of noise in the shape of the data (the time of a step does not depend on what the images
-show). On a GPU the chains that a fleet packs are reckoned as its packs, all others one after the other.
+    seconds = Σ over chains or packs of (steps · step_seconds + images · image_seconds), + building each shape of pack
+
+Steps and images are those of all levels up to the level cap. The time of a step does not depend on what the images
+show. Sizes that were not timed are interpolated by multiply-adds on logarithmic axes. On a GPU the fleet's own code
+deals chains into packs and builds them. Elsewhere, and if the fleet cannot pack them, chains train one after the other.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
+import numpy as np
 import torch
+from torch import nn
 
-from prunecast.sweep.estimate_alone import Timing, one_by_one
-from prunecast.sweep.estimate_fleet import Reckoned, as_a_fleet
-from prunecast.sweep.estimate_packs import PackTiming
+from prunecast import families
+from prunecast.catalog import FAMILIES, find_dataset
+from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
+from prunecast.errors import PrunecastError
+from prunecast.fleet import Job, Options
+from prunecast.fleet.evaluation import evaluate_pack
+from prunecast.fleet.members import Member, PackKind, kind_of
+from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
+from prunecast.fleet.runner import STEPS_PER_GRAPH
+from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.fleet.step import renew_copies
+from prunecast.pruning import Chain, Level, Pruned, chain_folder
+from prunecast.spec import ChainSpec
+from prunecast.sweep.cost import TRAINING_WORK, chain_steps, evaluated_images, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.work import torch_device
+from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
+
+LOG = logging.getLogger(__name__)
+MOST_TIMED = 4
+"""Sizes that are timed per family, dataset and recipe."""
+TIMING_SECONDS = 0.4
+"""How long one size is timed."""
+MOST_SECONDS = 30.0
+"""Seconds after which only the largest and the smallest size are still timed."""
+COMPILED_DEPTH = 30
+"""The largest depth that is timed compiled: compiling takes about a second per layer."""
+MOST_WORK = {"cpu": 5e9, "cuda": 2e13}
+"""Multiply-adds of a timed step of one network, well below a second; of larger batches only a part is timed."""
+NOISE_IMAGES, EVALUATED_IMAGES = 4096, 512
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """The measured speed of one network alone, or of one pack of networks."""
+
+    family: str
+    depth: int
+    widths: tuple[float, ...]
+    batch: int
+    way: str
+    """How the steps run: `alone`, or in a pack `written`, `compiled` or `fused`."""
+    step_seconds: float
+    image_seconds: float
+    """Seconds in which every network evaluates one image."""
+    build_seconds: float = 0.0
+    uncompiled: bool = False
+    """Whether a fleet compiles this pack, which was timed uncompiled to save time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """The chains of a plan that are reckoned in one way."""
+    """The chains of a plan that train in one way."""
 
     chains: int = 0
     training_runs: int = 0
-    """The most there can be: chains that reach their level cap."""
+    """The most there can be, if every chain reaches its level cap."""
     seconds: float = 0.0
 
 
@@ -32,35 +86,47 @@ class Estimate:
     """How long a plan takes at most."""
 
     device: str
-    timings: tuple[Timing, ...] = ()
-    """Of networks alone."""
+    networks: tuple[Timing, ...] = ()
     alone: Share = Share()
-    """Chains one after the other."""
-    packs: tuple[PackTiming, ...] = ()
-    """Of packs, as they are written and then compiled."""
-    fleet: Share = Share()
-    """Chains packed together, as a fleet trains them."""
-    overstated: bool = False
-    """Whether the fleet compiles packs whose time here is that of uncompiled ones."""
+    """Chains that train one after the other."""
+    packs: tuple[Timing, ...] = ()
+    packed: Share = Share()
+    """Chains that the fleet packs together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What one chain, or one pack of chains, has to do up to the level cap."""
+
+    comparable: tuple[object, ...]
+    """Equal for works whose times are compared."""
+    shape: tuple[object, ...]
+    """Equal for packs that share what is built once; empty for chains alone."""
+    size: float
+    steps: int
+    images: int
+    """Images that every network evaluates."""
+    time: Callable[[], Timing]
 
 
 def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> Estimate:
-    """Time a few networks or packs of a plan on a device and add up its trainings.
+    """Time a few networks or packs of a plan on a device and add up all its training runs.
 
-    Chains are packed where a sweep would pack them, that is on a GPU; `fleet` asks for it, or against it, anywhere.
+    Chains count as packed where a sweep packs them, which is on a GPU; `fleet` overrides that.
     """
     place = torch_device(device)
-    packed = place.type == "cuda" if fleet is None else fleet
-    found = as_a_fleet(plan.chains, place) if packed else Reckoned(rest=plan.chains)
-    timings, apart = one_by_one(found.rest, place)
-    left = {id(chain) for chain in found.rest}
+    packing = place.type == "cuda" if fleet is None else fleet
+    works, alone = deal_packs(plan.chains, place) if packing else ([], plan.chains)
+    unpacked = set(map(id, alone))
+    packed = [chain for chain in plan.chains if id(chain) not in unpacked]
+    networks, alone_seconds = add_up([_alone(chain, place) for chain in alone])
+    packs, packed_seconds = add_up(works)
     return Estimate(
-        device=_name(place),
-        timings=tuple(timings),
-        alone=_share(found.rest, apart),
-        packs=found.packs,
-        fleet=_share([chain for chain in plan.chains if id(chain) not in left], found.seconds),
-        overstated=found.overstated,
+        device=_device_words(place),
+        networks=tuple(networks),
+        alone=_share(alone, alone_seconds),
+        packs=tuple(packs),
+        packed=_share(packed, packed_seconds),
     )
 
 
@@ -69,9 +135,279 @@ def _share(chains: Sequence[PlannedChain], seconds: float) -> Share:
     return Share(chains=len(chains), training_runs=runs, seconds=seconds)
 
 
-def _name(device: torch.device) -> str:
-    """The device in words; of several GPUs, on which a sweep would take less, one was timed."""
+def _device_words(device: torch.device) -> str:
+    """The name of the device. Of several GPUs only one is timed, so a sweep takes less."""
     if device.type != "cuda":
         return device.type
     name, count = torch.cuda.get_device_name(device), torch.cuda.device_count()
     return name if count == 1 or device.index is not None else f"one of {count} {name}"
+
+
+def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
+    """Time a few works of every kind, and add up the seconds of all."""
+    groups: dict[tuple[object, ...], list[Work]] = {}
+    for work in works:
+        groups.setdefault(work.comparable, []).append(work)
+    timings: list[Timing] = []
+    seconds, began = 0.0, time.perf_counter()
+    for group in groups.values():
+        timed: dict[float, Timing] = {}
+        for work in spread(group):
+            if len(timed) < 2 or time.perf_counter() - began < MOST_SECONDS:
+                timed[work.size] = work.time()
+        timings += [timed[size] for size in sorted(timed)]
+        steps = {size: own.step_seconds for size, own in timed.items()}
+        images = {size: own.image_seconds for size, own in timed.items()}
+        builds = {size: own.build_seconds for size, own in timed.items()}
+        for work in group:
+            seconds += work.steps * interpolated(work.size, steps)
+            seconds += work.images * interpolated(work.size, images)
+        for size in {work.shape: work.size for work in group if work.shape}.values():
+            seconds += interpolated(size, builds)
+    return timings, seconds
+
+
+def spread(works: Iterable[Work]) -> list[Work]:
+    """The largest work, the smallest, and some evenly between them."""
+    by_size = {work.size: work for work in works}
+    ordered = [by_size[size] for size in sorted(by_size)]
+    places = np.linspace(0, len(ordered) - 1, min(MOST_TIMED, len(ordered))).round().astype(int)
+    smallest, *larger = (ordered[place] for place in places)
+    return [*larger[-1:], smallest, *larger[:-1]]
+
+
+def interpolated(size: float, measured: dict[float, float]) -> float:
+    """The seconds at a size, on the line through the measured ones on logarithmic axes.
+
+    A fixed time plus one in proportion to the size is below that line. Beyond the measured sizes the nearest counts.
+    """
+    sizes = sorted(measured)
+    seconds = np.log([measured[own] for own in sizes])
+    return math.exp(float(np.interp(math.log(size), np.log(sizes), seconds)))
+
+
+def seconds_per_call(function: Callable[[], object]) -> float:
+    """The mean time of a call that waits for the device.
+
+    The first call is a warm-up and does not count, unless it takes so long that it is enough.
+    """
+    began = time.perf_counter()
+    function()
+    first = time.perf_counter() - began
+    if first > 2 * TIMING_SECONDS:
+        return first
+    began, calls = time.perf_counter(), 0
+    while calls < 2 or time.perf_counter() - began < TIMING_SECONDS / 2:
+        function()
+        calls += 1
+    return (time.perf_counter() - began) / calls
+
+
+def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.device) -> Dataset:
+    """Random images of a shape (channels, height, width)."""
+    size = (count, *shape[1:], shape[0])
+    images = np.random.default_rng(0).integers(0, 256, size, dtype=np.uint8)
+    labels = np.arange(count) % num_classes
+    halves = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
+    return from_arrays(halves, device=device)
+
+
+def _image_shape(spec: ChainSpec) -> tuple[tuple[int, int, int], int]:
+    """The shape of a chain's images and the number of classes; for unknown data, the shape that the family expects."""
+    facts, family = find_dataset(spec.dataset, spec.loader), FAMILIES.get(spec.family)
+    channels, *side = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
+    height, width = (spec.image_size, spec.image_size) if spec.image_size else side
+    return (channels, height, width), facts.num_classes if facts else 10
+
+
+def _build(family: str, depth: int, width: float, data: Dataset) -> nn.Module:
+    return families.build(
+        family,
+        depth=depth,
+        width=width,
+        num_classes=data.num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=data.train.image_shape,
+    )
+
+
+def _images(chain: PlannedChain) -> int:
+    return (chain.rules.level_cap + 1) * evaluated_images(chain.spec)
+
+
+def _alone(chain: PlannedChain, device: torch.device) -> Work:
+    """A chain that trains alone."""
+    spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
+    return Work(
+        comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
+        shape=(),
+        size=multiply_adds(spec.family, spec.depth, spec.width),
+        steps=chain_steps(chain),
+        images=_images(chain),
+        time=partial(time_network, spec, device),
+    )
+
+
+def time_network(spec: ChainSpec, device: torch.device) -> Timing:
+    """Time real steps and a real evaluation of one network."""
+    whole = timeline(spec.recipe, spec.num_examples).batch
+    batch = timed_images(spec, whole, device.type)
+    data = _noise(*_image_shape(spec), 2 * batch, device)
+    recipe, model = replace(spec.recipe, batch_size=batch), _build(spec.family, spec.depth, spec.width, data)
+    trainer = prepare(model, families.prunable(model), recipe, 0, data.train, np.arange(2 * batch))
+    advance = stepper(trainer)
+    everything = torch.arange(len(data.test))
+    with settings(recipe.precision, device, spec.threads):
+        two_steps = seconds_per_call(lambda: train(trainer, advance, 0, 2))
+        test = seconds_per_call(lambda: evaluate(trainer.model, data.test, everything, recipe.precision))
+    return Timing(
+        family=spec.family,
+        depth=spec.depth,
+        widths=(spec.width,),
+        batch=whole,
+        way="alone",
+        step_seconds=two_steps / 2 * whole / batch,
+        image_seconds=test / len(data.test),
+    )
+
+
+def timed_images(spec: ChainSpec, batch: int, device: str) -> int:
+    """How many images of a batch are timed: all, unless a step would take long. Batch norm needs two."""
+    family, pixels = FAMILIES.get(spec.family), 1.0
+    if family is not None and spec.image_size is not None:
+        pixels = spec.image_size**2 / (family.image_shape[1] * family.image_shape[2])
+    work = TRAINING_WORK * multiply_adds(spec.family, spec.depth, spec.width) * pixels
+    return min(batch, max(2, int(MOST_WORK.get(device, MOST_WORK["cpu"]) / work)))
+
+
+def deal_packs(
+    chains: Sequence[PlannedChain], device: torch.device, options: Options | None = None
+) -> tuple[list[Work], list[PlannedChain]]:
+    """Group chains and deal them into packs as the fleet does; also the chains that it cannot pack."""
+    options = options or Options(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
+    pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
+    noise, networks = functools.cache(_noise), dict[tuple[object, ...], nn.Module]()
+    works, alone, groups = list[Work](), list[PlannedChain](), dict[tuple[object, ...], list[Member]]()
+    for number, planned in enumerate(chains):
+        spec = planned.spec
+        if planned.devices > 1 or not fits(spec, device):
+            alone.append(planned)
+            continue
+        data = noise(*_image_shape(spec), NOISE_IMAGES, device)
+        key = spec.family, spec.depth, data
+        if key not in networks:
+            networks[key] = _build(spec.family, spec.depth, spec.width, data)
+        member = _member(number, planned, data, networks[key])
+        if pool.add(kind_of(member.chain), member.chain):
+            group = chain_group(spec), planned.rules.level_cap, training_steps(spec, 1)
+            groups.setdefault(group, []).append(member)
+        else:
+            alone.append(planned)
+    for members in sorted(groups.values(), key=lambda own: own[0].level.last, reverse=True):
+        first, kind = chains[members[0].number], kind_of(members[0].chain)
+        for part in deal(members, pool.budget(kind, members) or BUDGET):
+            shape = pool.shape(kind, part)
+            work = Work(
+                comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
+                shape=(kind, shape),
+                size=multiply_adds(kind.family, kind.depth, 1.0)
+                * sum(shape),  # memory traffic, not arithmetic
+                steps=chain_steps(first),
+                images=_images(first),
+                time=partial(time_pack, kind, shape, part[0].chain, pool),
+            )
+            works.append(work)
+    return works, alone
+
+
+def fits(spec: ChainSpec, device: torch.device) -> bool:
+    """Whether a chain's data fits on the device. Data of your own is assumed to fit."""
+    facts = find_dataset(spec.dataset, spec.loader)
+    if facts is not None and facts.streamed and spec.loader in (None, facts.name):
+        return False
+    if facts is None or device.type != "cuda":
+        return True
+    pixels = facts.train_examples * math.prod(_image_shape(spec)[0])
+    return pixels <= MOST_OF_DEVICE * torch.cuda.mem_get_info(device)[0]
+
+
+def _member(number: int, planned: PlannedChain, data: Dataset, network: nn.Module) -> Member:
+    """A chain before its first level, with no examples chosen."""
+    spec, none = planned.spec, np.zeros(0, dtype=np.int64)
+    chain = Chain(
+        spec=spec,
+        folder=chain_folder(Path(), spec),
+        dataset=data,
+        untrained=network,
+        prunable=(),
+        examples=none,
+        validation=none,
+        times=timeline(spec.recipe, spec.num_examples),
+    )
+    counts, last = Pruned(nonzero=0, alive=None, connected=None), training_steps(spec, 0)
+    level = Level(level=0, masks={}, counts=counts, network={}, first=0, last=last)
+    job = Job(spec=spec, rules=planned.rules, dataset=lambda: data)
+    return Member(number=number, job=job, chain=chain, records=(), level=level)
+
+
+def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
+    """Time real steps and a real evaluation of one pack.
+
+    A pack too large for the memory counts as its halves one after the other, which is how the fleet trains it.
+    """
+    try:
+        return _timed(kind, shape, chain, pool)
+    except torch.OutOfMemoryError as failure:
+        if len(shape) == 1:
+            raise PrunecastError(
+                f"{kind.family} of depth {kind.depth} and width {shape[0]:g} does not fit into the memory of "
+                f"{kind.device}; remove it from the plan, or give its recipe a smaller batch."
+            ) from failure
+    finally:
+        if kind.device.type == "cuda":
+            torch.cuda.empty_cache()
+    LOG.warning("A pack of width %g does not fit into the memory of %s.", sum(shape), kind.device)
+    half = time_pack(kind, shape[::2], chain, pool)
+    ratio = sum(shape) / sum(shape[::2])
+    step, image = ratio * half.step_seconds, ratio * half.image_seconds
+    return replace(half, widths=shape, step_seconds=step, image_seconds=image)
+
+
+def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
+    compiled = kind.depth <= COMPILED_DEPTH and pool.compiles(kind, shape)
+    began = time.perf_counter()
+    with settings(kind.recipe.precision, kind.device, 1, trials=False):
+        runner = pool.build(kind, shape, chain, compiled=compiled)
+        built, trainer = time.perf_counter(), runner.trainer
+
+        def advance(steps: int) -> None:
+            trainer.cursor.zero_()
+            runner.advance(steps)
+            runner.synchronize()
+
+        def test() -> None:
+            indices = np.tile(np.arange(EVALUATED_IMAGES), (trainer.pack.slots, 1))
+            for mark in evaluate_pack(runner, trainer.source, indices):
+                while not mark.done():
+                    time.sleep(0)
+
+        with runner.current():
+            with torch.no_grad():  # zeros are faster on a GPU; the learning rate stays zero
+                for parameter in trainer.parameters:
+                    parameter.uniform_(-0.05, 0.05)
+                trainer.order.random_(0, len(trainer.source))
+            renew_copies(trainer)
+            steps = min(STEPS_PER_GRAPH, len(trainer.rates))
+            step = seconds_per_call(partial(advance, steps)) / steps
+            image = seconds_per_call(test) / EVALUATED_IMAGES
+    return Timing(
+        family=kind.family,
+        depth=kind.depth,
+        widths=shape,
+        batch=kind.batch,
+        way=runner.way,
+        step_seconds=step,
+        image_seconds=image,
+        build_seconds=built - began,
+        uncompiled=pool.compiles(kind, shape) and runner.way != "compiled",
+    )

@@ -7,11 +7,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Draws, MemorySource
-from prunecast.fleet.step import gather
 from prunecast.fleet.fused.kernels import Launch, exported, source_text
 from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
 from prunecast.fleet.fused.loaded import Library, NoKernels
 from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.step import gather
 from prunecast.training import sgd_step
 
 pytestmark = pytest.mark.skipif(

@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 import torch
 from compiled_programs import compiled
-from prunecast.fleet.step import EAGER
 from small import BRIEF, parsed
 
 from prunecast.cli.show import plan as show_plan
 from prunecast.errors import PrunecastError
 from prunecast.fleet import Options, runner_pool
+from prunecast.fleet.step import EAGER
 from prunecast.sweep import estimate as module
 from prunecast.sweep import read_plan
 from prunecast.sweep.cost import chain_steps, overview

@@ -11,7 +11,12 @@ MOST_LINES = 60
 
 def test_the_page_shows_the_files_that_tests_run():
     shown = dict(SHOWN.findall(PAGE.read_text(encoding="utf-8")))
-    assert set(shown) == {"tests/examples/hill_law.py", "tests/catalog/stripes.py"}
+    assert set(shown) == {
+        "tests/examples/hill_law.py",
+        "tests/catalog/stripes.py",
+        "tests/examples/mlp_family.py",
+        "tests/examples/magnitude_increase.py",
+    }
     for name, text in shown.items():
         assert text == (ROOT / name).read_text(encoding="utf-8")
         assert text.count("\n") < MOST_LINES

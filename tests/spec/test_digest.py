@@ -83,3 +83,19 @@ def test_digest_is_for_ever():
         '"rewind":10},"version":1,"width":1}'
     )
     assert CHAIN.digest == "17e5769f72a29cccf025"
+
+
+DIGESTS = {
+    "imp": "17e5769f72a29cccf025",
+    "imp-layerwise": "b843f27618aacf8a9c78",
+    "imp-rate-rewinding": "251a25c597781906ba81",
+    "imp-fine-tuning": "9675aa0cec18373d3f65",
+    "random": "78df0f1f9c9433409e38",
+    "none": "a0b144a1782538c1a462",
+    "synflow": "205512b0041daf1aa29a",
+}
+
+
+def test_every_method_keeps_its_digest():
+    found = {name: dataclasses.replace(CHAIN, method=method).digest for name, method in spec.METHODS.items()}
+    assert found == DIGESTS

@@ -158,6 +158,11 @@ def evaluated_images(spec: ChainSpec) -> int:
     return spec.num_examples + test + spec.recipe.validation_examples
 
 
+def chain_images(chain: PlannedChain) -> int:
+    """Images evaluated by a chain up to its level cap."""
+    return (chain.rules.level_cap + 1) * evaluated_images(chain.spec)
+
+
 def level_work(spec: ChainSpec, level: int) -> float:
     """Multiply-adds of one level, evaluation included."""
     times = timeline(spec.recipe, spec.num_examples)

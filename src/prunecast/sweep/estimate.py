@@ -33,7 +33,7 @@ from prunecast.fleet.runner_pool import RunnerPool
 from prunecast.fleet.step import renew_copies
 from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
-from prunecast.sweep.cost import TRAINING_WORK, chain_steps, evaluated_images, multiply_adds, training_steps
+from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.work import torch_device
@@ -231,10 +231,6 @@ def _build(family: str, depth: int, width: float, data: Dataset) -> nn.Module:
     )
 
 
-def _images(chain: PlannedChain) -> int:
-    return (chain.rules.level_cap + 1) * evaluated_images(chain.spec)
-
-
 def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
@@ -243,7 +239,7 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
         shape=(),
         size=multiply_adds(spec.family, spec.depth, spec.width),
         steps=chain_steps(chain),
-        images=_images(chain),
+        images=chain_images(chain),
         time=partial(time_network, spec, device),
     )
 
@@ -286,8 +282,31 @@ def deal_packs(
     """Group chains and deal them into packs as the fleet does; also the chains that it cannot pack."""
     options = options or Options(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
+    groups, alone = _groups(chains, device, pool)
+    works: list[Work] = []
+    for members in sorted(groups, key=lambda own: own[0].level.last, reverse=True):
+        first, kind = chains[members[0].number], kind_of(members[0].chain)
+        for part in deal(members, pool.budget(kind, members) or BUDGET):
+            shape = pool.shape(kind, part)
+            work = Work(
+                comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
+                shape=(kind, shape),
+                # The memory that a step reads and writes grows with the width, not with its square.
+                size=multiply_adds(kind.family, kind.depth, 1.0) * sum(shape),
+                steps=chain_steps(first),
+                images=chain_images(first),
+                time=partial(time_pack, kind, shape, part[0].chain, pool),
+            )
+            works.append(work)
+    return works, alone
+
+
+def _groups(
+    chains: Sequence[PlannedChain], device: torch.device, pool: RunnerPool
+) -> tuple[list[list[Member]], list[PlannedChain]]:
+    """Chains that train together at every level, and those that the fleet cannot pack."""
     noise, networks = functools.cache(_noise), dict[tuple[object, ...], nn.Module]()
-    works, alone, groups = list[Work](), list[PlannedChain](), dict[tuple[object, ...], list[Member]]()
+    groups, alone = dict[tuple[object, ...], list[Member]](), list[PlannedChain]()
     for number, planned in enumerate(chains):
         spec = planned.spec
         if planned.devices > 1 or not fits(spec, device):
@@ -303,21 +322,7 @@ def deal_packs(
             groups.setdefault(group, []).append(member)
         else:
             alone.append(planned)
-    for members in sorted(groups.values(), key=lambda own: own[0].level.last, reverse=True):
-        first, kind = chains[members[0].number], kind_of(members[0].chain)
-        for part in deal(members, pool.budget(kind, members) or BUDGET):
-            shape = pool.shape(kind, part)
-            work = Work(
-                comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
-                shape=(kind, shape),
-                size=multiply_adds(kind.family, kind.depth, 1.0)
-                * sum(shape),  # memory traffic, not arithmetic
-                steps=chain_steps(first),
-                images=_images(first),
-                time=partial(time_pack, kind, shape, part[0].chain, pool),
-            )
-            works.append(work)
-    return works, alone
+    return list(groups.values()), alone
 
 
 def fits(spec: ChainSpec, device: torch.device) -> bool:

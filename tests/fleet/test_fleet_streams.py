@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import weakref
 
 import pytest
 
@@ -9,21 +10,31 @@ from prunecast.fleet.streams import Streams
 
 
 class Stream:
+    """Like torch's streams, it should not be referred to weakly."""
+
+    __slots__ = ("cuda_stream",)
+
     def __init__(self, number):
         self.cuda_stream = number
 
 
-def test_streams_handed_out_in_turn_are_lent_once_until_they_are_let_go():
+def test_streams_handed_out_in_turn_have_one_owner_until_it_is_gone():
     streams, turn = Streams(), itertools.cycle(range(4))
 
-    def lend():
-        return streams.lend(Stream(next(turn)) for _ in range(4))
+    def take():
+        return streams.take(Stream(next(turn)) for _ in range(4))
 
-    own = [lend() for _ in range(4)]
-    assert sorted(stream.cuda_stream for stream in own) == [0, 1, 2, 3]
+    own = [take() for _ in range(4)]
+    assert sorted(one.stream.cuda_stream for one in own) == [0, 1, 2, 3]
     with pytest.raises(RuntimeError, match="All streams"):
-        lend()
-    free = own.pop(2).cuda_stream
+        take()
+    free = own.pop(2).stream.cuda_stream
     gc.collect()
-    assert streams.lent() == 3
-    assert lend().cuda_stream == free
+    assert streams.taken() == 3
+    assert take().stream.cuda_stream == free
+
+
+def test_streams_themselves_are_not_referred_to_weakly():
+    with pytest.raises(TypeError):
+        weakref.ref(Stream(0))
+    assert Streams().take([Stream(0)]).stream.cuda_stream == 0

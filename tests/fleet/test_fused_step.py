@@ -86,7 +86,7 @@ def test_a_later_step_reads_its_own_images_and_rate():
 
 
 def examined(own: PackTrainer) -> Runner:
-    return Runner(trainer=own, step=lambda: None, way="written", stream=None)
+    return Runner(trainer=own, step=lambda: None, way="written")
 
 
 @pytest.mark.parametrize("widths", [MIXED, NARROW])

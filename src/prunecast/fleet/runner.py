@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from prunecast.data import Source
 from prunecast.fleet.fused import Examination, FusedStep, examination, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
-from prunecast.fleet.streams import own_stream
+from prunecast.fleet.streams import OwnStream, own_stream
 from prunecast.spec import MODULE_CALLS
 from prunecast.training import no_waiting
 
@@ -59,11 +59,17 @@ class Runner:
     step: Callable[[], None]
     """One step, launched kernel by kernel."""
     way: Way
-    stream: torch.cuda.Stream | None
+    own_stream: OwnStream[torch.cuda.Stream] | None = None
+    """None on a CPU."""
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
     """By number of steps; empty where nothing was captured."""
     examinations: dict[int, Examination] = field(default_factory=dict)
     """How a fused pack is evaluated, by the identity of the source of examples."""
+
+    @property
+    def stream(self) -> torch.cuda.Stream | None:
+        """The stream that everything of this pack runs on."""
+        return None if self.own_stream is None else self.own_stream.stream
 
     def advance(self, steps: int) -> None:
         """Launch so many steps from the cursor on."""
@@ -146,10 +152,10 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
 
 def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
     device = trainer.cursor.device
-    stream = own_stream(device) if device.type == "cuda" else None
-    if stream is not None:
-        stream.wait_stream(torch.cuda.current_stream(device))
-    return Runner(trainer=trainer, step=step, way=way, stream=stream)
+    own = own_stream(device) if device.type == "cuda" else None
+    if own is not None:
+        own.stream.wait_stream(torch.cuda.current_stream(device))
+    return Runner(trainer=trainer, step=step, way=way, own_stream=own)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,8 @@ stream share the scratch memory of matrix products, which would make wrong numbe
 
 import weakref
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import torch
 
@@ -24,33 +25,45 @@ class Numbered(Protocol):
 Stream = TypeVar("Stream", bound=Numbered)
 
 
+@dataclass(frozen=True, eq=False)
+class OwnStream(Generic[Stream]):
+    """A stream that nobody else gets as long as this object lives.
+
+    There must be no weak references to torch's streams: some versions leave them dangling when a stream is freed, and
+    whoever reads one corrupts memory.
+    """
+
+    stream: Stream
+
+
 class Streams:
-    """Who has which stream; one is free again when its owner has let go of the object."""
+    """Who has which stream."""
 
     def __init__(self) -> None:
         """Nobody has any."""
-        self._lent: dict[int, weakref.ref[Numbered]] = {}
+        self._owners: dict[int, weakref.ref[OwnStream[Numbered]]] = {}
 
-    def lend(self, offered: Iterable[Stream]) -> Stream:
+    def take(self, offered: Iterable[Stream]) -> OwnStream[Stream]:
         """The first of those offered that nobody has."""
         for stream in offered:
-            owned = self._lent.get(stream.cuda_stream, lambda: None)
-            if owned() is None:
-                self._lent[stream.cuda_stream] = weakref.ref(stream)
-                return stream
+            owner = self._owners.get(stream.cuda_stream)
+            if owner is None or owner() is None:
+                own = OwnStream(stream)
+                self._owners[stream.cuda_stream] = weakref.ref(own)  # type: ignore[arg-type]
+                return own
         raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
 
-    def lent(self) -> int:
+    def taken(self) -> int:
         """How many have an owner."""
-        return sum(owned() is not None for owned in self._lent.values())
+        return sum(owner() is not None for owner in self._owners.values())
 
 
 STREAMS = Streams()
 
 
-def own_stream(device: torch.device) -> torch.cuda.Stream:
-    """A stream that nobody else gets as long as this object lives."""
-    return STREAMS.lend(
+def own_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
+    """A stream of the device for one owner."""
+    return STREAMS.take(
         torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
         for priority in PRIORITIES
         for _ in range(IN_TURN)
@@ -58,5 +71,5 @@ def own_stream(device: torch.device) -> torch.cuda.Stream:
 
 
 def streams_left() -> int:
-    """How many streams of a device nobody has, if all that are lent are its."""
-    return IN_TURN * len(PRIORITIES) - STREAMS.lent()
+    """How many streams of a device nobody has, if all that are taken are its."""
+    return IN_TURN * len(PRIORITIES) - STREAMS.taken()

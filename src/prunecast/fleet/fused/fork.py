@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from prunecast.fleet.streams import own_stream
+from prunecast.fleet.streams import OwnStream, own_stream
 
 
 @contextlib.contextmanager
@@ -31,7 +31,7 @@ class _Seconds(threading.local):
     """Every thread's own: what another launches on a stream would go into the graph that this one captures there."""
 
     def __init__(self) -> None:
-        self.streams: dict[torch.device, torch.cuda.Stream] = {}
+        self.streams: dict[torch.device, OwnStream[torch.cuda.Stream]] = {}
 
 
 _SECONDS = _Seconds()
@@ -41,4 +41,4 @@ def _second(device: torch.device) -> torch.cuda.Stream:
     """One for all packs: a graph keeps what was captured, not where."""
     if device not in _SECONDS.streams:
         _SECONDS.streams[device] = own_stream(device)
-    return _SECONDS.streams[device]
+    return _SECONDS.streams[device].stream

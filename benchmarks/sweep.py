@@ -85,8 +85,8 @@ def main() -> None:
 def throughput(folder: Path, text: str) -> None:
     plan = parse_plan(text, name="bench", place="bench", folder=Path())
     levels = sum(chain.rules.level_cap + 1 for chain in plan.chains)
-    print(f"\n{len(plan.chains)} chains, {levels} trainings")
-    print(f"{'way':<30}{'seconds':>9}{'trainings/s':>13}{'against 1':>11}{'CPU s of this process':>24}")
+    print(f"\n{len(plan.chains)} chains, {levels} training runs")
+    print(f"{'way':<30}{'seconds':>9}{'runs/s':>13}{'against 1':>11}{'CPU s of this process':>24}")
     bare, own = timed(lambda: loop(plan, folder / "bare"))
     show("a bare loop over run_chain", (bare, own), levels, bare)
     ways: list[tuple[str, Executor]] = [
@@ -155,10 +155,10 @@ def ten_thousand(store: Path) -> None:
         yield from ()
 
     resumed = clocked(lambda: list(run_plan(plan, store, executor=only_ask)))
-    print(f"\n{len(plan.chains):,} chains, {len(plan.chains) // 2 * LEVELS:,} trainings in the store")
+    print(f"\n{len(plan.chains):,} chains, {len(plan.chains) // 2 * LEVELS:,} training runs in the store")
     for name, seconds in (
         ("read the plan", planned),
-        ("count networks and trainings", counted),
+        ("count networks and training runs", counted),
         ("status of an empty store", fresh),
         ("status", listed),
         ("table", table),

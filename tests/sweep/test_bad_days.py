@@ -124,7 +124,7 @@ def test_two_runs_at_once_share_the_work_and_both_end_well(tmp_path, plan_file, 
     assert table(parsed(BRIEF), store) == unbroken
 
 
-def test_a_chain_in_other_hands_is_come_back_to(tmp_path, unbroken):
+def test_a_chain_that_another_run_trains_is_checked_again(tmp_path, unbroken):
     plan = parsed(BRIEF)
     first = chain_folder(tmp_path, plan.chains[0].spec)
     seen = []

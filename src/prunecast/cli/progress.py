@@ -39,7 +39,7 @@ class Clock:
 
     @property
     def left(self) -> str:
-        """Levels done and the time left, in words; chains at the same time count as fast as they have been."""
+        """Levels done and the time left, at the speed of this run so far."""
         done = self._progress.chains_done == self._progress.chains
         if done or not self._text or self.elapsed - self._told > 1:
             self._told = self.elapsed

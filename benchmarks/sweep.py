@@ -24,13 +24,14 @@ from prunecast.sweep import (
     Executor,
     Job,
     Plan,
+    Processes,
     SweepProgress,
     chain_statuses,
-    inline,
+    drive,
     parse_plan,
-    processes,
     rows_of,
     run_plan,
+    work,
 )
 from prunecast.sweep.cost import overview
 from prunecast.sweep.events import Outcome
@@ -90,9 +91,9 @@ def throughput(folder: Path, text: str) -> None:
     bare, own = timed(lambda: loop(plan, folder / "bare"))
     show("a bare loop over run_chain", (bare, own), levels, bare)
     ways: list[tuple[str, Executor]] = [
-        ("inline", inline),
-        ("1 process", partial(processes, devices=["cpu"])),
-        ("2 processes", processes),
+        ("inline", work),
+        ("1 process", partial(drive, backend=partial(Processes, ["cpu"]))),
+        ("2 processes", partial(drive, backend=Processes)),
     ]
     taken = {}
     for name, executor in ways:
@@ -107,7 +108,12 @@ def throughput(folder: Path, text: str) -> None:
 
 def processes_of_nothing(plan: Plan, store: Path) -> list[object]:
     jobs = [Job(number=number, chain=chain, done=99) for number, chain in enumerate(plan.chains, 1)]
-    return list(processes(jobs, store))
+    return list(drive(jobs, store, backend=Processes, work=nothing))
+
+
+def nothing(jobs: Sequence[Job], store: Path, **options: object) -> Iterator[Outcome]:
+    """Take no chain."""
+    yield from ()
 
 
 def show(name: str, taken: tuple[float, float], levels: int, one: float) -> None:

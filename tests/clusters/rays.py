@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from prunecast.pruning import Record
-from prunecast.sweep import Progress
-from prunecast.sweep.fleets import in_a_fleet
-from prunecast.sweep.work import torch_device
+from prunecast.errors import BusyError
+from prunecast.pruning import Record, chain_folder
+from prunecast.sweep import Progress, work
 
 HERE = Path(__file__).parent
 STORE_BYTES = 80 * 2**20
@@ -85,7 +84,7 @@ class Nodes:
 @contextlib.contextmanager
 def two_nodes():
     """A head and one other node, with room for one worker each."""
-    from prunecast.clusters.ray_start import ray_module
+    from prunecast.clusters.ray import ray_module
 
     with settings():
         ray_module()
@@ -102,44 +101,74 @@ def two_nodes():
             nodes.cluster.remove_node(nodes.cluster.head_node, allow_graceful=False)
 
 
-def ended(job):
-    """What a worker says of a chain that it has brought to its end."""
-    record = Record(
-        **{"level": 0, "density": 1.0, "error": 0.5, "loss": None, "train_error": None, "steps": 0},
+def end(job, store):
+    """Bring a chain to its end without any training; what a worker says of it."""
+    records = [_record(level) for level in range(job.chain.rules.level_cap + 1)]
+    with chain_folder(store, job.chain.spec).locked():
+        chain_folder(store, job.chain.spec).write_records(records)
+        time.sleep(0.05)
+    return Progress(number=job.number, chain=job.chain, record=records[-1], ended="level cap")
+
+
+def _record(level):
+    return Record(
+        **{"level": level, "density": 1.0, "error": 0.5, "loss": None, "train_error": None, "steps": 0},
         **{"parameters": 1, "weights": 1, "nonzero": 1, "effective_density": None, "seconds": 0.0},
         **{"validation_error": None, "status": "ok", "chance_error": 0.9, "device": "cpu", "code": ""},
     )
-    return Progress(number=job.number, chain=job.chain, record=record, ended="level cap")
 
 
-def note(share, store, device, loaded):
-    """Write down what a worker was given instead of doing it."""
-    given = {"chains": len(share), "device": device, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}
-    path = store / f"noted-{share[0].number}-{os.getpid()}.json"
+def free(jobs, store):
+    """The chains that a worker can take, one after the other."""
+    for job in jobs:
+        with contextlib.suppress(BusyError):
+            if not chain_folder(store, job.chain.spec).records():
+                yield end(job, store)
+
+
+def note(jobs, store, *, device, packed, most_width, loaded):
+    """Write down how a worker was started."""
+    path = store / f"noted-{os.getpid()}.json"
     assert not path.exists(), "what a process has on a GPU would stay there"
-    path.write_text(json.dumps(given))
-    for job in share:
-        yield ended(job)
+    given = {"device": device, "packed": packed, "most_width": most_width}
+    path.write_text(json.dumps({**given, "gpus": os.environ.get("CUDA_VISIBLE_DEVICES")}))
+    until(lambda: len(list(store.glob("noted-*.json"))) % 2 == 0)
+    yield from free(jobs, store)
 
 
-def alone(share, store, device, loaded):
-    """Fail if another worker is at work at the same time."""
+def until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def end_all(jobs, store, **_):
+    yield from free(jobs, store)
+
+
+def alone(jobs, store, **_):
+    """Write down that another worker is at work at the same time."""
     with (store / "alone").open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        time.sleep(0.1)
-    yield from map(ended, share)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            (store / "not-alone").touch()
+        for outcome in free(jobs, store):
+            time.sleep(0.3)
+            yield outcome
 
 
-def sleep_once(share, store, device, loaded):
+def sleep_once(jobs, store, **_):
     """Work for ever, but for the first time only."""
-    path = store / f"slept-{share[0].number}"
-    if not path.exists():
-        path.touch()
-        time.sleep(3600)
-    yield from map(ended, share)
+    for number in range(2):
+        with contextlib.suppress(FileExistsError):
+            (store / f"slept-{number}").touch(exist_ok=False)
+            time.sleep(3600)
+    yield from free(jobs, store)
 
 
-def stubborn(share, store, device, loaded):
+def stubborn(jobs, store, **_):
     """Go on whatever comes."""
     while True:
         with contextlib.suppress(BaseException):
@@ -147,8 +176,8 @@ def stubborn(share, store, device, loaded):
     yield
 
 
-def packed(share, store, device, loaded):
+def packed(jobs, store, **_):
     """Run a fleet, and let the time be over when its first level is there."""
-    for outcome in in_a_fleet(share, store, torch_device("cpu"), loaded):
+    for outcome in work(jobs, store, packed=True):
         yield outcome
         signal.setitimer(signal.ITIMER_REAL, 0.01)

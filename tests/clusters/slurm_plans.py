@@ -6,11 +6,10 @@ from pathlib import Path
 
 from small import TINY
 
-from prunecast.clusters.resources import Resources
-from prunecast.clusters.slurm import Pace, on_slurm
-from prunecast.sweep import parse_plan, rows, run_plan
+from prunecast.clusters.slurm import Pace, SlurmBackend
+from prunecast.sweep import Resources, drive, parse_plan, rows, run_plan
 
-QUICK = Pace(look=0.2, ask=0.5, most=1.0)
+QUICK = Pace(least=0.5, most=1.0)
 LONG = (
     """
 family = "digits_cnn"
@@ -36,11 +35,12 @@ def table(text, store):
     return [{**row, "seconds": 0} for row in rows(planned(text), store)]
 
 
-def executor(at_once=6, **others):
-    return partial(on_slurm, resources=Resources(at_once=at_once, minutes=30), pace=QUICK, **others)
+def executor(at_once=6, minutes=30, **others):
+    backend = partial(SlurmBackend, pace=QUICK, **others)
+    return partial(drive, backend=backend, resources=Resources(at_once=at_once, minutes=minutes))
 
 
-def drive(text, store, configuration, pipe):
+def drive_and_tell(text, store, configuration, pipe):
     """A driver of its own process, which says when the first level is there."""
     os.environ["SLURM_CONF"] = configuration
     for event in run_plan(planned(text), store, executor=executor()):

@@ -16,12 +16,10 @@ from click.testing import CliRunner
 from small import BRIEF, MANY, PRUNECAST, parsed, table
 
 from prunecast.cli import cli
-from prunecast.clusters.ray_driver import on_ray
-from prunecast.clusters.ray_errors import is_death, mistake
-from prunecast.clusters.ray_start import ray_module
-from prunecast.clusters.resources import Resources, with_resources
+from prunecast.clusters.ray import RayBackend, is_death, ray_module, refusal
 from prunecast.errors import PrunecastError, StoreError
-from prunecast.sweep import Failed, Progress, chain_statuses, run_plan
+from prunecast.sweep import Failed, Progress, Resources, chain_statuses, drive, run_plan
+from prunecast.sweep.backend import with_resources
 from prunecast.sweep.run import unfinished
 
 rays.need_ray()
@@ -52,7 +50,7 @@ def on_nodes(nodes):
     ray = ray_module()
     if not ray.is_initialized():
         ray.init(nodes.address, log_to_driver=False, logging_level="ERROR")
-    return on_ray
+    return partial(drive, backend=RayBackend)
 
 
 @pytest.fixture
@@ -82,24 +80,24 @@ def test_a_cluster_gives_every_level_once_and_the_table_of_one_process(tmp_path,
 
 
 @pytest.mark.slow
-def test_two_workers_share_a_gpu_and_each_gets_a_fleet(tmp_path, nodes, on_nodes):
+def test_two_workers_share_a_gpu_and_the_chains(tmp_path, nodes, on_nodes):
     node = nodes.add(num_gpus=1)
     plan = with_resources(parsed(MANY), {"gpus": 0.5, "cpus": 0.5})
-    for _ in range(2):
-        events = list(run_plan(plan, tmp_path, executor=partial(on_nodes, work=rays.note)))
-        assert sorted(event.number for event in events) == list(range(1, 25))
+    for store in (tmp_path / "one", tmp_path / "two"):
+        events = list(run_plan(plan, store, executor=partial(on_nodes, work=rays.note)))
+        assert sorted({event.number for event in events}) == list(range(1, 25))
+        assert len(events) == 24
+        noted = [json.loads(path.read_text()) for path in store.glob("noted-*.json")]
+        assert noted == [{"device": "cuda", "packed": True, "most_width": 9.0, "gpus": "0"}] * 2
     nodes.kill(node)
-    noted = [json.loads(path.read_text()) for path in tmp_path.glob("noted-*.json")]
-    assert sorted(own["chains"] for own in noted) == [12] * 4
-    assert {(own["device"], own["gpus"]) for own in noted} == {("cuda", "0")}
 
 
 @pytest.mark.slow
 def test_chains_for_which_there_is_no_node_keep_no_others_waiting(tmp_path, on_nodes, caplog):
-    chains = parsed(MANY).chains
+    chains = parsed(MANY.replace("level_cap = 16", "level_cap = 0")).chains
     absent = [dataclasses.replace(chain, devices=2, resources=Resources(gpus=1)) for chain in chains[16:]]
     jobs = unfinished(enumerate([*chains[:16], *absent], 1), tmp_path)
-    running = on_nodes(jobs, tmp_path, work=rays.note)
+    running = on_nodes(jobs, tmp_path, work=rays.end_all)
     told = [next(running).number for _ in chains[:16]]
     running.close()
     assert sorted(told) == list(range(1, 17))
@@ -108,15 +106,14 @@ def test_chains_for_which_there_is_no_node_keep_no_others_waiting(tmp_path, on_n
 
 @pytest.mark.slow
 def test_no_more_workers_than_asked_for_at_once(tmp_path, on_nodes):
-    plan = parsed(BRIEF)
+    plan = parsed(BRIEF.replace("level_cap = 2", "level_cap = 0"))
     one = partial(on_nodes, work=rays.alone, resources=Resources(at_once=1))
-    assert [event.number for event in run_plan(plan, tmp_path, executor=one)] == [3, 4, 1, 2]
-    several, events = partial(on_nodes, work=rays.alone), []
-    while not any(isinstance(event, Failed) for event in events):  # two at a time meet sooner or later
-        events = list(run_plan(plan, tmp_path, executor=several))
-    assert {event.error for event in events if isinstance(event, Failed)} == {
-        "BlockingIOError: [Errno 11] Resource temporarily unavailable"
-    }
+    assert [event.number for event in run_plan(plan, tmp_path / "one", executor=one)] == [3, 4, 1, 2]
+    assert not (tmp_path / "one" / "not-alone").exists()
+    several, count = partial(on_nodes, work=rays.alone), 0
+    while not list(tmp_path.glob("several-*/not-alone")):  # two at a time meet sooner or later
+        count += 1
+        list(run_plan(plan, tmp_path / f"several-{count}", executor=several))
 
 
 @pytest.mark.slow
@@ -129,7 +126,9 @@ def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypa
     assert [event.record.level for event in events if isinstance(event, Progress)] == [0, 1, 2]
     (failed,) = (event for event in events if isinstance(event, Failed))
     assert failed.number == 2
-    assert failed.error.startswith("workers died over this chain again and again, without a new level or")
+    assert failed.error.startswith(
+        "3 workers in a row died over this chain without a new level or checkpoint"
+    )
     statuses = chain_statuses(plan, tmp_path / "store")
     assert [own.state for own in statuses] == ["ended", "failed"]
     assert statuses[1].holder.tries == 3
@@ -219,7 +218,7 @@ def test_deaths_are_told_from_mistakes():
         errors.RayTaskError("f", "", StoreError("the disk is full"), "f", 1, "here"): "the disk is full",
     }.items():
         assert not is_death(failure)
-        assert words in str(mistake(failure))
+        assert words in str(refusal(failure))
 
 
 def test_a_driver_of_another_version_is_refused(tmp_path, nodes, disconnected, monkeypatch):
@@ -227,15 +226,25 @@ def test_a_driver_of_another_version_is_refused(tmp_path, nodes, disconnected, m
 
     monkeypatch.setattr(ray, "__version__", "2.39.0")
     with pytest.raises(PrunecastError, match=r"Version mismatch: .* install the same ray and Python"):
-        list(on_ray([], tmp_path, address=nodes.address))
+        list(drive([], tmp_path, backend=partial(RayBackend, nodes.address)))
 
 
 @pytest.mark.slow
-def test_a_worker_stops_when_its_time_is_over_and_its_chain_goes_on(tmp_path, on_nodes):
-    brief = partial(on_nodes, work=rays.sleep_once, resources=Resources(minutes=0.01))
-    events = list(run_plan(parsed(BRIEF), tmp_path, executor=brief))
+def test_a_worker_stops_when_its_time_is_over_and_another_goes_on(tmp_path, on_nodes):
+    brief = partial(on_nodes, work=rays.sleep_once, resources=Resources(minutes=0.02))
+    plan = parsed(BRIEF.replace("level_cap = 2", "level_cap = 0"))
+    events = list(run_plan(plan, tmp_path, executor=brief))
     assert sorted(event.number for event in events if isinstance(event, Progress)) == [1, 2, 3, 4]
-    assert len(list(tmp_path.glob("slept-*"))) == len(events) == 4
+    assert len(list(tmp_path.glob("slept-*"))) == 2
+
+
+@pytest.mark.slow
+def test_a_chain_without_a_checkpoint_in_its_time_fails_with_the_remedy(tmp_path, on_nodes):
+    text = BRIEF.replace("epochs = 2", "epochs = 20000").replace("[100, 200]", "100")
+    plan = parsed(text.replace("replicates = 2", "replicates = [0]"))
+    brief = partial(on_nodes, resources=Resources(minutes=0.02))
+    (failed,) = (event for event in run_plan(plan, tmp_path, executor=brief) if isinstance(event, Failed))
+    assert "minutes were over. Give more --minutes, or a recipe with" in failed.error
 
 
 @pytest.fixture

@@ -9,25 +9,24 @@ import rays
 from small import MANY, parsed, table
 
 from prunecast.cli.show import status
-from prunecast.sweep import Progress, chain_statuses, run_plan
+from prunecast.sweep import Progress, chain_statuses, drive, run_plan
 
 rays.need_ray()
 
 LONG = MANY.replace("depth = [3, 4, 5]", "depth = 3").replace("level_cap = 16", "level_cap = 14")
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["prunecast.clusters.ray_driver"])
+PROCESSES.set_forkserver_preload(["prunecast.clusters.ray"])
 
 
-def drive(text, store, address, environment, pipe):
+def drive_and_tell(text, store, address, environment, pipe):
     """A driver on the cluster's head; it says what happens as it happens."""
     os.environ.update(environment)
-    from prunecast.clusters.ray_driver import on_ray
-    from prunecast.clusters.ray_start import joined
+    from prunecast.clusters.ray import RayBackend
 
-    with joined(address):
-        for event in run_plan(parsed(text), store, executor=partial(on_ray, tries=100)):
-            level = event.record.level if isinstance(event, Progress) else None
-            pipe.send((type(event).__name__, event.number, level))
+    executor = partial(drive, backend=partial(RayBackend, address))
+    for event in run_plan(parsed(text), store, executor=executor):
+        level = event.record.level if isinstance(event, Progress) else None
+        pipe.send((type(event).__name__, event.number, level))
 
 
 def running(plan, store):
@@ -60,7 +59,9 @@ class Killer:
 def driven(store, nodes, killer):
     """Run a driver to its end, or to its death; how it ended and what it said."""
     plan, (here, there) = parsed(LONG), PROCESSES.Pipe(duplex=False)
-    driver = PROCESSES.Process(target=drive, args=(LONG, store, nodes.address, dict(os.environ), there))
+    driver = PROCESSES.Process(
+        target=drive_and_tell, args=(LONG, store, nodes.address, dict(os.environ), there)
+    )
     driver.start()
     there.close()
     while driver.is_alive():
@@ -77,7 +78,10 @@ def driven(store, nodes, killer):
 
 
 @pytest.mark.slow
-def test_a_cluster_whose_workers_and_nodes_are_killed_gives_the_table_of_an_unbroken_run(tmp_path):
+def test_a_cluster_whose_workers_and_nodes_are_killed_gives_the_table_of_an_unbroken_run(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("PRUNECAST_TRIES", "100")
     plan = parsed(LONG)
     list(run_plan(plan, tmp_path / "unbroken"))
     unbroken = table(plan, tmp_path / "unbroken")

@@ -1,50 +1,42 @@
-"""The parts of the Slurm executor that need no cluster."""
+"""The parts of the Slurm backend that need no cluster."""
 
-import contextlib
-import dataclasses
 import multiprocessing
 import os
+import pickle
 import signal
 import time
 
 import pytest
 from slurm_plans import LONG, planned, table
 
-from prunecast.clusters import slurm_worker
-from prunecast.clusters.resources import Resources
-from prunecast.clusters.seen import marked
-from prunecast.clusters.shares import shares
-from prunecast.clusters.slurm import grouped, on_slurm
-from prunecast.clusters.slurm_arrays import driver_folder, earlier_arrays, remove_forgotten, written
+from prunecast.clusters.slurm import SlurmBackend, _dead_drivers, _driver_folder, run_job
 from prunecast.clusters.slurm_commands import check_options, check_tools, parameters
-from prunecast.clusters.slurm_flights import Chains, Flight
-from prunecast.clusters.slurm_setbacks import Setbacks
-from prunecast.clusters.slurm_worker import Began, Task, began, done, work_task
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder, code_version, read_tensors
-from prunecast.sweep import Job, run_plan
+from prunecast.pruning import chain_folder, code_version, read_json, read_tensors
+from prunecast.sweep import Job, Resources, WorkerSpec, drive, run_plan, work
+from prunecast.sweep.shared_store import identified
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["slurm_plans"])
 ONE = LONG.replace("[1, 2]", "0.5").replace("[75, 100]", "75")
+WELL = {"refused": "", "stopped": ""}
 
 
 def jobs_of(text):
     return [Job(number=number, chain=chain) for number, chain in enumerate(planned(text).chains, 1)]
 
 
-def task(store, mark, share, code=None):
+def describe(store, store_id, jobs, code=None, work=work):
+    """Write down what the worker of a job is told."""
     store.mkdir(exist_ok=True)
-    return Task(
-        folder=store,
-        index=0,
-        share=tuple(share),
-        store=store,
-        device="cpu",
-        mark=mark,
-        code=code or code_version(),
-        modules=(),
+    spec = WorkerSpec(
+        jobs=tuple(jobs), store=store, store_id=store_id, code=code or code_version(), work=work
     )
+    (store / "worker.pickle").write_bytes(pickle.dumps(spec))
+
+
+def ended(store):
+    return read_json(store / "ended-0.json")
 
 
 @pytest.mark.slow
@@ -53,16 +45,18 @@ def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from
     (job,) = jobs_of(text)
     folder, steps = chain_folder(tmp_path, job.chain.spec), [0]
     for name in ("SIGTERM", "SIGUSR1", "SIGUSR2"):
-        with marked(tmp_path) as mark:
-            process = PROCESSES.Process(target=work_task, args=(task(tmp_path, mark, [job]),))
+        with identified(tmp_path) as store_id:
+            describe(tmp_path, store_id, [job])
+            process = PROCESSES.Process(target=run_job, args=(tmp_path, 0))
             process.start()
             while not folder.checkpoint.exists() or read_tensors(folder.checkpoint)[1]["step"] == steps[-1]:
-                assert process.is_alive(), done(tmp_path, 0)
+                assert process.is_alive(), ended(tmp_path)
                 time.sleep(0.01)
             os.kill(process.pid, signal.Signals[name])
             process.join()
-        assert (process.exitcode, done(tmp_path, 0).stopped) == (0, name)
-        assert began(tmp_path, 0).locks == ""
+        stopped = "SIGTERM" if name == "SIGTERM" else "a time limit"
+        assert (process.exitcode, ended(tmp_path)["stopped"]) == (0, stopped)
+        assert read_json(tmp_path / "began-0.json")["locks"] == ""
         steps.append(read_tensors(folder.checkpoint)[1]["step"])
     assert steps == sorted(set(steps)), "nobody begins anew"
     (event,) = run_plan(planned(text), tmp_path)  # nobody holds the chain any more
@@ -71,114 +65,57 @@ def test_a_worker_that_is_told_to_stop_does_so_at_once_and_the_next_goes_on_from
     assert event.record.steps == 90 * 3
 
 
-@contextlib.contextmanager
-def signals_as_before():
+def in_this_process(folder):
+    """Do a job here, and have the signals afterwards that were here before."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)}
     try:
-        yield
+        run_job(folder, 0)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def in_this_process(errand):
-    """Do a task here, and have the signals afterwards that were here before."""
-    with signals_as_before():
-        work_task(errand)
+def signalled(jobs, store, **_):
+    try:
+        signal.raise_signal(signal.SIGUSR2)
+        yield
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        (store / "stored").touch()
 
 
-def test_what_is_stored_after_a_signal_is_not_broken_off_by_the_next(tmp_path, monkeypatch):
-    stored = []
-
-    def signalled(share, store, device):
-        try:
-            signal.raise_signal(signal.SIGUSR2)
-            yield
-        finally:
-            signal.raise_signal(signal.SIGTERM)
-            stored.extend(share)
-
-    monkeypatch.setattr(slurm_worker, "work_share", signalled)
-    with marked(tmp_path) as mark:
-        in_this_process(task(tmp_path, mark, jobs_of(ONE)))
-    assert (done(tmp_path, 0).stopped, len(stored)) == ("SIGUSR2", 1)
+def test_what_is_stored_after_a_signal_is_not_broken_off_by_the_next(tmp_path):
+    with identified(tmp_path) as store_id:
+        describe(tmp_path, store_id, jobs_of(ONE), work=signalled)
+        in_this_process(tmp_path)
+    assert (ended(tmp_path)["stopped"], (tmp_path / "stored").exists()) == ("a time limit", True)
 
 
-def test_a_worker_refuses_another_store_and_other_code_and_says_what_others_hold(tmp_path):
+def test_a_worker_refuses_another_store_and_other_code_and_passes_over_what_others_hold(tmp_path):
     text = ONE.replace("level_cap = 37", "level_cap = 0")
     (job,) = jobs_of(text)
-    with marked(tmp_path) as mark:
-        in_this_process(task(tmp_path, mark, [job], code="0.0.1+other"))
-        assert "and the driver has 0.0.1+other; install the same version" in done(tmp_path, 0).refused
+    with identified(tmp_path) as store_id:
+        describe(tmp_path, store_id, [job], code="0.0.1+other")
+        in_this_process(tmp_path)
+        assert "and the driver has 0.0.1+other; install the same version" in ended(tmp_path)["refused"]
+        describe(tmp_path, store_id, [job])
         with chain_folder(tmp_path, job.chain.spec).locked():
-            in_this_process(task(tmp_path, mark, [job]))
-            assert done(tmp_path, 0).busy == (job.chain.spec.digest,)
-        in_this_process(task(tmp_path, mark, [job]))
-        assert dataclasses.asdict(done(tmp_path, 0)) == {
-            "failed": (),
-            "busy": (),
-            "refused": "",
-            "stopped": "",
-        }
-    assert len(table(text, tmp_path)) == 1
-    in_this_process(task(tmp_path, mark, [job]))
-    assert "does not see locks" in began(tmp_path, 0).locks, "without a driver nobody holds its lock"
+            in_this_process(tmp_path)
+            assert (ended(tmp_path), table(text, tmp_path)) == (WELL, [])
+        in_this_process(tmp_path)
+        assert (ended(tmp_path), len(table(text, tmp_path))) == (WELL, 1)
+        assert read_json(tmp_path / "began-0.json")["locks"] == ""
+    in_this_process(tmp_path)
+    assert "does not see locks" in read_json(tmp_path / "began-0.json")["locks"], "nobody holds the lock now"
+    assert ended(tmp_path) == WELL, "only a driver that lives knows that this is wrong"
 
 
-def test_only_a_driver_that_has_lived_believes_that_its_lock_is_not_seen(tmp_path):
-    words = Began(node="node7", locks="node7 does not see locks")
-    Setbacks(tmp_path).heard(words, mine=False)
-    with pytest.raises(PrunecastError, match="node7 does not see locks"):
-        Setbacks(tmp_path).heard(words, mine=True)
-
-
-def flight(array, share, chains):
-    need = Resources()
-    return Flight(share=share, need=need, array=array, index=0, job="7", before=chains.footprints(share))
-
-
-def test_a_job_that_slurm_queues_again_in_vain_is_given_up_and_progress_forgives(tmp_path):
-    share = tuple(jobs_of(ONE))
-    chains, setbacks = Chains(share, tmp_path), Setbacks(tmp_path)
-    with driver_folder(tmp_path) as folder:
-        flying = flight(written(folder, 1, [share]), share, chains)
-    assert [setbacks.queued_again(flying, chains) for _ in range(2)] == [False, False]
-    next(run_plan(planned(ONE), tmp_path))
-    assert [setbacks.queued_again(flying, chains) for _ in range(4)] == [False, False, False, True]
-
-
-def test_a_cancelled_job_is_not_submitted_again(tmp_path):
-    share = tuple(jobs_of(ONE))
-    chains = Chains(share, tmp_path)
-    with driver_folder(tmp_path) as folder:
-        flying = flight(written(folder, 1, [share]), share, chains)
-    flying.story = {"JobState": "CANCELLED", "NodeList": "node1"}
-    assert Setbacks(tmp_path).died(flying, share) == ([], [share[0]])
-
-
-def test_arrays_are_found_again_and_belong_to_whoever_comes_after_a_death(tmp_path):
-    share = tuple(jobs_of(ONE))
-    with driver_folder(tmp_path) as first, driver_folder(tmp_path) as second:
-        array = written(first, 1, [share, share])
-        (seen,) = earlier_arrays(tmp_path, second)
-        assert seen == dataclasses.replace(array, own=False)
-        assert earlier_arrays(tmp_path, first) == []
-    (left,) = earlier_arrays(tmp_path, second)
-    assert left == array
+def test_folders_of_dead_drivers_are_found(tmp_path):
+    with _driver_folder(tmp_path) as first, _driver_folder(tmp_path) as second:
+        assert _dead_drivers(tmp_path) == []
+        (first / "1").mkdir()
     assert not second.exists()
-    remove_forgotten([left], {left.name})
-    assert first.exists(), "it is still in the queue"
-    remove_forgotten([left], set())
-    assert not first.exists()
-
-
-def test_short_chains_go_together_and_chains_with_a_gpu_as_they_are():
-    found = shares(jobs_of(LONG), Resources())
-    together = grouped(found, Resources(), 3)
-    assert sorted(len(share) for share in together) == [2, 2]
-    assert {job for share in together for job in share} == {job for share in found for job in share}
-    fleets = shares(jobs_of(LONG), Resources(gpus=1))
-    assert grouped(fleets, Resources(gpus=1), 3) == fleets
+    assert _dead_drivers(tmp_path) == [first], "it has logs"
 
 
 NEEDS = {
@@ -213,10 +150,28 @@ def test_mistakes_are_named_before_anything_is_submitted(tmp_path, monkeypatch):
         parameters(Resources(gpus=0.5), {})
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(PrunecastError, match="needs Slurm's command sbatch, which is not here; run it where"):
-        next(on_slurm(jobs_of(ONE), tmp_path))
+        next(drive(jobs_of(ONE), tmp_path, backend=SlurmBackend))
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
     with pytest.raises(
         PrunecastError, match=r"needs submitit; install it with: pip install 'prunecast\[slurm\]'"
     ):
         check_tools()
-    assert not any(tmp_path.iterdir())
+    assert not (tmp_path / "slurm").exists()
+
+
+@pytest.mark.parametrize(
+    ("need", "packed", "per_job", "workers"),
+    [
+        (Resources(), False, 1, 4),
+        (Resources(), False, 3, 2),
+        (Resources(at_once=1), False, 3, 1),
+        (Resources(gpus=1), True, 1, 1),
+        (Resources(gpus=1, at_once=3), True, 1, 3),
+        (Resources(gpus=2), False, 1, 4),
+    ],
+)
+def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, packed, per_job, workers):
+    backend = SlurmBackend(chains_per_job=per_job)
+    monkeypatch.setattr(backend, "_begin", lambda store: None)
+    spec = WorkerSpec(jobs=tuple(jobs_of(LONG)), store=tmp_path, resources=need, packed=packed)
+    assert backend.room(spec) == workers

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from prunecast import data, spec
-from prunecast.distributed import Task, run_team
+from prunecast.distributed import GroupTask, run_group
 from prunecast.errors import BusyError
 from prunecast.pruning import StopRules, follow_chain, run_chain
 from prunecast.sweep import parse_plan
@@ -45,7 +45,9 @@ devices = 2
 
 
 def task(store, **changes):
-    whole = Task(spec=CHAIN, store=store, root=None, rules=RULES, keep_weights=False, device="cpu", size=2)
+    whole = GroupTask(
+        spec=CHAIN, store=store, root=None, rules=RULES, keep_weights=False, device="cpu", size=2
+    )
     return dataclasses.replace(whole, **changes)
 
 
@@ -101,5 +103,5 @@ def until(condition, seconds=300):
 
 def start_and_tell(store, pipe):
     """A starter in a process of its own, which may be killed."""
-    for record in run_team(task(store)):
+    for record in run_group(task(store)):
         pipe.send((os.getpid(), record.level))

@@ -28,14 +28,12 @@ from teams import (
 )
 
 from prunecast.data import load
-from prunecast.distributed import launch, run_team
-from prunecast.distributed.task import DiedError
+from prunecast.distributed import launch, run_group
+from prunecast.distributed.launch import MemberDiedError
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, run_chain
-from prunecast.sweep import Busy, Failed, Progress, processes, rows, run_plan
-from prunecast.sweep.events import Job
-from prunecast.sweep.gpus import first_gpus
-from prunecast.sweep.work import work
+from prunecast.sweep import Busy, Failed, Job, Processes, Progress, drive, rows, run_plan, work
+from prunecast.sweep.processes import firsts
 from prunecast.training import ALONE
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="needs Linux to find processes")
@@ -84,15 +82,17 @@ def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, 
     starter.join()
     until(lambda: all(map(gone, team)) and free(folder))  # nobody stays behind without the starter
 
-    one_try = run_team(task(tmp_path), tries=1)
+    one_try = run_group(task(tmp_path), tries=1)
     assert next(one_try).level == 0
     kill_one(1, folder)
-    with pytest.raises(DiedError, match=r"Process 2 of the 2 that train this chain was ended by SIGKILL"):
+    with pytest.raises(
+        MemberDiedError, match=r"Process 2 of the 2 that train this chain was ended by SIGKILL"
+    ):
         list(one_try)
     assert members(os.getpid()) == []
     assert 0 < len(folder.records()) <= RULES.level_cap
 
-    two_tries = run_team(task(tmp_path))
+    two_tries = run_group(task(tmp_path))
     records = [next(two_tries)]
     kill_one(0, folder)
     records += list(two_tries)
@@ -105,7 +105,7 @@ def test_a_team_killed_in_every_way_ends_like_an_unbroken_one(tmp_path, stores, 
 @pytest.mark.slow
 def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
     rules = dataclasses.replace(RULES, level_cap=8, disconnected=False)
-    running = run_team(task(tmp_path, rules=rules), tries=2)
+    running = run_group(task(tmp_path, rules=rules), tries=2)
     levels = []
     for rank in (1, 0):
         levels.append(next(running).level)
@@ -114,7 +114,9 @@ def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
 
 
 def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_team(tmp_path):
-    events = list(run_plan(plan(), tmp_path, executor=partial(processes, devices=["cpu"], packed=True)))
+    events = list(
+        run_plan(plan(), tmp_path, executor=partial(drive, backend=partial(Processes, ["cpu"], packed=True)))
+    )
     assert all(isinstance(event, Progress) for event in events)
     told = [(event.number, event.record.level, event.record.device) for event in events]
     assert sorted(told) == [(1, level, "cpu") for level in range(3)] + [
@@ -133,7 +135,7 @@ def test_a_member_may_die_in_the_middle_of_a_message(tmp_path):
     member = launch._Member(rank=0, process=process, pipe=here, output=tmp_path / "output")
     with (
         here,
-        pytest.raises(DiedError, match="Process 1 of the 1 that train this chain was ended by SIGABRT"),
+        pytest.raises(MemberDiedError, match="Process 1 of the 1 that train this chain was ended by SIGABRT"),
     ):
         list(launch._heard([member]))
 
@@ -150,7 +152,7 @@ def test_what_a_member_raises_is_the_failure_of_the_chain(tmp_path, monkeypatch)
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "odd_family.py").write_text(OWN)
     chain = plan(PLAN.replace('"digits_cnn"', '"odd_family:odd"')).chains[1]
-    (failure,) = work(Job(number=1, chain=chain), tmp_path / "store", torch.device("cpu"))
+    (failure,) = work([Job(number=1, chain=chain)], tmp_path / "store")
     assert isinstance(failure, Failed)
     assert failure.error.startswith("The layer 1 is a batch norm without running statistics")
     assert "member.py" in failure.traceback
@@ -159,21 +161,21 @@ def test_what_a_member_raises_is_the_failure_of_the_chain(tmp_path, monkeypatch)
 def test_a_chain_in_other_hands_is_passed_over(tmp_path):
     chain = plan().chains[1]
     with chain_folder(tmp_path, chain.spec).locked():
-        (outcome,) = work(Job(number=2, chain=chain), tmp_path, torch.device("cpu"))
+        (outcome,) = work([Job(number=2, chain=chain)], tmp_path)
         assert isinstance(outcome, Busy)
 
 
 @pytest.mark.parametrize(
-    ("count", "devices", "firsts"),
+    ("count", "devices", "expected"),
     [(4, 1, [0, 1, 2, 3]), (8, 4, [0, 4]), (8, 3, [0, 3]), (4, 4, [0]), (2, 4, [0])],
 )
-def test_teams_on_one_machine_share_no_gpu(count, devices, firsts):
-    assert first_gpus(count, devices) == [f"cuda:{first}" for first in firsts]
+def test_teams_on_one_machine_share_no_gpu(count, devices, expected):
+    assert list(firsts(count, devices)) == expected
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
 def test_two_gpus_give_what_one_gives(tmp_path):
-    two = list(run_team(task(tmp_path / "two", device="cuda")))
+    two = list(run_group(task(tmp_path / "two", device="cuda")))
     one = list(run_chain(CHAIN, tmp_path / "one", lambda: load("digits", device="cuda"), rules=RULES))
     assert [record.nonzero for record in two] == [record.nonzero for record in one]
     assert two[0].loss == pytest.approx(one[0].loss, rel=0.1)
@@ -181,7 +183,7 @@ def test_two_gpus_give_what_one_gives(tmp_path):
 
 def test_more_devices_than_there_are_is_a_mistake(tmp_path):
     with pytest.raises(PrunecastError, match=r"asks for devices = 999, but torch finds \d+ GPUs here; lower"):
-        next(run_team(task(tmp_path, device="cuda", size=999)))
+        next(run_group(task(tmp_path, device="cuda", size=999)))
     for value, wrong in [
         ("0", "devices is 0; give 1"),
         ("1.5", "devices"),

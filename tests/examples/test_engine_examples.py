@@ -13,7 +13,7 @@ from documented_plans import documented_plan
 
 from prunecast.pruning import chain_folders, open_chain, read_tensors
 from prunecast.sweep import read_plan
-from prunecast.sweep.work import loader
+from prunecast.sweep.worker import loader
 
 FOLDER = Path(__file__).parent
 COMMANDS = {

@@ -1,9 +1,10 @@
 """Tiny sweeps on digits, and what drives them in processes that may be killed."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
-from prunecast.sweep import parse_plan, processes, rows, run_plan
+from prunecast.sweep import Processes, drive, parse_plan, rows, run_plan
 
 BRIEF = """
 family = "digits_cnn"
@@ -54,6 +55,11 @@ def parsed(text, folder=Path()):
     return parse_plan(text, name="brief", place="brief.toml", folder=folder)
 
 
+def on_processes(*devices, packed=False):
+    """What runs chains in worker processes, two unless devices are given."""
+    return partial(drive, backend=partial(Processes, devices or ("cpu", "cpu"), packed=packed))
+
+
 def numbers(table):
     """The table without the times, which differ from run to run."""
     return [{key: value for key, value in row.items() if key != "seconds"} for row in table]
@@ -63,10 +69,10 @@ def table(plan, store):
     return numbers(rows(plan, store))
 
 
-def drive(text, store, pipe):
+def drive_and_tell(text, store, pipe):
     """A driver with two workers; it says when it begins and when the first level is there."""
     pipe.send("begun")
-    for event in run_plan(parsed(text), store, executor=processes):
+    for event in run_plan(parsed(text), store, executor=on_processes()):
         if pipe is not None:
             pipe.send(type(event).__name__)
             pipe = None

@@ -1,20 +1,19 @@
 from functools import partial
 
 import pytest
-from small import BRIEF, parsed, table
+from small import BRIEF, on_processes, parsed, table
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder
-from prunecast.sweep import Busy, Failed, Progress, chain_statuses, fleet, inline, processes, rows, run_plan
-from prunecast.sweep.executors import executor_for
+from prunecast.sweep import Busy, Failed, Progress, chain_statuses, executor_for, rows, run_plan, work
 
 EXECUTORS = {
-    "inline": inline,
-    "processes": processes,
-    "one process": partial(processes, devices=["cpu"]),
-    "more processes than chains": partial(processes, devices=["cpu"] * 6),
-    "fleet": partial(fleet, device="cpu"),
-    "a fleet in every process": partial(processes, packed=True),
+    "inline": work,
+    "processes": on_processes(),
+    "one process": on_processes("cpu"),
+    "more processes than chains": on_processes(*["cpu"] * 6),
+    "fleet": partial(work, packed=True),
+    "a fleet in every process": on_processes(packed=True),
 }
 
 
@@ -54,7 +53,7 @@ def test_a_raised_cap_goes_on_and_tells_only_what_is_new(tmp_path, name):
 def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
     text = BRIEF.replace("[100, 200]", "[50, 600]").replace("replicates = 2", "replicates = [0]")
     plan = parsed(text.replace("epochs = 2", "epochs = 100"))
-    running = run_plan(plan, tmp_path, executor=partial(processes, devices=["cpu"], packed=True))
+    running = run_plan(plan, tmp_path, executor=on_processes("cpu", packed=True))
     assert next(running).number == 1
     folder = chain_folder(tmp_path, plan.chains[1].spec)
     assert not folder.checkpoint.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from small import MANY, drive, parsed, table
+from small import MANY, drive_and_tell, parsed, table
 
 from prunecast.sweep import rows, run_plan
 
@@ -47,7 +47,7 @@ def killed(process, victims):
 def drive_and_kill(text, store, wanted, moments):
     """Run a driver and kill its workers or itself until it is gone; how many kills there were."""
     here, there = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=drive, args=(text, store, there))
+    process = PROCESSES.Process(target=drive_and_tell, args=(text, store, there))
     process.start()
     there.close()
     assert here.recv() == "begun"
@@ -91,7 +91,7 @@ def test_a_sweep_killed_again_and_again_ends_with_the_table_of_an_unbroken_one(t
 
 def test_workers_die_with_their_driver(tmp_path):
     here, there = PROCESSES.Pipe(duplex=False)
-    process = PROCESSES.Process(target=drive, args=(MANY, tmp_path, there))
+    process = PROCESSES.Process(target=drive_and_tell, args=(MANY, tmp_path, there))
     process.start()
     there.close()
     assert here.recv() == "begun"

@@ -1,9 +1,7 @@
-"""The options of a cluster, and the executor that they name."""
+"""The options of a cluster, and the backend that they name."""
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,8 +9,7 @@ import click
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
-    from prunecast.sweep import Executor, Job, Plan
-    from prunecast.sweep.events import Outcome
+    from prunecast.sweep import Executor, Plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = {"gpus": float, "cpus": float, "minutes": int, "memory_gb": float, "at_once": int}
@@ -23,8 +20,10 @@ HELP = {
     "memory_gb": "Memory of a worker in GB.",
     "at_once": "The most workers at the same time.",
 }
+OWNERS = {"address": "ray", "partition": "slurm", "sbatch": "slurm", "chains_per_job": "slurm"}
+"""Options that only one backend has."""
 OPTIONS = (
-    click.option("--on", type=click.Choice(["ray", "slurm"]), help="Run on a cluster instead of here."),
+    click.option("--on", help="Run on a cluster: ray, slurm, or your own backend as module:name."),
     click.option("--address", help="Ray: host:port of the cluster, or auto; $RAY_ADDRESS if not given."),
     click.option("--partition", help="Slurm: where to queue."),
     click.option(
@@ -47,11 +46,10 @@ def cluster_options(command: Command) -> Command:
     return reduce(lambda inner, option: option(inner), reversed(OPTIONS), command)
 
 
-@contextlib.contextmanager
 def placed(
     plan: "Plan", given: Mapping[str, Any], here: Mapping[str, bool], device: str
-) -> "Iterator[tuple[Plan, Executor | None]]":
-    """The plan with its resources and the cluster's executor; None means that it runs here.
+) -> "tuple[Plan, Executor | None]":
+    """The plan with its resources, and what runs it through a backend; None means that it runs here.
 
     `here` are options that make sense on this machine only, and whether they were given.
     """
@@ -59,20 +57,22 @@ def placed(
     on = named.pop("on", None)
     if on is None:
         _refuse(named, "is for a cluster; add --on ray or --on slurm, or leave it out")
-        yield plan, None
-        return
+        return plan, None
     _refuse(
         [name for name, was in here.items() if was], f"is for this machine, not for --on {on}; leave it out"
     )
-    from prunecast.clusters.resources import with_resources
+    from prunecast.sweep import drive, find_backend
+    from prunecast.sweep.backend import with_resources
 
     wanted = {name: value for name, value in named.items() if name in RESOURCES}
     if device != "cpu":
         wanted.setdefault("gpus", 1.0)
-    others = {name: value for name, value in named.items() if name not in RESOURCES}
-    with contextlib.ExitStack() as until_the_end:
-        executor = _ray(until_the_end, **others) if on == "ray" else _slurm(**others)
-        yield with_resources(plan, wanted), executor
+    for name in named:
+        if OWNERS.get(name, on) != on:
+            _refuse([name], f"is for --on {OWNERS[name]}; leave it out")
+    options = _slurm_options(**{name: value for name, value in named.items() if OWNERS.get(name) == "slurm"})
+    options |= {"address": named["address"]} if "address" in named else {}
+    return with_resources(plan, wanted), partial(drive, backend=partial(find_backend(on), **options))
 
 
 def _refuse(names: "Mapping[str, Any] | list[str]", why: str) -> None:
@@ -80,33 +80,12 @@ def _refuse(names: "Mapping[str, Any] | list[str]", why: str) -> None:
         raise PrunecastError(f"--{name.replace('_', '-')} {why}.")
 
 
-def _ray(until_the_end: contextlib.ExitStack, address: str = "", **others: str) -> "Executor":
-    """One connection for the whole run, made when there is something to do, however often that is."""
-    _refuse(others, "is for --on slurm; leave it out")
-
-    def connected(jobs: "Sequence[Job]", store: Path) -> "Iterator[Outcome]":
-        from prunecast.clusters.ray_start import joined
-
-        until_the_end.enter_context(joined(address))
-        from prunecast.clusters.ray_driver import on_ray
-
-        running = on_ray(jobs, store, address=address)
-        until_the_end.callback(running.close)  # whoever stops listening ends the workers, then the connection
-        yield from running
-
-    return connected
-
-
-def _slurm(
-    partition: str | None = None, sbatch: Sequence[str] = (), chains_per_job: int = 1, **others: str
-) -> "Executor":
-    _refuse(others, "is for --on ray; leave it out")
-    from prunecast.clusters.slurm import on_slurm
-
+def _slurm_options(partition: str | None = None, sbatch: Sequence[str] = (), **others: Any) -> dict[str, Any]:
+    """The options of sbatch by name, and others as they are; nothing if none are given."""
     options = {} if partition is None else {"partition": partition}
     for word in sbatch:
         name, equals, value = word.partition("=")
         if not equals or not name:
             raise PrunecastError(f"--sbatch is {word!r}; give an option of sbatch as NAME=VALUE.")
         options[name.lstrip("-")] = value
-    return partial(on_slurm, options=options, chains_per_job=chains_per_job)
+    return {"options": options, **others} if options else others

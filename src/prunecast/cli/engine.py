@@ -65,13 +65,13 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         click.echo(show.plans(listed))
         return
     from prunecast.sweep.cost import overview
-    from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.run import usual_jobs
 
     planned = read(plan, scale)
     seen, measured = overview(planned), None
     if not no_estimate:
         from prunecast.sweep.estimate import estimate
-        from prunecast.sweep.work import torch_device
+        from prunecast.sweep.worker import torch_device
 
         if torch_device(device).type == "cuda":
             click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
@@ -110,7 +110,7 @@ def run(
     """
     from prunecast.files import check_folder
     from prunecast.sweep import SweepProgress, chain_statuses, run_plan
-    from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.run import usual_jobs
     from prunecast.sweep.wording import end_line, failure_lines, stopped_line
 
     check_folder(output)
@@ -121,11 +121,11 @@ def run(
     from prunecast.cli.progress import follow
 
     try:
-        with placed(planned, cluster, here, device) as (there, executor):
-            sweep = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
-            with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
-                _start(planned, store, progress)
-                seconds = follow(sweep, planned, progress, jobs)
+        there, executor = placed(planned, cluster, here, device)
+        sweep = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
+        with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
+            _start(planned, store, progress)
+            seconds = follow(sweep, planned, progress, jobs)
     except KeyboardInterrupt:
         click.echo(stopped_line(store, progress), err=True)
         raise SystemExit(130) from None

@@ -1,1 +1,1 @@
-"""Sweeps on many machines: what a worker needs, what it is given at once, and the schedulers that start it."""
+"""Backends that start workers on many machines: Ray and Slurm."""

@@ -1,194 +1,402 @@
-"""A sweep on a Slurm cluster: shares of chains as elements of job arrays, watched through the store.
+"""The backend of a Slurm cluster: workers as elements of job arrays, submitted through submitit.
 
-The driver submits, looks and submits again; it carries no results. Whatever dies (a worker, a node, the driver
-itself), the store tells how far every chain has come, and its lock lets one worker at a time go on with it.
+slurm/<driver>/lock                    locked by the driver as long as it lives
+slurm/<driver>/<number>/worker.pickle  what the workers of one array are told
+slurm/<driver>/<number>/...            what submitit writes for it, its logs, its workers' reports
+
+Jobs of a driver that died go on taking chains from the store while they run; the next driver cancels those that wait.
 """
 
+import contextlib
+import dataclasses
+import fcntl
+import math
+import os
+import pickle
+import shutil
+import signal
+import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
-from prunecast.clusters.resources import Resources, devices_of, needs
-from prunecast.clusters.seen import marked
-from prunecast.clusters.shares import shares
-from prunecast.clusters.slurm_arrays import driver_folder
-from prunecast.clusters.slurm_commands import Row, cancel, check_options, check_tools, story
-from prunecast.clusters.slurm_flights import Chains, Flight
-from prunecast.clusters.slurm_queue import Place, Queue
-from prunecast.clusters.slurm_setbacks import Setbacks
-from prunecast.clusters.slurm_worker import began, done
-from prunecast.errors import PrunecastError
-from prunecast.sweep.events import Busy, Failed, Job, Outcome, Share
-from prunecast.sweep.failures import failure_of
-from prunecast.sweep.work import one_by_one, torch_device
+from prunecast.clusters.slurm_commands import (
+    NoAnswerError,
+    Row,
+    TooManyError,
+    cancel,
+    check_options,
+    check_tools,
+    job_facts,
+    largest_array,
+    parameters,
+    queue,
+    submit,
+)
+from prunecast.errors import PrunecastError, StoreError
+from prunecast.pruning import TimeLimitReached, make_folder, read_json, write_json
+from prunecast.sweep.backend import Backend, Ended
+from prunecast.sweep.driver import FLEET
+from prunecast.sweep.resources import Resources
+from prunecast.sweep.shared_store import check_store
+from prunecast.sweep.status import is_locked
+from prunecast.sweep.worker import Stopped, WorkerSpec, prepare, pull_chains, stop_on
 
+FOLDER = "slurm"
 HOPELESS = ("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS")
 """Why Slurm would let a job wait for ever."""
-IN_QUEUE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED")
+IN_QUEUE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
 LAUNCH_FAILED = "launch"
 """Part of the reason for which Slurm holds a job that a node could not start."""
+MOST_WORKERS = 1000
+"""The most workers where `at_once` does not say."""
+PATIENCE = 20
+"""How many questions in a row Slurm may leave unanswered."""
+SILENT = 2
+"""How many jobs of a node may write nothing into the store before the node is named."""
+UNBEGUN = 3
+"""How many jobs may end before they begin to work, if none has ever begun."""
+SIGNALS = {
+    signal.SIGTERM: Stopped,
+    signal.SIGUSR1: TimeLimitReached,
+    signal.SIGUSR2: TimeLimitReached,
+}
+"""What Slurm sends before it kills: the first to cancel or pre-empt a job, one of the others before a time limit."""
+REMEDIES = {
+    "OUT_OF_MEMORY": "Give more --memory-gb.",
+    "TIMEOUT": "Give more --minutes, or a recipe with fewer checkpoint_steps.",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How often a driver looks, in seconds."""
+    """Seconds between two questions to Slurm."""
 
-    look: float = 1.0
-    """Between two looks at the store."""
-    ask: float = 5.0
-    """Between two questions to Slurm, as long as something changes."""
+    least: float = 5.0
+    """While jobs come and go."""
     most: float = 60.0
-    """Between two questions when nothing has changed for long."""
+    """When nothing has changed for long."""
 
 
-def on_slurm(
-    jobs: Sequence[Job],
-    store: Path,
-    *,
-    resources: Resources | None = None,
-    options: Mapping[str, str] | None = None,
-    chains_per_job: int = 1,
-    pace: Pace | None = None,
-) -> Iterator[Outcome]:
-    """Run jobs on the nodes of a Slurm cluster and yield levels as they appear in the store.
+@dataclass(kw_only=True)
+class _Job:
+    """An element of a job array."""
 
-    `options` go to sbatch as they are (partition, account, gres, ...). A job on CPUs takes `chains_per_job`
-    chains, one after the other; a job with a GPU takes a fleet. When the iterator is closed, what it has in
-    the queue is cancelled; when the driver is killed it stays there, and the next driver takes it over.
-    """
-    resources, store = resources or Resources(), store.absolute()
-    check_tools()
-    check_options(options or {})
-    with marked(store) as mark, driver_folder(store) as driver:
-        chains = Chains(jobs, store)
-        queue = Queue(jobs, chains, Place(store=store, mark=mark, driver=driver), resources, options or {})
-        try:
-            yield from _Sweep(store, chains, queue, pace or Pace()).run(resources, chains_per_job)
-        finally:
-            queue.close()
+    folder: Path
+    """The folder of its array."""
+    index: int
+    need: Resources
+    begun: bool = False
+    """Whether its worker's first report has been read."""
 
 
-def grouped(found: Sequence[Share], resources: Resources, size: int) -> list[Share]:
-    """Put single chains that need the same and no GPU together, so many to a job and long ones apart."""
-    groups: dict[Resources, list[Share]] = {}
-    whole: list[Share] = []
-    for share in found:
-        need = needs(share[0].chain, resources)
-        alone = need.gpus or devices_of(share[0].chain) > 1
-        (whole if alone else groups.setdefault(need, [])).append(share)
-    for alike in groups.values():
-        count = -(-len(alike) // size)
-        whole += [tuple(job for share in alike[first::count] for job in share) for first in range(count)]
-    return whole
+class SlurmBackend(Backend):
+    """Workers as jobs. The driver asks Slurm about all of them at once, and seldom while nothing changes."""
 
+    def __init__(
+        self, options: Mapping[str, str] | None = None, *, chains_per_job: int = 1, pace: Pace | None = None
+    ) -> None:
+        """`options` go to sbatch as they are; a job on CPUs is asked for every `chains_per_job` chains."""
+        self._options, self._chains_per_job, self._pace = options or {}, chains_per_job, pace or Pace()
+        self._jobs: dict[str, _Job] = {}
+        self._open = contextlib.ExitStack()
+        self._folder: Path | None = None
+        self._name = ""
+        self._arrays = 0
+        self._others: list[str] = []
+        """Names of the jobs of dead drivers, which may still run."""
+        self._foreign = 0
+        self._largest = MOST_WORKERS
+        self._may_submit = True
+        self._unanswered = 0
+        self._wait, self._next_question = self._pace.least, 0.0
+        self._silent: Counter[str] = Counter()
+        self._unbegun, self._any_begun = 0, False
+        self._died: set[Path] = set()
+        """Folders with logs of jobs that died."""
 
-class _Sweep:
-    """The driver at work: submit what there is room for, tell what the store says, look after the dead."""
+    def __enter__(self) -> Self:
+        check_tools()
+        check_options(self._options)
+        return self
 
-    def __init__(self, store: Path, chains: Chains, queue: Queue, pace: Pace) -> None:
-        self._store, self._chains, self._queue, self._pace = store, chains, queue, pace
-        self._setbacks = Setbacks(store)
+    def room(self, spec: WorkerSpec) -> int:
+        """As many jobs as chains ask for and `at_once` allows, less those that are in the queue."""
+        parameters(spec.resources, self._options)  # refuses what Slurm cannot give
+        self._begin(spec.store)
+        need = spec.resources
+        most = min(self._wanted(spec), need.at_once or MOST_WORKERS)
+        mine = sum(job.need == need for job in self._jobs.values())
+        return most - mine - self._foreign if self._may_submit else 0
 
-    def run(self, resources: Resources, chains_per_job: int) -> Iterator[Outcome]:
-        """Run every chain to its end; ask Slurm less and less often while nothing changes in its queue."""
-        yield from self._begin(resources, chains_per_job)
-        wait = self._pace.ask
-        due = time.monotonic() + wait
-        while self._chains.open:
-            before = set(self._queue.flights)
-            self._queue.submit()
-            yield from self._news()
-            if time.monotonic() >= due:
-                yield from self._ask()
-                changed = set(self._queue.flights) != before
-                wait = self._pace.ask if changed else min(self._pace.most, 2 * wait)
-                due = time.monotonic() + wait
-            if self._chains.open:
-                time.sleep(self._pace.look)
-        self._queue.linger(self._pace.look)
+    def _wanted(self, spec: WorkerSpec) -> int:
+        """How many workers these chains are worth: a fleet fills a GPU, and a start of a worker takes seconds."""
+        if not spec.resources.gpus:
+            return math.ceil(len(spec.jobs) / self._chains_per_job)
+        if not spec.packed or spec.resources.at_once:
+            return len(spec.jobs)
+        width = sum(job.chain.spec.width for job in spec.jobs)
+        return math.ceil(width / (FLEET * spec.resources.gpus))
 
-    def _begin(self, resources: Resources, chains_per_job: int) -> Iterator[Outcome]:
-        """Take over what is in the queue already, pass over what others hold, cut the rest into shares."""
-        self._queue.begin()
-        for job in self._chains.ended():  # a kill may have left something to tidy up
-            self._chains.close(job)
-            yield from one_by_one([job], self._store, torch_device("cpu"))
-        flying = {job.number for flight in self._queue.flights.values() for job in flight.share}
-        rest = [job for job in self._chains.open if job.number not in flying]
-        held = self._chains.held(rest)
-        for job in held:
-            self._chains.close(job)
-            yield Busy(number=job.number, chain=job.chain)
-        if held and not self._chains.open:
-            time.sleep(self._pace.ask)  # the sweep comes back to them again and again
-        found = shares(self._chains.left(rest), resources, workers=self._queue.limit or 1)
-        self._queue.waiting.extend(grouped(found, resources, chains_per_job))
-
-    def _news(self) -> Iterator[Outcome]:
-        for flight in list(self._queue.flights.values()):
-            if not flight.waits:
-                yield from self._chains.news(flight.share)
-
-    def _ask(self) -> Iterator[Outcome]:
-        """Compare what is thought to be in the queue with what is."""
-        rows = self._queue.rows()
-        if rows is None:
+    def _begin(self, store: Path) -> None:
+        """Take a folder of this driver's own, and cancel what waits of drivers that died."""
+        if self._folder is not None:
             return
-        for key, flight in list(self._queue.flights.items()):
-            if key in rows:
-                self._still(flight, rows[key])
-            elif self._has_left(flight):
-                del self._queue.flights[key]
-                yield from self._gone(flight)
-        self._queue.widen()
+        try:
+            self._largest = min(MOST_WORKERS, largest_array())
+            dead = _dead_drivers(store)
+            rows = queue(map(_job_name, dead))
+            cancel([row.job for row in rows if row.state == "PENDING"])
+        except NoAnswerError as silence:
+            raise PrunecastError(f"Slurm does not answer ({silence}); try again when it does.") from silence
+        running = {row.name for row in rows if row.state != "PENDING"}
+        for folder in dead:
+            if _job_name(folder) not in running:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._others = sorted(running)
+        self._foreign = sum(row.name in running and row.state != "PENDING" for row in rows)
+        self._folder = self._open.enter_context(_driver_folder(store))
+        self._name = _job_name(self._folder)
 
-    def _still(self, flight: Flight, row: Row) -> None:
-        """Look at a job that is in the queue."""
-        flight.waits, flight.job = row.state == "PENDING", row.job
-        if flight.waits and row.reason in HOPELESS:
+    def start(self, spec: WorkerSpec, count: int) -> list[str]:
+        """Submit arrays, smaller ones where Slurm refuses large ones."""
+        assert self._folder is not None
+        # Slurm itself ends a job in time, after a signal.
+        told = dataclasses.replace(spec, resources=dataclasses.replace(spec.resources, minutes=None))
+        started: list[str] = []
+        while len(started) < count and self._may_submit:
+            self._arrays += 1
+            folder = self._folder / str(self._arrays)
+            make_folder(folder)
+            (folder / "worker.pickle").write_bytes(pickle.dumps(told))
+            started += self._submit(folder, spec.resources, min(count - len(started), self._largest))
+        return started
+
+    def _submit(self, folder: Path, need: Resources, size: int) -> list[str]:
+        settings = {**parameters(need, self._options), "array_parallelism": size}
+        try:
+            names = submit(folder, self._name, run_job, [(folder, index) for index in range(size)], settings)
+        except TooManyError as refusal:
+            shutil.rmtree(folder)
+            if size == 1 and not self._jobs:
+                raise PrunecastError(
+                    f"Slurm takes not even one job ({refusal}); mend --sbatch or the resources."
+                ) from refusal
+            self._may_submit = size > 1  # else when others have left the queue
+            self._largest = max(1, size // 2)
+            return []
+        except NoAnswerError:  # the job may have been submitted all the same; then it works
+            self._may_submit = False
+            return []
+        for index, name in enumerate(names):
+            self._jobs[name] = _Job(folder=folder, index=index, need=need)
+        self._wait, self._next_question = self._pace.least, time.monotonic() + self._pace.least
+        return names
+
+    def ended(self, seconds: float) -> Iterator[Ended]:
+        """Jobs that have left the queue, or that Slurm has queued again, which it would let wait for minutes."""
+        time.sleep(seconds)
+        if time.monotonic() < self._next_question:
+            return
+        rows = self._rows()
+        before = len(self._jobs)
+        for name, job in list(self._jobs.items()) if rows is not None else ():
+            row = rows[name] if rows is not None and name in rows else None
+            if row is None:
+                yield from self._left_queue(name, job)
+            else:
+                yield from self._in_queue(job, row)
+        changed = len(self._jobs) != before
+        self._wait = self._pace.least if changed else min(self._pace.most, 2 * self._wait)
+        self._next_question = time.monotonic() + self._wait
+
+    def _rows(self) -> dict[str, Row] | None:
+        """What Slurm has of this driver's jobs, from one question; None if it does not answer at the moment."""
+        try:
+            found = queue([self._name, *self._others]) if self._name else []
+        except NoAnswerError as silence:
+            self._unanswered += 1
+            if self._unanswered > PATIENCE:
+                hope = "the jobs go on, and the same command continues"
+                raise PrunecastError(f"Slurm does not answer any more ({silence}); {hope}.") from silence
+            return None
+        self._unanswered, self._may_submit = 0, True
+        self._foreign = sum(row.name != self._name for row in found)
+        return {row.job: row for row in found if row.name == self._name}
+
+    def _in_queue(self, job: _Job, row: Row) -> Iterator[Ended]:
+        waits = row.state == "PENDING"
+        if waits and row.reason in HOPELESS:
             raise PrunecastError(
                 f"Slurm would let job {row.job} wait for ever ({row.reason}); "
                 "ask for less, or for another partition or account with --sbatch."
             )
-        again = row.restarts > flight.restarts
-        flight.restarts = row.restarts
-        in_vain = again and self._setbacks.queued_again(flight, self._chains)
-        if in_vain or (flight.waits and LAUNCH_FAILED in row.reason.lower()):
-            flight.given_up = True
+        if not waits and not job.begun and (report := _read(job, "began")):
+            job.begun = self._any_begun = True
+            if report["locks"]:
+                raise PrunecastError(report["locks"])
+        if waits and (row.restarts or LAUNCH_FAILED in row.reason.lower()):
             cancel([row.job])
-        if not flight.waits and not flight.heard and (words := began(flight.array.folder, flight.index)):
-            flight.heard = True
-            self._setbacks.heard(words, mine=self._queue.mine(flight.array))
+            del self._jobs[row.job]
+            yield Ended(worker=row.job, died="was queued again by Slurm", whole_node=True)
 
-    def _has_left(self, flight: Flight) -> bool:
-        """Make sure about a job that did not end by itself: what squeue says may be some seconds old."""
-        words = done(flight.array.folder, flight.index)
-        if words is None or words.stopped:
-            flight.story = story(flight.job)
-        return flight.story.get("JobState") not in IN_QUEUE
+    def _left_queue(self, name: str, job: _Job) -> Iterator[Ended]:
+        report, facts = _read(job, "ended"), {}
+        if report is None or report["stopped"]:
+            facts = job_facts(name)  # what squeue says may be some seconds old
+            if facts.get("JobState", "").split()[:1] and facts["JobState"] in IN_QUEUE:
+                return
+        del self._jobs[name]
+        if report and report["refused"]:
+            yield Ended(worker=name, refusal=PrunecastError(report["refused"]))
+            return
+        state = facts.get("JobState", "its end is not known")
+        if state.startswith("CANCELLED"):
+            yield Ended(worker=name, died=f"job {name} was cancelled", cancelled=True)
+        elif report and not report["stopped"]:
+            yield Ended(worker=name)
+        else:
+            yield self._death(name, job, facts, report["stopped"] if report else "")
 
-    def _gone(self, flight: Flight) -> Iterator[Outcome]:
-        """Look at a job that has left the queue: what is not at its end goes on with another."""
-        yield from self._chains.news(flight.share, fresh=True)
-        words = done(flight.array.folder, flight.index)
-        if words and words.refused:
-            raise PrunecastError(words.refused)
-        for job in self._chains.left(flight.share):
-            if words and job.chain.spec.digest in words.failed:
-                yield self._failed(job)
-            elif (words and job.chain.spec.digest in words.busy) or not flight.array.own:
-                self._chains.close(job)
-                yield Busy(number=job.number, chain=job.chain)
-        left = self._chains.left(flight.share)
-        if left:
-            again, lost = self._setbacks.died(flight, left)
-            self._queue.waiting.extendleft(reversed(again))
-            yield from map(self._failed, lost)
-        self._queue.clean(flight.array)
+    def _death(self, name: str, job: _Job, facts: Mapping[str, str], stopped: str) -> Ended:
+        """How a job died, with the last line of its log, and why one that never began could not."""
+        self._died.add(job.folder)
+        begun = _read(job, "began")
+        node = begun["node"] if begun else facts.get("NodeList", "(null)")
+        self._any_begun |= begun is not None
+        said = _last_line(job, name)
+        if begun is None:
+            self._check_node(name, job, "" if node == "(null)" else node, said)
+        state = f"stopped by {stopped}" if stopped else facts.get("JobState", "its end is not known")
+        remedy = REMEDIES.get("TIMEOUT" if stopped else state, f"See its log in {job.folder}.")
+        words = f", and said at last: {said}" if said and not stopped else ""
+        return Ended(worker=name, died=f"was job {name} on {node} ({state}{words})", remedy=remedy)
 
-    def _failed(self, job: Job) -> Failed:
-        self._chains.close(job)
-        failure = failure_of(self._store, job.chain.spec)
-        error, traceback = (failure.error, failure.traceback) if failure else ("nobody wrote down why", "")
-        return Failed(number=job.number, chain=job.chain, error=error, traceback=traceback)
+    def _check_node(self, name: str, job: _Job, node: str, said: str) -> None:
+        """Refuse to go on where jobs never begin: a node that does not see the store, a Python that is not there."""
+        self._unbegun += 1
+        if node and not _has_log(job, name):
+            self._silent[node] += 1
+            if self._silent[node] >= SILENT:
+                raise StoreError(
+                    f"{node} does not see the store {job.folder.parents[2]}: job {name} could write nothing there; "
+                    "the store is a folder every node sees, so give --store a path on a shared file system, "
+                    f"or keep the node out with --sbatch exclude={node}."
+                )
+        if self._unbegun >= UNBEGUN and not self._any_begun:
+            raise PrunecastError(
+                f"No worker could begin; the last, job {name} on {node or 'no node'}, said: {said or 'nothing'} "
+                "(every node needs this Python, with prunecast, at the same path)."
+            )
+
+    def no_more(self) -> None:
+        """Cancel jobs that wait."""
+        rows = self._rows() or {}
+        waiting = [name for name, row in rows.items() if row.state == "PENDING"]
+        cancel(waiting)
+        for name in waiting:
+            self._jobs.pop(name, None)
+        self._pace = dataclasses.replace(self._pace, most=self._pace.least)
+        self._wait, self._next_question = 0.0, 0.0
+
+    def stop(self) -> None:
+        """Cancel what is in the queue; logs of jobs that died are kept until the next run."""
+        with self._open, contextlib.suppress(NoAnswerError):
+            self._remove_folders()
+            if self._name:
+                cancel(sorted({row.job.split("_")[0] for row in queue([self._name])}))
+        self._jobs.clear()
+
+    def _remove_folders(self) -> None:
+        """Remove the folders of arrays of which nothing is left in the queue, and no job died."""
+        kept = self._died | {job.folder for job in self._jobs.values()}
+        for array in self._folder.glob("*/") if self._folder else ():
+            if array not in kept:
+                shutil.rmtree(array, ignore_errors=True)
+
+
+def _job_name(driver: Path) -> str:
+    return f"prunecast-{driver.name}"
+
+
+def _dead_drivers(store: Path) -> list[Path]:
+    """The folders of drivers that do not live any more."""
+    return [folder for folder in sorted((store / FOLDER).glob("*/")) if not is_locked(folder / "lock")]
+
+
+@contextlib.contextmanager
+def _driver_folder(store: Path) -> Iterator[Path]:
+    """A folder of this driver's own, locked as long as it lives; removed at the end unless logs are left in it."""
+    folder = store / FOLDER / uuid.uuid4().hex[:8]
+    make_folder(folder)
+    try:
+        file = (folder / "lock").open("a")
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as failure:
+        raise StoreError(
+            f"Cannot lock {folder}: {failure.strerror}; give --store a folder that can."
+        ) from failure
+    with file:
+        try:
+            yield folder
+        finally:
+            if not any(folder.glob("*/")):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(job: _Job, kind: str) -> dict[str, Any] | None:
+    path = job.folder / f"{kind}-{job.index}.json"
+    return read_json(path) if path.exists() else None
+
+
+def _logs(job: _Job, name: str) -> list[Path]:
+    paths = (job.folder / f"{name}_0_log.{kind}" for kind in ("err", "out"))
+    return [path for path in paths if path.exists()]
+
+
+def _has_log(job: _Job, name: str) -> bool:
+    """Whether the node of a job could write into the store."""
+    return bool(_logs(job, name))
+
+
+def _last_line(job: _Job, name: str) -> str:
+    """The last line that a job has written, errors first."""
+    for path in _logs(job, name):
+        lines = [line for line in path.read_text(errors="replace").split("\n") if line.strip()]
+        if lines:
+            return " ".join(lines[-1].split())
+    return ""
+
+
+def run_job(folder: Path, index: int) -> None:
+    """Be the worker of one job, and write how it began and ended into the folder of its array."""
+    stop_on(SIGNALS)
+    ended = folder / f"ended-{index}.json"
+    ended.unlink(missing_ok=True)
+    refused = stopped = ""
+    try:
+        spec: WorkerSpec = pickle.loads((folder / "worker.pickle").read_bytes())
+        prepare(spec, driver_lives=False)
+        node = os.environ.get("SLURMD_NODENAME", socket.gethostname())
+        write_json(folder / f"began-{index}.json", {"node": node, "locks": _lock_problem(spec)})
+        stopped = "a time limit" if pull_chains(spec) else ""
+    except (Stopped, TimeLimitReached) as stop:
+        stopped = getattr(stop, "signal", "a time limit")
+    except PrunecastError as problem:
+        refused = str(problem)
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    write_json(ended, {"refused": refused, "stopped": stopped})
+
+
+def _lock_problem(spec: WorkerSpec) -> str:
+    """Why the driver's lock is not seen from here; only a driver that lives knows whether that is so."""
+    try:
+        check_store(spec.store, spec.store_id)
+    except PrunecastError as problem:
+        return str(problem)
+    return ""

@@ -1,4 +1,4 @@
-"""The few commands by which the driver talks to Slurm; none of them needs an accounting database."""
+"""Slurm's commands as functions; none of them needs an accounting database."""
 
 import contextlib
 import importlib.util
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prunecast.clusters.resources import Resources
 from prunecast.errors import PrunecastError
+from prunecast.sweep.resources import Resources
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")
 SILENCE = ("unable to contact", "timed out", "connection refused", "communication", "temporarily")
 FOR_NOW, ALWAYS = "accounting/qos policy", "array specification"
-"""By which words Slurm refuses so many jobs."""
+"""The words by which Slurm refuses so many jobs."""
 ANSWER = 300
-"""Seconds after which a command that should take moments, and gives up by itself, is ended."""
+"""Seconds until a command that should take moments is ended."""
 OURS = {
     "time": "--minutes",
     "mem": "--memory-gb",
@@ -30,7 +30,7 @@ OURS = {
     "gpus-per-node": "--gpus",
     **dict.fromkeys(("array", "job-name", "output", "error", "signal", "requeue", "nodes", "ntasks")),
 }
-"""Options of sbatch that the driver sets itself, and by what one sets them instead."""
+"""Options of sbatch that the backend sets itself, and which options of the command set them instead."""
 
 
 class NoAnswerError(Exception):
@@ -51,9 +51,8 @@ class Row:
     """A job that is in the queue, waiting or running."""
 
     name: str
-    index: int
     job: str
-    """As Slurm's commands call it: 17_3, or 17 for one that is alone."""
+    """As Slurm's commands call it: 17_3, or 17 for one that is no part of an array."""
     state: str
     restarts: int
     node: str
@@ -100,9 +99,13 @@ def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def submit(
-    folder: Path, name: str, work: Callable[[Any], None], tasks: Sequence[Any], settings: Mapping[str, Any]
+    folder: Path,
+    name: str,
+    work: Callable[..., None],
+    tasks: Sequence[tuple[Any, ...]],
+    settings: Mapping[str, Any],
 ) -> list[str]:
-    """Submit an array with an element for each task; what Slurm calls them."""
+    """Submit an array with one element per tuple of arguments, and return Slurm's names of them."""
     import submitit
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
@@ -113,7 +116,7 @@ def submit(
             _outside_of_any_job(),
             contextlib.redirect_stderr(io.StringIO()),
         ):  # its words come with the error
-            return [job.job_id for job in executor.map_array(work, tasks)]
+            return [job.job_id for job in executor.map_array(work, *zip(*tasks, strict=True))]
     except (FailedJobError, FailedSubmissionError) as failure:
         raise _submission_error(" ".join(str(failure).split())) from failure
 
@@ -154,7 +157,6 @@ def _row(line: str) -> Row:
     alone = not index.isdigit()
     return Row(
         name=name,
-        index=0 if alone else int(index),
         job=array if alone else f"{array}_{index}",
         state=state,
         restarts=int(restarts) if restarts.isdigit() else 0,
@@ -172,8 +174,8 @@ def largest_array() -> int:
     return 1
 
 
-def story(job: str) -> dict[str, str]:
-    """What Slurm still remembers about a job that has left the queue; nothing after some minutes."""
+def job_facts(job: str) -> dict[str, str]:
+    """What Slurm still knows about a job that has left the queue; nothing after some minutes."""
     try:
         text = _asked("scontrol", "--oneliner", "show", "job", job)
     except NoAnswerError:
@@ -182,13 +184,8 @@ def story(job: str) -> dict[str, str]:
     return {key: value for key, sign, value in words if sign}
 
 
-def set_limit(array: str, limit: int) -> None:
-    """Change how many elements of an array may run at the same time."""
-    _tried("scontrol", "update", f"JobId={array}", f"ArrayTaskThrottle={limit}")
-
-
 def cancel(jobs: Sequence[str]) -> None:
-    """Take jobs out of the queue, whatever they do; those that have left it already do not matter."""
+    """Cancel jobs, whether they wait or run; those that have left the queue already do not matter."""
     if jobs:
         _tried("scancel", "--quiet", *jobs)
 
@@ -201,7 +198,7 @@ def _asked(*command: str) -> str:
 
 
 def _tried(*command: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command; a user's own format and filters of squeue shall not matter."""
+    """Run a command without the user's own format and filters of squeue."""
     surroundings = {key: value for key, value in os.environ.items() if not key.startswith("SQUEUE_")}
     try:
         return subprocess.run(

@@ -1,6 +1,5 @@
-"""Chains too big for one device: a team of processes on one machine, started, watched and ended together."""
+"""Chains too big for one device: a group of processes on one machine, started, watched and ended together."""
 
-from prunecast.distributed.launch import run_team
-from prunecast.distributed.task import Task
+from prunecast.distributed.launch import GroupTask, run_group
 
-__all__ = ["Task", "run_team"]
+__all__ = ["GroupTask", "run_group"]

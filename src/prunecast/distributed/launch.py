@@ -1,4 +1,4 @@
-"""Starting a team, hearing it, and ending it: all members or none."""
+"""Start a group of processes for one chain, pass on what they report, and end them: all members or none."""
 
 import contextlib
 import logging
@@ -17,17 +17,61 @@ from pathlib import Path
 import torch
 from torch import distributed
 
-from prunecast.distributed.task import LOOPBACK, DiedError, Ended, Raised, Seat, Task
 from prunecast.errors import PrunecastError
-from prunecast.pruning import Record, chain_folder
+from prunecast.pruning import Record, StopRules, chain_folder
+from prunecast.spec import ChainSpec
 
 LOG = logging.getLogger(__name__)
+LOOPBACK = "127.0.0.1"
 TRIES = 2
-"""How many teams in a row may lose a member without a new level before the chain counts as failed."""
+"""How many groups in a row may lose a member without a new level before the chain counts as failed."""
 GRACE = 5.0
-"""Seconds that a member's broken connection may come before the death that broke it is seen."""
-LAST_WORDS = 2000
+"""Seconds between a member's broken connection and the death that broke it, at most."""
+OUTPUT_KEPT = 2000
 """Characters of a dead member's output that are kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupTask:
+    """A chain for a group of processes."""
+
+    spec: ChainSpec
+    store: Path
+    root: Path | None
+    """Where the data is."""
+    rules: StopRules
+    keep_weights: bool
+    device: str
+    """cpu, or cuda with the number of the first member's GPU."""
+    size: int
+    """Processes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberTask:
+    """What one member is told."""
+
+    task: GroupTask
+    rank: int
+    port: int
+    """Where the members find one another, on the loopback."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The chain has ended, or another process holds it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raised:
+    """A member raised; the others cannot continue without it."""
+
+    problem: Exception
+    traceback: str
+
+
+class MemberDiedError(PrunecastError):
+    """A member was killed or crashed; the chain continues from its last checkpoint when it is tried again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,30 +84,30 @@ class _Member:
     output: Path
 
 
-def run_team(task: Task, *, tries: int = TRIES) -> Iterator[Record]:
+def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
     """Run a chain in as many processes as the task says and yield its records, finished ones too.
 
-    A member that dies takes the team down; the chain is taken up from its last checkpoint by another team,
-    but not for ever. Exceptions of members are raised here.
+    When a member dies, all are ended and another group continues from the last checkpoint, but not for ever.
+    Exceptions of members are raised here.
     """
     check(task)
     told = deaths = 0
     while True:
         try:
-            for number, record in enumerate(_one_team(task)):
+            for number, record in enumerate(_one_group(task)):
                 if number >= told:
                     told, deaths = number + 1, 0
                     yield record
             return
-        except DiedError as death:
+        except MemberDiedError as death:
             deaths += 1
             if deaths == tries:
                 raise
-            LOG.warning("%s It is taken up again.", death)
+            LOG.warning("%s The chain continues in another group.", death)
 
 
-def check(task: Task) -> None:
-    """Refuse more devices than there are, a chain in other hands and a store that cannot be written, at once."""
+def check(task: GroupTask) -> None:
+    """Refuse more devices than there are, a chain that others hold and a store that cannot be written, at once."""
     if not distributed.is_available():
         raise PrunecastError("This torch was built without torch.distributed; take devices out of the plan.")
     found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
@@ -76,18 +120,19 @@ def check(task: Task) -> None:
         pass
 
 
-def _one_team(task: Task) -> Iterator[Record]:
+def _one_group(task: GroupTask) -> Iterator[Record]:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]  # not in every build of torch
 
     # The kernel picks a free port while it is bound, so no other process can take it in between.
     meeting = TCPStore(LOOPBACK, 0, is_master=True, wait_for_workers=False)
     members: list[_Member] = []
-    with tempfile.TemporaryDirectory(prefix="prunecast-team-") as folder:
+    with tempfile.TemporaryDirectory(prefix="prunecast-group-") as folder:
         try:
-            seats = (Seat(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
-            members.extend(_started(seat, Path(folder)) for seat in seats)
+            tasks = (MemberTask(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
+            members.extend(_started(own, Path(folder)) for own in tasks)
             yield from _heard(members)
         finally:
+            _let_go(members[:1])
             for member in members:
                 member.process.kill()
             for member in members:
@@ -95,10 +140,18 @@ def _one_team(task: Task) -> Iterator[Record]:
                 member.pipe.close()
 
 
-def _started(seat: Seat, folder: Path) -> _Member:
-    """Start a plain process, which daemonic workers of a pool may do where they may not fork."""
+def _let_go(first: list[_Member]) -> None:
+    """Give the first member, which holds the chain, a moment to let go of it: a kill would count against the chain."""
+    for member in first:
+        member.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            member.process.wait(GRACE)
+
+
+def _started(given: MemberTask, folder: Path) -> _Member:
+    """Start a plain process: daemonic workers may do that, but may not fork."""
     here, there = Pipe()
-    output = folder / f"member-{seat.rank}.log"
+    output = folder / f"member-{given.rank}.log"
     command = [sys.executable, "-m", "prunecast.distributed.member", str(there.fileno())]
     with output.open("wb") as file:
         process = subprocess.Popen(
@@ -107,15 +160,15 @@ def _started(seat: Seat, folder: Path) -> _Member:
             stdout=file,
             stderr=subprocess.STDOUT,
             pass_fds=[there.fileno()],
-            env=_environment(seat.task),
+            env=_environment(given.task),
         )
     there.close()
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed when it is heard
-        here.send(seat)
-    return _Member(rank=seat.rank, process=process, pipe=here, output=output)
+        here.send(given)
+    return _Member(rank=given.rank, process=process, pipe=here, output=output)
 
 
-def _environment(task: Task) -> dict[str, str]:
+def _environment(task: GroupTask) -> dict[str, str]:
     """This process's environment and import path; all members are on one machine, so they use its loopback."""
     loopback = "lo0" if sys.platform == "darwin" else "lo"
     usual = {
@@ -128,7 +181,7 @@ def _environment(task: Task) -> dict[str, str]:
 
 
 def _heard(members: list[_Member]) -> Iterator[Record]:
-    """Pass records on until the chain is at its end; raise what a member raised, or that it died."""
+    """Pass records on until the chain has ended; raise what a member raised, or that it died."""
     by_pipe = {member.pipe: member for member in members}
     while True:
         for pipe in wait(list(by_pipe)):
@@ -158,13 +211,13 @@ def _raise(message: Raised, members: list[_Member]) -> None:
     raise message.problem
 
 
-def _death(member: _Member, size: int) -> DiedError:
-    """What is known about a death, in a sentence, with the member's last words as a note."""
+def _death(member: _Member, size: int) -> MemberDiedError:
+    """What is known about a death, in a sentence, with the end of the member's output as a note."""
     code = member.process.wait()
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
-    death = DiedError(
+    death = MemberDiedError(
         f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; "
         "the next try goes on from the last checkpoint."
     )
-    death.add_note(member.output.read_bytes()[-LAST_WORDS:].decode(errors="replace"))
+    death.add_note(member.output.read_bytes()[-OUTPUT_KEPT:].decode(errors="replace"))
     return death

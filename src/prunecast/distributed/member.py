@@ -1,4 +1,4 @@
-"""`python -m prunecast.distributed.member DESCRIPTOR`: one member of a team, at the other end of a pipe."""
+"""`python -m prunecast.distributed.member DESCRIPTOR`: one member of a process group, at the other end of a pipe."""
 
 import os
 import signal
@@ -8,43 +8,52 @@ import traceback
 from collections.abc import Iterator
 from datetime import timedelta
 from multiprocessing.connection import Connection
+from types import FrameType
+from typing import NoReturn
 
 import torch
 from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from prunecast.data import Dataset, load
-from prunecast.distributed.task import LOOPBACK, Ended, Raised, Seat, Task
+from prunecast.distributed.launch import LOOPBACK, Ended, GroupTask, MemberTask, Raised
 from prunecast.pruning import Record, follow_chain, run_chain
 from prunecast.training import ProcessGroup
 
 PATIENCE = timedelta(days=1)
-"""How long members wait for one another; a dead one is noticed at once by whoever started the team."""
+"""How long members wait for one another; whoever started the group notices a dead one at once."""
 
 
 def main(pipe: Connection) -> None:
-    """Take the seat that the pipe gives and tell what happens; the first member tells every level."""
+    """Do what the pipe says and report what happens; the first member reports every level."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the starter, which then ends its members
-    seat: Seat = pipe.recv()
+    signal.signal(signal.SIGTERM, _stop)
+    given: MemberTask = pipe.recv()
     threading.Thread(target=_leave_with_the_starter, args=(pipe,), daemon=True).start()
     try:
-        for record in taken(seat):
+        for record in records_of(given):
             pipe.send(record)
         pipe.send(Ended())
+    except SystemExit:  # the chain is free by now; torch's own clean-up would wait for the other members
+        os._exit(0)
     except Exception as problem:
         pipe.send(Raised(problem=_plain(problem), traceback=traceback.format_exc()))
     # The starter ends all members at once: one that left first would look like a dead one to the others.
     threading.Event().wait()
 
 
-def taken(seat: Seat) -> Iterator[Record]:
-    """Join the group and work; only the first member has anything to tell."""
-    task = seat.task
-    device = device_of(task.device, seat.rank)
+def _stop(_: int, __: FrameType | None) -> NoReturn:
+    raise SystemExit
+
+
+def records_of(given: MemberTask) -> Iterator[Record]:
+    """Join the group and work; only the first member has records."""
+    task = given.task
+    device = device_of(task.device, given.rank)
     os.environ["LOCAL_WORLD_SIZE"] = str(task.size)
     torch.set_num_threads(task.spec.threads)
-    group = joined(seat, device)
-    if seat.rank:
+    group = joined(given, device)
+    if given.rank:
         follow_chain(task.spec, task.store, _dataset(task, device), group)
     yield from run_chain(
         task.spec,
@@ -56,10 +65,10 @@ def taken(seat: Seat) -> Iterator[Record]:
     )
 
 
-def joined(seat: Seat, device: torch.device) -> ProcessGroup:
+def joined(given: MemberTask, device: torch.device) -> ProcessGroup:
     """Make torch's default group with all other members: nccl between GPUs, gloo between processes on CPU."""
-    group = ProcessGroup(rank=seat.rank, size=seat.task.size)
-    store = TCPStore(LOOPBACK, seat.port, is_master=False, timeout=PATIENCE)
+    group = ProcessGroup(rank=given.rank, size=given.task.size)
+    store = TCPStore(LOOPBACK, given.port, is_master=False, timeout=PATIENCE)
     if device.type == "cuda":
         torch.cuda.set_device(device)
     distributed.init_process_group(
@@ -81,7 +90,7 @@ def device_of(first: str, rank: int) -> torch.device:
     return torch.device("cuda", ((place.index or 0) + rank) % torch.cuda.device_count())
 
 
-def _dataset(task: Task, device: torch.device) -> Dataset:
+def _dataset(task: GroupTask, device: torch.device) -> Dataset:
     name = task.spec.loader or task.spec.dataset
     return load(name, root=task.root, device=device, image_size=task.spec.image_size)
 

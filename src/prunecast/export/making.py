@@ -25,7 +25,7 @@ from prunecast.laws import Fit
 from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
 from prunecast.spec import ChainSpec
 from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan
-from prunecast.sweep.work import one_by_one, torch_device
+from prunecast.sweep.worker import work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
 
@@ -54,7 +54,7 @@ def train(order: Order, follow: Follow) -> None:
     """Train and prune level by level, from where the store stands."""
     progress = SweepProgress(chain_statuses(order.plan, order.store))
     key = (order.chain.spec.loader or order.chain.spec.dataset, order.chain.root, order.chain.spec.image_size)
-    executor = partial(one_by_one, device=torch_device(order.device), loaded={key: order.dataset})
+    executor = partial(work, device=order.device, loaded={key: order.dataset})
     follow(run_plan(order.plan, order.store, executor=executor), order.plan, progress)
     if progress.failed:
         raise PrunecastError(f"the training failed: {progress.failed[0].error}")

@@ -11,7 +11,16 @@ from prunecast.pruning.files import (
     write_tensors,
     write_whole,
 )
-from prunecast.pruning.holder import Holder, holder_of
+from prunecast.pruning.holder import (
+    NO_FILE,
+    DeathsError,
+    FileVersion,
+    Holder,
+    TimeLimitReached,
+    file_version,
+    footprint,
+    holder_of,
+)
 from prunecast.pruning.level import (
     Checkpoint,
     Level,
@@ -30,10 +39,13 @@ from prunecast.pruning.structure import Structure, register_structure
 
 __all__ = [
     "FORMAT",
+    "NO_FILE",
     "Chain",
     "ChainFolder",
     "Checkpoint",
     "Criterion",
+    "DeathsError",
+    "FileVersion",
     "Holder",
     "Level",
     "Masks",
@@ -44,6 +56,7 @@ __all__ = [
     "Scores",
     "StopRules",
     "Structure",
+    "TimeLimitReached",
     "Trained",
     "chain_folder",
     "chain_folders",
@@ -53,7 +66,9 @@ __all__ = [
     "code_version",
     "count_kept",
     "device_name",
+    "file_version",
     "follow_chain",
+    "footprint",
     "full_masks",
     "holder_of",
     "kept_at",

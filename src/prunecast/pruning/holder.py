@@ -1,6 +1,7 @@
-"""Who works on a chain, kept beside its lock, and how many died or were killed over it before.
+"""Who works on a chain, written beside its lock, and how many workers died over it before.
 
-A process that lets go of a chain says so; one that is killed cannot, and the next to take the chain sees that.
+A worker that lets go of a chain writes so; one that is killed cannot, and the next to take the chain sees that. Deaths
+count against a chain only while it makes no progress: see `DeathsError`.
 """
 
 import contextlib
@@ -16,6 +17,29 @@ from prunecast.pruning.files import read_json, write_json
 
 NAME = "worker.json"
 FORMAT = 1
+TRIES = 3
+"""How many workers in a row may die over a chain without progress; PRUNECAST_TRIES sets another number."""
+
+FileVersion = tuple[int, int]
+"""When a file was last written in nanoseconds, and its size: some file systems count time in seconds."""
+Footprint = tuple[FileVersion, FileVersion]
+"""The versions of a chain's records and of its checkpoint: they change when the chain makes progress."""
+NO_FILE: FileVersion = (0, 0)
+
+
+class DeathsError(PrunecastError):
+    """So many workers died over a chain without a new level or checkpoint that it counts as failed for this run."""
+
+    def __init__(self, deaths: float, how: str) -> None:
+        """`how` says how the last one ended, and what may help."""
+        super().__init__(
+            f"{deaths:g} workers in a row died over this chain without a new level or checkpoint; {how}"
+        )
+        self.deaths = deaths
+
+
+class TimeLimitReached(BaseException):
+    """A worker's time is over. It counts as a death for a chain that has not made progress since it was taken."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,24 +54,55 @@ class Holder:
     """Which try this is: one more than processes that were killed while they had the chain."""
     left: bool
     """Whether it let go of the chain itself."""
+    deaths: float = 0
+    """Deaths in a row without progress before it took the chain."""
+    footprint: Footprint | None = None
+    """How far the chain was when it took it; None in older stores."""
+
+    def deaths_without_progress(self, now: Footprint, weight: float = 1) -> float:
+        """The deaths that count against the chain if this holder is gone; its own counts `weight`."""
+        return self.deaths + (0 if self.left else weight) if self.footprint == now else 0
 
 
 @contextlib.contextmanager
-def signed(folder: Path) -> Iterator[None]:
-    """Write down that this process works on the chain; only the holder of the lock may."""
-    before = holder_of(folder)
-    tries = 1 if before is None else before.tries + (not before.left)
-    since = datetime.now(UTC).isoformat(timespec="seconds")
-    mine = {"host": socket.gethostname(), "pid": os.getpid(), "since": since, "tries": tries}
-    write_json(folder / NAME, {"format": FORMAT, **mine, "left": False})
+def signed(folder: Path, *, weight: float = 1) -> Iterator[None]:
+    """Write that this process works on the chain, if not too many died over it; only the holder of the lock may.
+
+    `weight` is what the death of the last holder counts, if it died.
+    """
+    before, now = holder_of(folder), footprint(folder)
+    deaths = before.deaths_without_progress(now, weight) if before else 0
+    tries = before.tries + (not before.left) if before else 1
+    mine = {"host": socket.gethostname(), "pid": os.getpid(), "footprint": now, "format": FORMAT}
+    mine["since"] = datetime.now(UTC).isoformat(timespec="seconds")
+    if before and deaths >= most_deaths():
+        write_json(folder / NAME, {**mine, "tries": before.tries, "deaths": 0, "left": True})
+        how = f"the last was process {before.pid} on {before.host}. Is there enough memory for it?"
+        raise DeathsError(deaths, how)
+    mine |= {"tries": tries, "deaths": deaths}
+    write_json(folder / NAME, {**mine, "left": False})
     try:
         yield
-    finally:
-        with contextlib.suppress(PrunecastError, OSError):  # a full disk is told by who meets it first
-            if tries == 1:
-                (folder / NAME).unlink(missing_ok=True)
-            else:
-                write_json(folder / NAME, {"format": FORMAT, **mine, "left": True})
+    except TimeLimitReached:
+        raise
+    except BaseException:
+        _leave(folder, mine)
+        raise
+    else:
+        _leave(folder, mine)
+
+
+def _leave(folder: Path, mine: dict[str, object]) -> None:
+    with contextlib.suppress(PrunecastError, OSError):  # whoever meets a full disk first reports it
+        if mine["tries"] == 1:
+            (folder / NAME).unlink(missing_ok=True)
+        else:
+            write_json(folder / NAME, {**mine, "left": True})
+
+
+def most_deaths() -> int:
+    """How many workers may die over a chain without progress before it counts as failed."""
+    return int(os.environ.get("PRUNECAST_TRIES", TRIES))
 
 
 def holder_of(folder: Path) -> Holder | None:
@@ -57,6 +112,23 @@ def holder_of(folder: Path) -> Holder | None:
         return None
     try:
         body = read_json(path)
-        return Holder(**{name: body[name] for name in ("host", "pid", "since", "tries", "left")})
-    except (PrunecastError, KeyError):  # it is told, and nothing depends on it
+        known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}
+        found = body.get("footprint")
+        own = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
+        return Holder(**known, deaths=body.get("deaths", 0), footprint=own)
+    except (PrunecastError, KeyError, IndexError, TypeError):  # nothing but reports depends on it
         return None
+
+
+def footprint(folder: Path) -> Footprint:
+    """How far a chain is, as its files show it."""
+    return file_version(folder / "records.json"), file_version(folder / "checkpoint.safetensors")
+
+
+def file_version(path: Path) -> FileVersion:
+    """The version of a file."""
+    try:
+        found = path.stat()
+        return found.st_mtime_ns, found.st_size
+    except OSError:
+        return NO_FILE

@@ -78,8 +78,12 @@ class ChainFolder:
         return self.path / f"mask-{level:03d}.safetensors"
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the chain for this process; the kernel lets go when the process ends, however it ends."""
+    def locked(self, *, weight: float = 1) -> Iterator[None]:
+        """Hold the chain for this process; the kernel lets go when the process ends, however it ends.
+
+        Raises a BusyError where another process holds it, and a DeathsError where too many workers died over it
+        without progress; `weight` is what the death of the last one counts.
+        """
         make_folder(self.path)
         try:
             file = (self.path / "lock").open("a")
@@ -95,7 +99,7 @@ class ChainFolder:
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
             remove_temporary_files(self.path)
-            with signed(self.path):
+            with signed(self.path, weight=weight):
                 yield
 
     def records(self) -> list[Record]:

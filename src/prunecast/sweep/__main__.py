@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> int:
     from prunecast.files import check_folder
     from prunecast.sweep import SweepProgress, chain_statuses, read_plan, run_plan, wording
-    from prunecast.sweep.executors import usual_jobs
+    from prunecast.sweep.run import usual_jobs
     from prunecast.sweep.status import plan_edit, remember_plan
 
     check_folder(given.output)

@@ -36,7 +36,7 @@ from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
-from prunecast.sweep.work import torch_device
+from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
 
 LOG = logging.getLogger(__name__)

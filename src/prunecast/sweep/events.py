@@ -1,4 +1,4 @@
-"""What a sweep tells while it runs, and the face that every executor has."""
+"""What a sweep reports while it runs, and the signature of whatever runs its chains."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,11 +17,9 @@ class Job:
     """The chain's place in the plan, from 1."""
     chain: PlannedChain
     done: int = 0
-    """Levels that are known already and need no telling."""
-
-
-Share = tuple[Job, ...]
-"""Chains that a worker is given at once: one, or as many as a fleet packs."""
+    """Levels that were reported already."""
+    failures: int = 0
+    """Runs in a row that had failed before this one; a higher count in the store is a failure of this run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,4 +67,4 @@ Outcome = Progress | Failed | Busy
 Event = Outcome | LeftOut
 
 Executor = Callable[[Sequence[Job], Path], Iterator[Outcome]]
-"""Runs every job to its end and yields what happens; only where chains run differs between executors."""
+"""Runs every job to its end and yields what happens: `work` in this process, `drive` through a backend."""

@@ -1,4 +1,4 @@
-"""The failures of chains, kept in the store until the chain has gone on."""
+"""Failures of chains, kept in the store until the chain has continued."""
 
 import traceback
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from pathlib import Path
 from prunecast.errors import PrunecastError
 from prunecast.pruning import FORMAT, chain_folder, code_version, make_folder, read_json, write_json
 from prunecast.spec import ChainSpec
+from prunecast.sweep.events import Job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +31,7 @@ def write_failure(store: Path, spec: ChainSpec, error: str, trace: str) -> Failu
     """Replace the chain's failure, and count how often it has failed."""
     before = failure_of(store, spec)
     failure = Failure(error=error, traceback=trace, times=before.times + 1 if before else 1)
-    path = _path(store, spec)
+    path = failure_path(store, spec)
     make_folder(path.parent)
     write_json(path, {"format": FORMAT, "code": code_version(), **vars(failure)})
     return failure
@@ -38,7 +39,7 @@ def write_failure(store: Path, spec: ChainSpec, error: str, trace: str) -> Failu
 
 def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
     """The chain's failure that nobody has mended yet."""
-    path = _path(store, spec)
+    path = failure_path(store, spec)
     if not path.exists():
         return None
     try:
@@ -48,9 +49,15 @@ def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
         return Failure(error=f"{path} is damaged", traceback="", times=1)
 
 
+def new_failure(job: Job, store: Path) -> Failure | None:
+    """The chain's failure if it failed in this run, whichever worker ran it."""
+    failure = failure_of(store, job.chain.spec)
+    return failure if failure and failure.times > job.failures else None
+
+
 def forget_failure(store: Path, spec: ChainSpec) -> None:
     """Remove the failure of a chain that has gone on."""
-    _path(store, spec).unlink(missing_ok=True)
+    failure_path(store, spec).unlink(missing_ok=True)
 
 
 def in_one_line(problem: BaseException) -> str:
@@ -61,5 +68,6 @@ def in_one_line(problem: BaseException) -> str:
     return f"{type(problem).__name__}: {words}" if words else type(problem).__name__
 
 
-def _path(store: Path, spec: ChainSpec) -> Path:
+def failure_path(store: Path, spec: ChainSpec) -> Path:
+    """The file of a chain's failure."""
     return chain_folder(store, spec).path / "failure.json"

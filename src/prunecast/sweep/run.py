@@ -1,20 +1,24 @@
-"""A sweep: every chain of a plan to its end, wherever the executor runs it."""
+"""A sweep: every chain of a plan to its end, in this process or by the workers of a backend."""
 
 import dataclasses
+import os
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
+from prunecast.sweep.driver import drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
-from prunecast.sweep.executors import executor_for
+from prunecast.sweep.failures import failure_of
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan, check_data
+from prunecast.sweep.processes import Processes
 from prunecast.sweep.status import chain_statuses, selection
-from prunecast.sweep.work import Loaded, loader
+from prunecast.sweep.worker import Datasets, loader, torch_device, work
 
 PAUSE = 0.5
 """Seconds between two looks at chains that another run is working on."""
@@ -31,10 +35,11 @@ def run_plan(
 ) -> Generator[Event, None, None]:
     """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
 
-    Levels that are in the store already are not told again. `jobs` chains are trained at the same time, each
-    in a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. Where
-    the plan selects, unpruned networks are trained first and those left out are told. Chains that another
-    run is working on are come back to until they are at their end. A plan that cannot be run is refused at once.
+    Levels that are in the store already are not reported again. `jobs` chains are trained at the same time, each in
+    a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. `executor`
+    replaces these, as `partial(drive, backend=...)`. Where the plan selects, unpruned networks are trained first and
+    those left out are reported. Chains that another run is working on are tried again until they have ended. A plan
+    that cannot be run is refused at once.
     """
     run = executor or executor_for(device, jobs, plain=plain)
     check(plan)
@@ -55,9 +60,29 @@ def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, No
     yield from _to_the_end([(number, chain) for number, chain in numbered if number not in aside], store, run)
 
 
+def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
+    """What runs chains on a device, so many at the same time: fleets on GPUs unless `plain`."""
+    place = torch_device(device)
+    if jobs < 1:
+        raise PrunecastError(f"--jobs is {jobs}; give 1 or more.")
+    packed = place.type == "cuda" and not plain
+    gpus = torch.cuda.device_count() if packed and place.index is None else 1
+    if gpus > 1:
+        devices = [f"cuda:{number}" for number in range(gpus)]
+        return partial(drive, backend=partial(Processes, devices, packed=True))
+    if packed or jobs == 1:
+        return partial(work, device=device, packed=packed)
+    return partial(drive, backend=partial(Processes, [device] * jobs))
+
+
+def usual_jobs(device: str) -> int:
+    """As many chains at the same time as there are cores for this process; a GPU has its fleet."""
+    return len(os.sched_getaffinity(0)) if device == "cpu" else 1
+
+
 def check(plan: Plan) -> None:
     """Refuse a plan whose data is missing, unreadable or too small, before anything runs."""
-    loaded: Loaded = {}
+    loaded: Datasets = {}
     check_data(plan, lambda chain: len(loader(chain, torch.device("cpu"), loaded)().train))
 
 
@@ -68,7 +93,7 @@ def _unpruned(chain: PlannedChain) -> PlannedChain:
 def _to_the_end(
     chains: Sequence[tuple[int, PlannedChain]], store: Path, executor: Executor
 ) -> Iterator[Progress | Failed | Busy]:
-    """Run chains until all have ended or failed; those that others hold are looked at again and again."""
+    """Run chains until all have ended or failed; those that others hold are tried again and again."""
     jobs = unfinished(chains, store)
     told: set[int] = set()
     while jobs:
@@ -92,9 +117,10 @@ def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[
         folder = chain_folder(store, chain.spec)
         try:
             records = folder.records()
-        except PrunecastError:  # whoever runs it will say what is wrong with it
-            found.append(Job(number=number, chain=chain))
-            continue
+        except PrunecastError:  # the worker that takes it says what is wrong with it
+            records = []
         if not why_ended(records, chain.rules) or folder.stale(len(records)):
-            found.append(Job(number=number, chain=chain, done=len(within(records, chain.rules))))
+            failure = failure_of(store, chain.spec)
+            done, failures = len(within(records, chain.rules)), failure.times if failure else 0
+            found.append(Job(number=number, chain=chain, done=done, failures=failures))
     return found

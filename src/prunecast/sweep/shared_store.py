@@ -1,4 +1,4 @@
-"""Whether a node sees the store that the driver sees, and its locks: the first thing a worker makes sure of."""
+"""Whether a worker has the driver's code and sees the driver's store with its locks; checked before it begins."""
 
 import contextlib
 import fcntl
@@ -13,15 +13,15 @@ from typing import TextIO
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import code_version, make_folder
 
-MARK = "store-id"
+NAME = "store-id"
 PATIENCE = 5.0
 """Seconds that a new file may take to reach another node."""
 
 
 @contextlib.contextmanager
-def marked(store: Path) -> Iterator[str]:
-    """Give the store an identity, once, and hold it; workers compare it with what they find there."""
-    path = store / MARK
+def identified(store: Path) -> Iterator[str]:
+    """The store's identity, written once; it is locked meanwhile, so that workers can check that they see locks."""
+    path = store / NAME
     make_folder(store)
     with _held(path) as file:
         yield file.read().strip()
@@ -38,7 +38,7 @@ def _held(path: Path) -> TextIO:
 
 
 def _write_once(path: Path) -> None:
-    """A file that is there is left alone; a link appears whole, and for one of two drivers only."""
+    """Write an identity if there is none; a link appears whole, and for one of two drivers only."""
     if path.exists():
         return
     aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -48,10 +48,10 @@ def _write_once(path: Path) -> None:
     aside.unlink()
 
 
-def check_store_seen(store: Path, mark: str, *, held: bool = True) -> None:
+def check_store(store: Path, identity: str, *, held: bool = True) -> None:
     """Refuse to work where the store is not the driver's; `held` says that the driver holds its lock now."""
-    path, host = store / MARK, socket.gethostname()
-    _await(path, mark)
+    path, host = store / NAME, socket.gethostname()
+    _await(path, identity)
     if not held:
         return
     with _writable(path) as file:  # NFS gives an exclusive lock to writers only
@@ -73,9 +73,9 @@ def _writable(path: Path) -> TextIO:
         ) from failure
 
 
-def _await(path: Path, mark: str) -> None:
+def _await(path: Path, identity: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while (found := _read(path)) != mark:
+    while (found := _read(path)) != identity:
         if time.monotonic() > deadline:
             what = "is another folder there" if found else "is not there"
             raise PrunecastError(
@@ -100,7 +100,7 @@ def _no_locks(store: Path, host: str) -> PrunecastError:
 
 
 def check_code(driver: str) -> None:
-    """Refuse to work with other code than the driver's `code_version`: the table would hold both."""
+    """Refuse to work with other code than the driver's `code_version`: one table would mix both."""
     if code_version() != driver:
         raise PrunecastError(
             f"{socket.gethostname()} has prunecast {code_version()} and the driver has {driver}; "

@@ -1,0 +1,123 @@
+"""The contract of a backend: it starts workers and sees them end, whatever they do.
+
+A backend of your own is a class (or any function without arguments) that returns a `Backend`; a command finds it by
+`--on module:name`.
+"""
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from prunecast.errors import PrunecastError
+from prunecast.plugins import load_attribute
+from prunecast.sweep.events import Job
+from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.plan import Plan
+from prunecast.sweep.resources import Resources, checked
+from prunecast.sweep.worker import WorkerSpec
+
+BACKENDS = {
+    "processes": "prunecast.sweep.processes:Processes",
+    "ray": "prunecast.clusters.ray:RayBackend",
+    "slurm": "prunecast.clusters.slurm:SlurmBackend",
+}
+"""The backends that ship, by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A worker that has ended."""
+
+    worker: Hashable
+    """What `start` returned for it."""
+    died: str = ""
+    """How it died, as "was ended by SIGKILL"; empty if it ended by itself because it had nothing left to do."""
+    remedy: str = "Is there enough memory for it?"
+    """What may help if it dies like this again and again."""
+    whole_node: bool = False
+    """Whether its node was lost, which is seldom the fault of a chain."""
+    cancelled: bool = False
+    """Whether somebody cancelled it, so that no other takes its place."""
+    refusal: PrunecastError | None = None
+    """Why no chain can be run there; it ends the sweep."""
+
+
+class Backend(ABC):
+    """Starts workers somewhere and sees them end; a context manager that leaves no worker behind."""
+
+    def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
+        """What the worker of a chain needs; workers take only chains with the same needs."""
+        return needs(chain, resources)
+
+    @abstractmethod
+    def room(self, spec: WorkerSpec) -> int:
+        """How many more workers like this may be started now."""
+
+    @abstractmethod
+    def start(self, spec: WorkerSpec, count: int) -> Sequence[Hashable]:
+        """Start up to `count` workers that call `run_worker(spec)`, and return a name for each that was started."""
+
+    @abstractmethod
+    def ended(self, seconds: float) -> Iterable[Ended]:
+        """The workers that have ended since the last call, after waiting up to so many seconds for the first."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Stop all workers; those that get SIGTERM let go of their chains and store checkpoints."""
+
+    def no_more(self) -> None:  # noqa: B027 - most backends need not do anything
+        """No chain is left to take: workers that have not begun may be cancelled, the others end by themselves."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+
+def find_backend(name: str) -> Callable[..., Backend]:
+    """What makes the backend of this name, one that ships or a user's own as `module:name`."""
+    if name not in BACKENDS and ":" not in name:
+        known = ", ".join(BACKENDS)
+        raise PrunecastError(
+            f"There is no backend {name!r}; give one of {known}, or your own as module:name."
+        )
+    found = load_attribute(BACKENDS.get(name, name), "backend")
+    if not callable(found):
+        raise PrunecastError(
+            f"backend {name!r} is {type(found).__name__}; give a class or a function that returns a Backend."
+        )
+    return found
+
+
+def needs(chain: PlannedChain, resources: Resources) -> Resources:
+    """What the worker of a chain needs: what its plan says, or else `resources`; k times that for k devices.
+
+    A chain that trains with several torch threads on CPUs has a CPU for each.
+    """
+    own, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
+    gpus = max(own.gpus, devices) if own.gpus and devices > 1 else own.gpus
+    cpus = own.cpus if gpus or threads == 1 else max(own.cpus, threads)
+    return dataclasses.replace(own, gpus=gpus, cpus=cpus * devices)
+
+
+def most_at_once(jobs: Iterable[Job], resources: Resources) -> int | None:
+    """The most workers at the same time: the smallest number that a plan or an option names."""
+    named = {(job.chain.resources or resources).at_once for job in jobs}
+    return min((number for number in named if number), default=None)
+
+
+def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:
+    """The plan with every chain's resources; those of the command line replace those of the plan's table."""
+    checked(given)
+
+    def of(chain: PlannedChain) -> PlannedChain:
+        resources = dataclasses.replace(chain.resources or Resources(), **given)
+        return dataclasses.replace(chain, resources=resources)
+
+    return dataclasses.replace(plan, chains=tuple(map(of, plan.chains)))

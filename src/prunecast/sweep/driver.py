@@ -1,0 +1,252 @@
+"""The driver of all backends: it keeps workers running while chains are left, and reports what the store shows.
+
+Workers take chains from the store by themselves, so a driver carries no results and may die at any time. It reports
+every level once, replaces workers that die, and judges together with the store when deaths are a chain's fault.
+"""
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prunecast.errors import BusyError, PrunecastError
+from prunecast.pruning import (
+    NO_FILE,
+    DeathsError,
+    FileVersion,
+    chain_folder,
+    code_version,
+    file_version,
+    holder_of,
+    why_ended,
+    within,
+)
+from prunecast.sweep.backend import Backend, Ended, most_at_once
+from prunecast.sweep.cost import chain_work
+from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
+from prunecast.sweep.failures import failure_path, new_failure, write_failure
+from prunecast.sweep.resources import Resources
+from prunecast.sweep.shared_store import identified
+from prunecast.sweep.status import is_locked
+from prunecast.sweep.worker import WorkerSpec, work
+
+FLEET = 64.0
+"""Widths added up that keep a whole GPU busy: two packs in training, and two to take their place."""
+PAUSE = 0.2
+"""Seconds between two looks at the store, at least."""
+MOST_PAUSE = 30.0
+"""Seconds between two starts of workers, at most, while they end without having done anything."""
+NODE = 0.25
+"""What the loss of a whole node counts as a death of a worker: it is seldom the fault of a chain."""
+LEAVING = 30.0
+"""Seconds that workers have to end by themselves when all chains have ended."""
+
+
+def drive(
+    jobs: Sequence[Job],
+    store: Path,
+    *,
+    backend: Callable[[], Backend],
+    resources: Resources | None = None,
+    work: Callable[..., Iterator[Outcome]] = work,
+) -> Generator[Outcome, None, None]:
+    """Run jobs by the workers of a backend until all have ended or failed, and yield what the store shows of them.
+
+    `resources` are those of chains whose plan names none. `work` is what workers call.
+    """
+    store = store.absolute()
+    with identified(store) as store_id, backend() as started:
+        template = WorkerSpec(
+            jobs=(),
+            store=store,
+            store_id=store_id,
+            code=code_version(),
+            paths=tuple(str(Path(path).absolute()) for path in sys.path),
+            work=work,
+        )
+        yield from _Driver(jobs, started, template, resources or Resources()).run()
+
+
+@dataclass(kw_only=True)
+class _Pool:
+    """The chains whose workers need the same, and these workers."""
+
+    spec: WorkerSpec
+    open: dict[int, Job]
+    """Chains that have neither ended nor failed, by their number, the longest first."""
+    workers: set[Hashable] = field(default_factory=set)
+    cancelled: int = 0
+    """Workers that somebody cancelled, which are not replaced."""
+    pause: float = PAUSE
+    next_start: float = 0.0
+
+
+class _Driver:
+    """Which chains have not ended, how many of their levels were reported, and which workers run."""
+
+    def __init__(
+        self, jobs: Sequence[Job], backend: Backend, template: WorkerSpec, resources: Resources
+    ) -> None:
+        self._backend, self._store = backend, template.store
+        self._at_once = most_at_once(jobs, resources)
+        self._told = {job.number: job.done for job in jobs}
+        self._seen: dict[Path, FileVersion] = {}
+        self._pools: dict[Resources, _Pool] = {}
+        for job in sorted(map(_absolute, jobs), key=lambda job: -chain_work(job.chain, job.done)):
+            need = backend.needs(job.chain, resources)
+            spec = dataclasses.replace(
+                template,
+                resources=need,
+                device="cuda" if need.gpus else "cpu",
+                packed=need.gpus > 0 and job.chain.devices == 1,
+            )
+            self._pools.setdefault(need, _Pool(spec=spec, open={})).open[job.number] = job
+
+    def run(self) -> Iterator[Outcome]:
+        yield from self._begin()
+        pause = PAUSE
+        while any(pool.open for pool in self._pools.values()):
+            for pool in self._pools.values():
+                self._start(pool)
+            for ended in self._backend.ended(pause):
+                self._take(ended)
+            began = time.monotonic()
+            for pool in self._pools.values():
+                yield from self._news(pool)
+            pause = max(
+                PAUSE, 10 * (time.monotonic() - began)
+            )  # many chains on a slow disk take long to look at
+        self._backend.no_more()
+        until = time.monotonic() + LEAVING
+        while any(pool.workers for pool in self._pools.values()) and time.monotonic() < until:
+            for ended in self._backend.ended(PAUSE):
+                self._take(ended)
+
+    def _begin(self) -> Iterator[Outcome]:
+        """Tidy up chains that had ended when a worker was killed, and report those that others work on."""
+        for pool in self._pools.values():
+            for job in list(pool.open.values()):
+                if self._has_ended(job):
+                    del pool.open[job.number]
+                    yield from work([job], self._store)
+                elif self._is_held(job):
+                    yield Busy(number=job.number, chain=job.chain)
+
+    def _has_ended(self, job: Job) -> bool:
+        with contextlib.suppress(PrunecastError):
+            return bool(why_ended(chain_folder(self._store, job.chain.spec).records(), job.chain.rules))
+        return False
+
+    def _is_held(self, job: Job) -> bool:
+        return is_locked(chain_folder(self._store, job.chain.spec).path / "lock")
+
+    def _start(self, pool: _Pool) -> None:
+        """Start as many workers as there is room and use for, one for every chain at most."""
+        missing = len(pool.open) - len(pool.workers) - pool.cancelled
+        if missing <= 0 or time.monotonic() < pool.next_start:
+            return
+        if self._at_once:
+            missing = min(missing, self._at_once - sum(len(own.workers) for own in self._pools.values()))
+        spec = dataclasses.replace(pool.spec, jobs=tuple(pool.open.values()))
+        count = min(missing, self._backend.room(spec))
+        if count > 0:
+            count = min(count, sum(not self._is_held(job) for job in spec.jobs))
+        if count > 0:
+            most_width = _most_width(spec, count + len(pool.workers))
+            pool.workers |= {*self._backend.start(dataclasses.replace(spec, most_width=most_width), count)}
+            pool.next_start = time.monotonic() + pool.pause
+            pool.pause = min(MOST_PAUSE, 2 * pool.pause)
+
+    def _news(self, pool: _Pool) -> Iterator[Outcome]:
+        """Report levels and failures that are new in the store."""
+        for job in list(pool.open.values()):
+            outcomes: list[Outcome] = [*self._levels(job), *self._failures(job)]
+            for outcome in outcomes:
+                pool.pause = PAUSE
+                if not isinstance(outcome, Progress) or outcome.ended:
+                    pool.open.pop(job.number, None)
+                yield outcome
+
+    def _levels(self, job: Job) -> Iterator[Progress]:
+        folder = chain_folder(self._store, job.chain.spec)
+        if not self._is_new(folder.path / "records.json"):
+            return
+        try:
+            records = within(folder.records(), job.chain.rules)
+        except PrunecastError:  # the worker that takes it says what is wrong with it
+            return
+        for count in range(self._told[job.number], len(records)):
+            self._told[job.number] = count + 1
+            ended = why_ended(records[: count + 1], job.chain.rules)
+            yield Progress(number=job.number, chain=job.chain, record=records[count], ended=ended)
+
+    def _failures(self, job: Job) -> Iterator[Failed]:
+        if self._is_new(failure_path(self._store, job.chain.spec)) and (
+            failure := new_failure(job, self._store)
+        ):
+            error, traceback = failure.error, failure.traceback
+            yield Failed(number=job.number, chain=job.chain, error=error, traceback=traceback)
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether a file has changed since the last look."""
+        before, now = self._seen.get(path, NO_FILE), file_version(path)
+        self._seen[path] = now
+        return now not in (before, NO_FILE)
+
+    def _take(self, ended: Ended) -> None:
+        """Note that a worker has ended, and judge what that means for the chains it had."""
+        if ended.refusal:
+            raise ended.refusal
+        pool = next((own for own in self._pools.values() if ended.worker in own.workers), None)
+        if pool is None:
+            return
+        pool.workers.remove(ended.worker)
+        self._refresh(pool.open.values())
+        if ended.cancelled:
+            pool.cancelled += 1
+            if not pool.workers:
+                self._give_up(pool, f"{ended.died}; the next run goes on with this chain")
+        elif ended.died:
+            self._judge(pool, ended)
+
+    def _refresh(self, jobs: Iterable[Job]) -> None:
+        """Open the folders of chains, which makes NFS forget what it knew of the files in them."""
+        for job in jobs:
+            with contextlib.suppress(OSError):
+                next(chain_folder(self._store, job.chain.spec).path.iterdir(), None)
+
+    def _judge(self, pool: _Pool, ended: Ended) -> None:
+        """Count the death of a worker against the chains it had; the store knows how many went before it."""
+        for job in pool.open.values():
+            folder = chain_folder(self._store, job.chain.spec)
+            holder = holder_of(folder.path)
+            if holder is None or holder.left:
+                continue
+            try:
+                with folder.locked(weight=NODE if ended.whole_node else 1):
+                    pass
+            except BusyError:  # its holder lives
+                continue
+            except DeathsError as deaths:
+                problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
+                write_failure(self._store, job.chain.spec, str(problem), "")
+
+    def _give_up(self, pool: _Pool, error: str) -> None:
+        for job in pool.open.values():
+            if not self._is_held(job):
+                write_failure(self._store, job.chain.spec, error, "")
+
+
+def _most_width(spec: WorkerSpec, workers: int) -> float | None:
+    """Widths that each of so many fleets keeps open: enough for its GPUs, a fair part where chains are few."""
+    fair = sum(job.chain.spec.width for job in spec.jobs) / workers
+    return min(FLEET * spec.resources.gpus, fair) if spec.resources.gpus else fair
+
+
+def _absolute(job: Job) -> Job:
+    """The job with its data's path as processes in other folders find it."""
+    root = job.chain.root and job.chain.root.absolute()
+    return dataclasses.replace(job, chain=dataclasses.replace(job.chain, root=root))

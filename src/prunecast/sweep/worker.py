@@ -1,0 +1,356 @@
+"""What every worker does, wherever it runs: take chains that nobody holds from the store, and run each to its end.
+
+Workers need no word from one another: a chain is locked while a worker has it, and the store knows which levels are
+finished, which chains failed in this run and over which ones workers died.
+"""
+
+import contextlib
+import functools
+import math
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+import torch
+
+from prunecast.data import Dataset, load
+from prunecast.distributed import GroupTask, run_group
+from prunecast.errors import BusyError, PrunecastError, StoreError, sentence
+from prunecast.pruning import (
+    Record,
+    TimeLimitReached,
+    chain_folder,
+    footprint,
+    holder_of,
+    run_chain,
+    why_ended,
+)
+from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
+from prunecast.sweep.failures import forget_failure, new_failure, record_failure
+from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.resources import Resources
+from prunecast.sweep.shared_store import check_code, check_store
+from prunecast.sweep.status import is_locked
+
+SUSPECTS = 8
+"""Chains that a fleet takes together after a worker died over them; after a second death each runs alone."""
+GRACE = 30.0
+"""Seconds that a worker has to store its chains' checkpoints when it is told to stop."""
+OUT_OF_TIME = 75
+"""Exit code of a worker that did not stop by itself when its time was over."""
+COMMAND = (sys.executable, "-c", "from prunecast.sweep.worker import main; main()")
+"""The command of a worker. It reads a pickled `WorkerSpec` from its standard input, and stops when that is closed."""
+
+Datasets = dict[tuple[str, Path | None, int | None], Dataset]
+"""Datasets in memory, so that chains on the same data load them once."""
+
+
+def work(
+    jobs: Sequence[Job],
+    store: Path,
+    *,
+    device: str = "cpu",
+    packed: bool = False,
+    most_width: float | None = None,
+    loaded: Datasets | None = None,
+) -> Iterator[Outcome]:
+    """Run every chain that can be locked to its end, in the given order; yield new levels, failures and busy chains.
+
+    `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains over which
+    workers died come last. A chain that raises fails alone; a store that cannot be written ends everything.
+    """
+    place, loaded = torch_device(device), {} if loaded is None else loaded
+    together = [job for job in jobs if packed and job.chain.devices == 1]
+    alone = [job for job in jobs if not packed or job.chain.devices > 1]
+    for group in _fleets(together, store):
+        yield from _run_fleet(group, store, place, most_width, loaded)
+    if together and alone and place.type == "cuda":
+        torch.cuda.empty_cache()  # a process group is other processes, which need the memory of the same GPU
+    for job in sorted(alone, key=lambda job: _deaths(job, store)):
+        yield from _run_chain(job, store, place, loaded)
+
+
+def _deaths(job: Job, store: Path) -> float:
+    """Workers that died over a chain without progress."""
+    folder = chain_folder(store, job.chain.spec).path
+    holder = holder_of(folder)
+    if holder is None or is_locked(folder / "lock"):
+        return 0
+    return holder.deaths_without_progress(footprint(folder))
+
+
+def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
+    """All chains in one fleet, but those over which workers died few at a time, so that the one at fault is found."""
+    by_deaths: dict[int, list[Job]] = {}
+    for job in jobs:
+        by_deaths.setdefault(math.ceil(_deaths(job, store)), []).append(job)
+    for deaths, own in sorted(by_deaths.items()):
+        size = {0: len(own), 1: SUSPECTS}.get(deaths, 1)
+        yield from (own[first : first + size] for first in range(0, len(own), size))
+
+
+def _run_fleet(
+    jobs: Sequence[Job], store: Path, device: torch.device, most_width: float | None, loaded: Datasets
+) -> Iterator[Outcome]:
+    """Run chains packed together; those that another worker holds are reported as busy."""
+    from prunecast import fleet
+
+    members = [
+        fleet.Job(
+            spec=job.chain.spec,
+            rules=job.chain.rules,
+            dataset=partial(_load_unless_failed, job, store, loader(job.chain, device, loaded)),
+            keep_weights=job.chain.keep_weights,
+        )
+        for job in jobs
+    ]
+    options = fleet.Options(most_width=most_width)
+    for event in fleet.fleet_events(members, store, device=device, options=options):
+        job = jobs[event.number]
+        if isinstance(event, fleet.Finished):
+            if event.ended:
+                forget_failure(store, job.chain.spec)
+            if event.record.level >= job.done:
+                yield Progress(number=job.number, chain=job.chain, record=event.record, ended=event.ended)
+        elif isinstance(event.problem, BusyError):
+            yield Busy(number=job.number, chain=job.chain)
+        else:
+            yield failed(job, store, event.problem)
+
+
+def _load_unless_failed(job: Job, store: Path, load_dataset: Callable[[], Dataset]) -> Dataset:
+    """The data of a chain that is about to be trained; raises if another worker has failed with it in this run."""
+    if new_failure(job, store):
+        raise _FailedBeforeError
+    return load_dataset()
+
+
+class _FailedBeforeError(Exception):
+    """Another worker has failed with a chain in this run, and recorded that."""
+
+
+def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Outcome]:
+    """Run one chain in this process, or in a group of processes where the plan gives it several devices."""
+    chain = job.chain
+    records: list[Record] = []
+    try:
+        if new_failure(job, store):
+            raise _FailedBeforeError
+        for record in _records(chain, store, device, loaded):
+            records.append(record)
+            if len(records) > job.done:
+                ended = why_ended(records, chain.rules)
+                yield Progress(number=job.number, chain=chain, record=record, ended=ended)
+        forget_failure(store, chain.spec)
+    except BusyError:
+        yield Busy(number=job.number, chain=chain)
+    except StoreError:
+        raise
+    except Exception as problem:
+        yield failed(job, store, problem)
+
+
+def _records(chain: PlannedChain, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
+    rules, keep_weights = chain.rules, chain.keep_weights
+    if chain.devices == 1:
+        data = loader(chain, device, loaded)
+        return run_chain(chain.spec, store, data, rules=rules, keep_weights=keep_weights)
+    return run_group(
+        GroupTask(
+            spec=chain.spec,
+            store=store,
+            root=chain.root,
+            rules=rules,
+            keep_weights=keep_weights,
+            device=str(device),
+            size=chain.devices,
+        )
+    )
+
+
+def failed(job: Job, store: Path, problem: Exception) -> Failed:
+    """Record in the store that a chain raised, unless another worker has done so."""
+    known = new_failure(job, store) if isinstance(problem, _FailedBeforeError) else None
+    failure = known or record_failure(store, job.chain.spec, problem)
+    return Failed(number=job.number, chain=job.chain, error=failure.error, traceback=failure.traceback)
+
+
+def loader(chain: PlannedChain, device: torch.device, loaded: Datasets) -> Callable[[], Dataset]:
+    """A function that loads a chain's dataset when it is first needed, and once only."""
+    name, size = chain.spec.loader or chain.spec.dataset, chain.spec.image_size
+
+    def get() -> Dataset:
+        key = (name, chain.root, size)
+        if key not in loaded:
+            loaded[key] = load(name, root=chain.root, device=device, image_size=size)
+        return loaded[key]
+
+    return get
+
+
+def torch_device(device: str) -> torch.device:
+    """The device of this name, if this machine has it."""
+    try:
+        found = torch.device(device)
+    except RuntimeError as failure:
+        raise PrunecastError(f"There is no device {device!r}; give cpu or cuda.") from failure
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise PrunecastError("torch finds no CUDA device here; give --device cpu.")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerSpec:
+    """What a worker process is told when it is started; it can be pickled."""
+
+    jobs: tuple[Job, ...]
+    """All chains that it may take, the longest first."""
+    store: Path
+    device: str = "cpu"
+    packed: bool = False
+    """Whether it trains chains together as a fleet."""
+    most_width: float | None = None
+    """Widths added up that its fleet keeps open, so that other workers have chains too; None for no limit."""
+    resources: Resources = field(default_factory=Resources)
+    store_id: str = ""
+    """The store's identity; empty if the worker need not check it."""
+    code: str = ""
+    """The driver's version of the code; empty if the worker need not check it."""
+    paths: tuple[str, ...] = ()
+    """Where the driver finds modules, a user's own families among them."""
+    work: Callable[..., Iterator[Outcome]] = work
+
+
+def run_worker(spec: WorkerSpec) -> bool:
+    """Be a worker until there is no chain left to take; return whether its time was over before.
+
+    Raises a PrunecastError where nothing can be done here: another store, other code, a device that is missing.
+    """
+    prepare(spec)
+    return pull_chains(spec)
+
+
+def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
+    """Find the driver's modules, and check that this process has its code and sees its store, with its lock."""
+    sys.path += [path for path in spec.paths if path not in sys.path]
+    if spec.code:
+        check_code(spec.code)
+    if spec.store_id:
+        check_store(spec.store, spec.store_id, held=driver_lives)
+    torch.set_num_threads(1)
+
+
+def pull_chains(spec: WorkerSpec, grace: float = GRACE) -> bool:
+    """Work until there is no chain left to take; return whether the worker's time was over before."""
+    try:
+        with _at_most(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
+            for _ in outcomes:
+                pass
+    except TimeLimitReached:
+        return True
+    return False
+
+
+def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
+    """What happens to the chains; where a fleet raises as a whole, those that had not ended fail."""
+    left = {job.number: job for job in spec.jobs}
+    options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
+    try:
+        for outcome in spec.work(spec.jobs, spec.store, **options, loaded=_datasets()):
+            if not isinstance(outcome, Progress) or outcome.ended:
+                left.pop(outcome.number, None)
+            yield outcome
+    except PrunecastError:  # a store that cannot be written, or a device that is not there
+        raise
+    except Exception as problem:
+        for job in left.values():
+            yield failed(job, spec.store, problem)
+
+
+@functools.cache
+def _datasets() -> Datasets:
+    """The datasets of this process, which may be a worker several times."""
+    return {}
+
+
+@contextlib.contextmanager
+def _at_most(minutes: float | None, grace: float) -> Iterator[None]:
+    """Raise TimeLimitReached after so long, and end the process if it has not stopped after the grace."""
+    if minutes is None:
+        yield
+        return
+    last = threading.Timer(60 * minutes + grace, os._exit, (OUT_OF_TIME,))
+    last.daemon = True
+    last.start()
+    before = signal.signal(signal.SIGALRM, _time_over)
+    signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        last.cancel()
+
+
+def _time_over(_: int, __: FrameType | None) -> NoReturn:
+    raise TimeLimitReached
+
+
+def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
+    """Raise an error at the first of these signals; later ones must not interrupt what is stored on the way out."""
+
+    def stop(number: int, _: FrameType | None) -> NoReturn:
+        for own in errors:
+            signal.signal(own, signal.SIG_IGN)
+        raise errors[signal.Signals(number)](signal.Signals(number).name)
+
+    for own in errors:
+        signal.signal(own, stop)
+
+
+class Stopped(SystemExit):
+    """A worker was told to stop: it lets go of its chains, and fleets store checkpoints."""
+
+    def __init__(self, name: str) -> None:
+        """`name` is the signal's."""
+        super().__init__(0)
+        self.signal = name
+
+
+def stop_after(driver_ended: Callable[[], object]) -> None:
+    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
+    stop_on({signal.SIGTERM: Stopped})
+
+    def wait() -> None:
+        with contextlib.suppress(EOFError, OSError):
+            driver_ended()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(GRACE)
+        os._exit(0)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def main() -> None:
+    """Be the worker that standard input describes, until that is closed or nothing is left to do.
+
+    A refusal is one line on standard error and exit status 2.
+    """
+    try:
+        with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as given:
+            spec: WorkerSpec = pickle.load(given)
+            stop_after(given.readall)
+            run_worker(spec)
+    except PrunecastError as problem:
+        print(sentence(problem), file=sys.stderr)
+        sys.exit(2)

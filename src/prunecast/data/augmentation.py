@@ -30,7 +30,7 @@ class Draws:
     shift: Tensor | None = None
     """Rows and columns by which the window moves, −4 to 4: int64, last dimension 2."""
     crop: Tensor | None = None
-    """Area as a share of the image, width over height, and where the box lies in 0 to 1 down and across."""
+    """Area as a share of the image, width over height, and the position of the box, 0 to 1 down and across."""
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Draws":
         """Return the draws with a function applied to every tensor; torch's compiler must understand it."""

@@ -55,7 +55,7 @@ def load(
     if name == DIGITS.name:
         return _resident(name, digits(), place)
     if root is None:
-        raise PrunecastError(f"the dataset {name} needs a root: the folder or archive where it lies.")
+        raise PrunecastError(f"the dataset {name} needs a root: the folder or archive that holds it.")
     if not Path(root).exists():
         raise PrunecastError(f"{root} does not exist; the dataset {name} was to be read from there.")
     if facts is not None and facts.streamed:

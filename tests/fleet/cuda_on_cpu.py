@@ -25,7 +25,7 @@ import torch
 import prunecast.fleet
 
 HERE = Path(__file__).parent
-SOURCES = Path(prunecast.fleet.__file__).parent / "fused" / "source"
+SOURCES = Path(prunecast.fleet.__file__).parent / "kernels" / "source"
 HAS_COMPILER = shutil.which("g++") is not None
 
 Argument = torch.Tensor | int | float | ctypes.Structure | None
@@ -46,9 +46,12 @@ class HostKernels:
     def __init__(
         self, sources: Sequence[str | Path] | str | Path, macros: Mapping[str, object] | None = None
     ):
-        """Compile `sources`: names in the fused kernels' folder, or paths."""
+        """Compile `sources`: names in the kernels' folder, or paths."""
         names = [sources] if isinstance(sources, str | Path) else sources
         self._libraries = [ctypes.CDLL(str(_compiled(SOURCES / name, macros or {}))) for name in names]
+
+    def load(self) -> None:
+        """Do nothing: the kernels are in this process already."""
 
     def launch(
         self,

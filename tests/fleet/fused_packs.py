@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from prunecast.data import MemorySource
 from prunecast.families import build
-from prunecast.fleet.fused import FusedStep, fused_step
+from prunecast.fleet.kernels import FusedStep, fused_step
 from prunecast.fleet.pack import Pack, pack
 from prunecast.fleet.step import PackTrainer, pack_trainer, reset
 from prunecast.spec import Recipe
@@ -114,4 +114,5 @@ def fused(own: PackTrainer, *, packs: int = 6) -> FusedStep:
 
 def relative(ours: Tensor, theirs: Tensor) -> float:
     """How far apart two tensors are, over the size of the second."""
-    return float((ours.double() - theirs.double()).norm() / (theirs.double().norm() + 1e-30))
+    ours, theirs = ours.detach().double(), theirs.detach().double()
+    return float((ours - theirs).norm() / (theirs.norm() + 1e-30))

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.grad import conv2d_input, conv2d_weight
 
-from prunecast.fleet.fused import FusedStep
-from prunecast.fleet.fused.passes import Layer
+from prunecast.fleet.kernels import FusedStep
+from prunecast.fleet.kernels.passes import Layer
 
 pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),

@@ -8,8 +8,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from prunecast.families import build
 from prunecast.fleet import pack
-from prunecast.fleet.fused.lower import lower
-from prunecast.fleet.fused.program import TILE
+from prunecast.fleet.kernels.lowering import lower
+from prunecast.fleet.kernels.program import TILE
 
 SHAPE = (3, 16, 16)
 MIXED = (1, 1 / 2, 1 / 4, 1 / 8, 1 / 16)

@@ -10,8 +10,8 @@ from torch.nn import functional as F  # noqa: N812
 
 from prunecast.families import build
 from prunecast.fleet import pack
-from prunecast.fleet.fused.lower import lower
-from prunecast.fleet.fused.program import Unfused
+from prunecast.fleet.kernels.lowering import lower
+from prunecast.fleet.kernels.program import Unfused
 from prunecast.fleet.pack import _pick
 
 SHAPE = (3, 16, 16)

@@ -12,7 +12,7 @@ from fused_packs import compile_for_cpu
 
 from prunecast.data import from_arrays
 from prunecast.fleet import Job, Options, run_fleet, runner_pool
-from prunecast.fleet.fused import NoKernels
+from prunecast.fleet.kernels import NoKernels
 from prunecast.fleet.members import kind_of
 from prunecast.pruning import StopRules, open_chain, run_chain
 
@@ -93,7 +93,9 @@ class Breaking:
 
     def __call__(self, source, macros):
         kernels = compile_for_cpu(source, macros)
-        return SimpleNamespace(launch=lambda name, **given: self._launch(kernels, name, given))
+        return SimpleNamespace(
+            load=kernels.load, launch=lambda name, **given: self._launch(kernels, name, given)
+        )
 
     def _launch(self, kernels, name, given):
         self.left -= name == "finish"

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Draws, MemorySource
-from prunecast.fleet.fused.kernels import Launch, exported, source_text
-from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
-from prunecast.fleet.fused.loaded import Library, NoKernels
-from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.kernels.library import Launch, Library, NoKernels
+from prunecast.fleet.kernels.nvrtc import exported, source_text
+from prunecast.fleet.kernels.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import gather
 from prunecast.training import sgd_step
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 from prunecast.fleet import pack
 from prunecast.fleet.device import run_to_the_end
 from prunecast.fleet.evaluation import evaluate_pack
-from prunecast.fleet.fused import Unfused, examination
+from prunecast.fleet.kernels import Unfused, examination
 from prunecast.fleet.runner import Runner, make_fused_runner
 from prunecast.fleet.step import EAGER, PackTrainer, reset, step
 
@@ -197,7 +197,7 @@ REFUSED = {
         "is too wide for the memory",
     ),
     "double": (double, "not in torch.float64"),
-    "layout": (not_channels_last, "'stem.weight' does not lie with its channels last"),
+    "layout": (not_channels_last, "'stem.weight' is not stored channels last"),
 }
 
 

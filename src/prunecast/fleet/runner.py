@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
-from prunecast.fleet.fused import Examination, FusedStep, examination, on_device
+from prunecast.fleet.kernels import Examination, FusedStep, examination, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
 from prunecast.fleet.streams import OwnStream, own_stream
 from prunecast.spec import MODULE_CALLS

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.fleet.fused import Unfused, compiler, fused_step, lower, refuse_recipe, variants
+from prunecast.fleet.kernels import Unfused, compiler, fused_step, lower, refuse_recipe, variants
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Member, Options, PackKind
 from prunecast.fleet.pack import Pack, pack, single_network

@@ -1,4 +1,4 @@
-"""Evaluation of a fused pack: batches in graphs, so that the host has nothing to do with each."""
+"""Evaluation of a pack by the kernels, several batches per CUDA graph to save the host's time."""
 
 from dataclasses import dataclass
 
@@ -6,17 +6,17 @@ import torch
 from torch import Tensor
 
 from prunecast.data import MemorySource
-from prunecast.fleet.fused.step import FusedStep, Look
+from prunecast.fleet.kernels.step import EvaluationBuffers, FusedStep
 
-BATCHES_A_GRAPH = 8
+BATCHES_PER_GRAPH = 8
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """A pack's way to look at examples of one source."""
+    """The evaluation of a pack on examples of one source."""
 
     fused: FusedStep
-    look: Look
+    buffers: EvaluationBuffers
     graph: torch.cuda.CUDAGraph | None
 
     def counts(self, indices: Tensor) -> tuple[Tensor, Tensor]:
@@ -24,27 +24,27 @@ class Examination:
 
         Returns every slot's wrong answers and its sum of losses, once the stream has come so far.
         """
-        look, count = self.look, indices.shape[-1]
-        look.order[:, :count].copy_(indices)
-        look.count.fill_(count)
-        for tensor in (look.cursor, look.wrong, look.losses):
+        buffers, count = self.buffers, indices.shape[-1]
+        buffers.order[:, :count].copy_(indices)
+        buffers.count.fill_(count)
+        for tensor in (buffers.cursor, buffers.wrong, buffers.losses):
             tensor.zero_()
-        self.fused.still()
+        self.fused.freeze_norms()
         batches = -(-count // self.fused.passes.batch)
         if self.graph is None:
             for _ in range(batches):
-                self.fused.look(look)
+                self.fused.evaluate_batch(buffers)
         else:
-            for _ in range(-(-batches // BATCHES_A_GRAPH)):  # what lies behind the last counts nothing
+            for _ in range(-(-batches // BATCHES_PER_GRAPH)):  # batches after the last count nothing
                 self.graph.replay()
-        self.fused.move()
-        return look.wrong.clone(), look.losses.clone()
+        self.fused.unfreeze_norms()
+        return buffers.wrong.clone(), buffers.losses.clone()
 
 
 def examination(fused: FusedStep, source: MemorySource, *, shared: bool) -> Examination:
-    """Lay out tensors, and capture on a GPU; `shared` where all slots look at the same examples."""
+    """Allocate tensors, and capture on a GPU; `shared` if all slots are evaluated on the same examples."""
     device, slots = fused.trainer.cursor.device, fused.trainer.pack.slots
-    look = Look(
+    buffers = EvaluationBuffers(
         source=source,
         order=torch.zeros((1 if shared else slots, len(source)), dtype=torch.int32, device=device),
         count=torch.zeros(1, dtype=torch.int32, device=device),
@@ -53,14 +53,14 @@ def examination(fused: FusedStep, source: MemorySource, *, shared: bool) -> Exam
         losses=torch.zeros(slots, device=device),
     )
     return Examination(
-        fused=fused, look=look, graph=_captured(fused, look) if device.type == "cuda" else None
+        fused=fused, buffers=buffers, graph=_captured(fused, buffers) if device.type == "cuda" else None
     )
 
 
-def _captured(fused: FusedStep, look: Look) -> torch.cuda.CUDAGraph:
+def _captured(fused: FusedStep, buffers: EvaluationBuffers) -> torch.cuda.CUDAGraph:
     graph = torch.cuda.CUDAGraph()
-    stream = torch.cuda.current_stream(look.cursor.device)
+    stream = torch.cuda.current_stream(buffers.cursor.device)
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-        for _ in range(BATCHES_A_GRAPH):
-            fused.look(look)
+        for _ in range(BATCHES_PER_GRAPH):
+            fused.evaluate_batch(buffers)
     return graph

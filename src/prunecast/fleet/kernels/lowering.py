@@ -1,16 +1,16 @@
-"""From the graph of a packed network to the program of a fused step."""
+"""From the traced graph of a packed network to the program that the kernels run."""
 
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import fx, nn
 from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
 
-from prunecast.fleet.fused.convolution import SIZES, fused_convolution
-from prunecast.fleet.fused.program import TILE, Convolution, Program, Unfused, Value
+from prunecast.fleet.kernels.program import TILE, Convolution, Program, Unfused, Value
 from prunecast.fleet.layout import Blocks
 from prunecast.fleet.pack import Pack
 
@@ -18,12 +18,15 @@ RECTIFIERS = frozenset({torch.relu, torch.relu_, F.relu, "relu", "relu_"})
 IN_PLACE = frozenset({operator.iadd, "add_"})
 ADDITIONS = frozenset({operator.add, torch.add, "add"}) | IN_PLACE
 MEANS = frozenset({torch.mean, "mean"})
+Tiles = tuple[tuple[int, int], ...]
+SIZES = (4, 8, 16, 32, 64)
+"""Heights and widths that the kernels support."""
 
 
 def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
-    """Read a pack whose slots take images of this (channels, height, width), the shape it was made with.
+    """Translate a pack whose slots take images of this (channels, height, width), the shape it was made with.
 
-    Raises `Unfused` with the first module or operation that the fused step does not know.
+    Raises `Unfused` for the first module or operation that has no kernel.
     """
     channels, height, width = image_shape
     if not isinstance(pack.module, fx.GraphModule):
@@ -42,7 +45,7 @@ def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
 
 @dataclass(frozen=True, kw_only=True)
 class _Item:
-    """What a node gives: its kind, its number among those of the kind, and the node in words."""
+    """What a node computes: its kind, its number among those of the kind, and the node in words."""
 
     kind: str
     number: int
@@ -51,6 +54,8 @@ class _Item:
 
 @dataclass(kw_only=True)
 class _Reader:
+    """Visits the nodes of a graph in order and collects convolutions, values and the head."""
+
     pack: Pack
     modules: dict[str, nn.Module]
     image_size: int
@@ -58,7 +63,7 @@ class _Reader:
     read: set[_Item] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
     bare: list[tuple[str, nn.Conv2d, int]] = field(default_factory=list)
-    """Convolutions as they are met, before their norms: name, module and source."""
+    """Convolutions before their norms are known: name, module and source."""
     convolutions: list[Convolution] = field(default_factory=list)
     sums: list[Value] = field(default_factory=list)
     values: list[Value] = field(default_factory=list)
@@ -66,7 +71,7 @@ class _Reader:
     """Linear modules, and the value whose mean they read."""
 
     def visit(self, node: fx.Node) -> None:
-        """Understand one node, given all before it."""
+        """Translate one node, after all nodes before it."""
         if node.op == "placeholder":
             self.values.append(Value(convolution=None))
             self._give(node, "value", 0)
@@ -80,7 +85,7 @@ class _Reader:
             raise Unfused(f"{self._say(node)} is outside the layers that are fused.")
 
     def program(self) -> Program:
-        """Give what was read, after looking that nothing hangs loose."""
+        """Return the program, once every output is known to have a reader."""
         for item in self.items.values():
             if item not in self.read:
                 raise Unfused(f"{item.maker} is read by nothing, which no fused layer is.")
@@ -163,7 +168,7 @@ class _Reader:
         self._give(node, "value", len(self.values) - 1)
 
     def _add(self, node: fx.Node) -> None:
-        """A sum of two norms, or of a norm and a value in either order."""
+        """Translate a sum of two norms, or of a norm and a value in either order."""
         if len(node.args) != 2 or node.kwargs:
             raise Unfused(f"{self._say(node)} is something else than a sum of two activations.")
         first, second = (self._take(node, source, "norm", "value") for source in node.args)
@@ -212,7 +217,7 @@ class _Reader:
         return self.items[source]
 
     def _take(self, node: fx.Node, source: Any, *kinds: str) -> _Item:
-        """What a node reads, which must be of these kinds; only a value may be read by several."""
+        """Return what a node reads, which must be of these kinds; only a value may have several readers."""
         item = self._find(node, source)
         if item.kind not in kinds:
             raise Unfused(
@@ -242,7 +247,7 @@ def _argument(node: fx.Node, place: int, name: str) -> Any:
 
 
 def _owned(name: str, blocks: Blocks) -> tuple[tuple[int, int], ...]:
-    """Where the channels of every slot lie in the rows that the head reads, and how many they are."""
+    """Return the first channel of every slot in the rows that the head reads, and its number of channels."""
     classes, owned = blocks.shape[0] // len(blocks.members), []
     for slot, (rows, columns) in enumerate(blocks.members):
         plain = rows == slice(slot * classes, (slot + 1) * classes)
@@ -250,3 +255,93 @@ def _owned(name: str, blocks: Blocks) -> tuple[tuple[int, int], ...]:
             raise Unfused(f"Module {name!r} (Linear) has slot {slot} in places that are not side by side.")
         owned.append((columns.start, columns.stop - columns.start))
     return tuple(owned)
+
+
+def fused_convolution(
+    *,
+    name: str,
+    module: nn.Conv2d,
+    norm_name: str,
+    norm: nn.BatchNorm2d,
+    blocks: Blocks,
+    source: int,
+    in_size: int,
+) -> Convolution:
+    """Describe a convolution and its norm; `blocks` are those of the packed weight."""
+    _refuse_unusual(name, module)
+    out_size = in_size // module.stride[0]
+    if out_size not in SIZES:
+        raise Unfused(
+            f"Module {name!r} (Conv2d) makes images of {out_size}x{out_size}, and fused are {SIZES} alone."
+        )
+    tiles = weight_tiles(blocks)
+    _refuse_gaps(name, module, tiles)
+    return Convolution(
+        name=name,
+        norm=norm_name,
+        source=source,
+        kernel=module.kernel_size[0],
+        stride=module.stride[0],
+        in_channels=module.in_channels,
+        out_channels=module.out_channels,
+        in_size=in_size,
+        out_size=out_size,
+        groups=module.groups,
+        tiles=tiles,
+        eps=norm.eps,
+        momentum=_momentum(norm_name, norm),
+    )
+
+
+def weight_tiles(blocks: Blocks) -> Tiles:
+    """Return every (tile of outputs, tile of inputs) in which some slot has a weight, sorted.
+
+    Columns of a grouped weight are counted within the group of their row; tiles are counted without groups.
+    """
+    outputs, columns = blocks.shape[0], blocks.shape[1]
+    used = np.zeros((outputs // TILE, columns * blocks.groups // TILE), dtype=bool)
+    for row_index, column_index in (index[:2] for index in blocks.members):
+        rows = _places(row_index, outputs).reshape(-1, 1)
+        inputs = _places(column_index, columns) + rows // (outputs // blocks.groups) * columns
+        used[rows // TILE, inputs // TILE] = True
+    return tuple((int(output), int(source)) for output, source in np.argwhere(used))
+
+
+def _places(index: slice | torch.Tensor, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return np.arange(size)[index] if isinstance(index, slice) else index.numpy()
+
+
+def _refuse_unusual(name: str, module: nn.Conv2d) -> None:
+    kernel = module.kernel_size[0]
+    known: dict[str, tuple[object, list[object]]] = {
+        "kernel_size": (module.kernel_size, [(1, 1), (3, 3)]),
+        "stride": (module.stride, [(1, 1), (2, 2)]),
+        "dilation": (module.dilation, [(1, 1)]),
+        "padding": (module.padding, [(kernel // 2, kernel // 2)]),
+        "padding_mode": (module.padding_mode, ["zeros"]),
+        "bias": (module.bias is not None, [False]),
+    }
+    for setting, (value, allowed) in known.items():
+        if value not in allowed:
+            raise Unfused(
+                f"Module {name!r} (Conv2d) has {setting} {value}, for which there is no fused kernel."
+            )
+    for what, channels in (("inputs", module.in_channels), ("outputs", module.out_channels)):
+        if channels % TILE or channels // module.groups % TILE:
+            groups = "" if module.groups == 1 else f" in {module.groups} groups"
+            raise Unfused(
+                f"Module {name!r} (Conv2d) has {channels} {what}{groups}, which are not multiples of {TILE}."
+            )
+
+
+def _refuse_gaps(name: str, module: nn.Conv2d, tiles: Tiles) -> None:
+    """Refuse tiles without weights: kernels visit every tile they write, forwards and backwards."""
+    outputs, inputs = {output for output, _ in tiles}, {source for _, source in tiles}
+    if len(outputs) * TILE < module.out_channels or len(inputs) * TILE < module.in_channels:
+        raise Unfused(f"Module {name!r} (Conv2d) has {TILE} channels in a row that belong to no slot.")
+
+
+def _momentum(name: str, norm: nn.BatchNorm2d) -> float:
+    if not norm.affine or not norm.track_running_stats or norm.momentum is None:
+        raise Unfused(f"Module {name!r} (BatchNorm2d) lacks weights, statistics or a momentum of its own.")
+    return norm.momentum

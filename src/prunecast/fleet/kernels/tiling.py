@@ -1,58 +1,71 @@
-"""How the work of a convolution is dealt to blocks of threads: variants of kernels, and tables they read."""
+"""How the work of a launch is divided among blocks of threads: variants of kernels, and the tables they read."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from prunecast.fleet.fused.program import Convolution, Unfused
+from prunecast.fleet.kernels.library import Launch
+from prunecast.fleet.kernels.program import TILE, Convolution, Unfused
 
 WORKERS = 8
-"""Warps of a block that compute."""
+"""Warps of a block that compute, in convolutions."""
 SLOPE_WORKERS = {3: 12, 1: 8}
-"""The same where slopes are added up, by the size of the kernel: four or eight for each column of it."""
+"""Warps of a block that compute, in sums of weight gradients, by kernel size: four or eight per column."""
 LOADERS = 4
-"""Warps of a block that load the next image meanwhile."""
+"""Warps of a block that load the next image meanwhile, in convolutions."""
 SLOPE_LOADERS = 12
-"""The same where slopes are added up."""
+"""Warps of a block that load the next images meanwhile, in sums of weight gradients."""
 ROWS = {32: 16, 16: 16, 8: 8}
-"""Rows of an image that a block computes, by the image's size."""
+"""Rows of an image that a block computes, by image size."""
 TILES = {32: 1, 16: 2, 8: 4}
-"""Tiles of 16 channels that a block computes at once: together with its rows they keep eight warps busy."""
+"""Tiles of 16 channels that a block computes at once; with its rows they keep eight warps busy."""
 BUNDLES = {32: (1,), 16: (1,), 8: (4, 2, 1)}
-"""Images that are loaded at once where slopes are added up: several small ones if the memory holds them."""
+"""Images loaded at once in sums of weight gradients: several small ones if shared memory suffices."""
 PIXEL = 48
 """Bytes from one pixel to the next in shared memory."""
 BLOCKS = {"forward": 2, "backward": 2, "slopes": 1}
-"""Blocks that should fit a multiprocessor at once, which bounds the registers of a thread."""
+"""Blocks that should fit a multiprocessor at once, which limits the registers per thread."""
 
 LEAST_SHARE = 4
-"""Images that a block takes at least: narrow packs leave room by that, which packs on other streams use."""
+"""The fewest images per block: narrow packs leave multiprocessors free for packs on other streams."""
 LEAST_SHARE_OF_FEW = 2
-"""The same for convolutions where few packs train at once, who have room enough."""
+"""The fewest images per block of a convolution when few packs train at once."""
 FEW_PACKS = 2
-"""So many packs or fewer leave a GPU room."""
+"""Up to this many packs at once count as few."""
 FIXED_COSTS = 4
-"""What a block does before its first image and after its last takes as long as some images."""
+"""The set-up and the end of a block take as long as this many images."""
 
 Range = tuple[int, int]
 """First and number of tiles."""
 
+THREADS = 256
+TILES_A_BLOCK = 16
+"""About how many rows of one tile a block of the kernel `images` writes: two per warp."""
+MOST_ROWS = 8
+IMAGES = 4
+"""Images per block of the kernel `head`, as in its source."""
+CHANNELS_A_PART = 64
+
+Ranges = Sequence[tuple[int, int]]
+"""The first channel and the number of channels of every slot, ascending."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a device has; the numbers are those of an H200."""
+    """The limits of a device; the defaults are those of an H200."""
 
     multiprocessors: int = 132
     shared: int = 227 * 1024
-    """Bytes of shared memory that a block can have."""
+    """Bytes of shared memory per block."""
 
 
 @cache
 def limits(device: torch.device) -> Limits:
-    """What the device at hand has."""
+    """Return the limits of a device."""
     if device.type != "cuda":
         return Limits()
     found = torch.cuda.get_device_properties(device)
@@ -62,11 +75,11 @@ def limits(device: torch.device) -> Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """One launch of a kernel that convolves or adds up slopes."""
+    """One launch of a kernel that convolves or sums weight gradients."""
 
     macros: dict[str, int]
     items: Tensor
-    """Tiles for every block: int32, a row an item."""
+    """Tiles for every block: int32, one row per item."""
     table: Tensor
     """What the items point to: int32."""
     most_reads: int
@@ -75,18 +88,18 @@ class Work:
 
     @property
     def parts(self) -> int:
-        """Blocks that an image is cut into."""
+        """The number of blocks per image."""
         return self.macros["OUT"] // self.macros["ROWS"]
 
 
 def least_share(kernel: str, packs: int) -> int:
-    """Images that a block of a kernel takes at least, where so many packs train at once."""
+    """Return the fewest images per block of a kernel when `packs` packs train at once."""
     return LEAST_SHARE_OF_FEW if kernel == "convolve" and packs <= FEW_PACKS else LEAST_SHARE
 
 
 @cache
 def images_a_block(batch: int, items: int, at_once: int, least: int) -> int:
-    """The share of the images that ends soonest, where so many blocks run at once and each has its fixed costs."""
+    """Return the images per block that finish soonest if `at_once` blocks run at once, each with its fixed costs."""
 
     def cost(parts: int) -> int:
         return -(-items * parts // at_once) * (-(-batch // parts) + FIXED_COSTS)
@@ -96,15 +109,15 @@ def images_a_block(batch: int, items: int, at_once: int, least: int) -> int:
 
 
 def forward_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
-    """Windows of what the convolution reads; a convolution of single pixels reads every `stride`-th."""
+    """Plan a forward convolution: windows of its input; a 1x1 convolution reads every `stride`-th pixel."""
     macros = _reading(convolution, normed, back=0)
     return _convolving(convolution, macros, convolution.tiles, device)
 
 
 def backward_work(convolution: Convolution, ends: Mapping[str, int], device: torch.device) -> Work:
-    """Windows of the gradient, with results between its pixels where a convolution of more than single pixels hops.
+    """Plan a backward convolution: windows of the gradient, spread out if a 3x3 convolution has a stride.
 
-    `ends` are macros that say what becomes of the result.
+    `ends` are macros for what is done with the result.
     """
     wide = convolution.kernel > 1
     macros = _macros(
@@ -118,41 +131,41 @@ def backward_work(convolution: Convolution, ends: Mapping[str, int], device: tor
 
 
 def slopes_work(convolution: Convolution, normed: bool, device: torch.device) -> Work:
-    """Pairs of tiles of outputs and inputs, as many in a block as a column of the kernel has warps."""
+    """Plan the weight gradients: pairs of output and input tiles, per block as many as a kernel column has warps."""
     macros = _reading(convolution, normed, back=None)
     del macros["TILES"], macros["SPREAD"]
-    team = SLOPE_WORKERS[convolution.kernel] // convolution.kernel
+    warps = SLOPE_WORKERS[convolution.kernel] // convolution.kernel
     choices = [
-        (room, pairs, bundle)
-        for room in _halves(TILES[convolution.out_size])
-        for pairs in _halves(team)
+        (most_tiles, pairs, bundle)
+        for most_tiles in _halves(TILES[convolution.out_size])
+        for pairs in _halves(warps)
         for bundle in BUNDLES[convolution.out_size]
     ]
-    for room, pairs, bundle in choices:
-        items, table = _pairs(convolution, room, pairs)
+    for most_tiles, pairs, bundle in choices:
+        items, table = _pairs(convolution, most_tiles, pairs)
         own = macros | {"BUNDLE": bundle}
-        shared = _slopes_bytes(own, items, team)
+        shared = _slopes_bytes(own, items, warps)
         if shared <= limits(device).shared:
             break
     work = _fitting(convolution, own, items, table, 0, shared, device)
     return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
 
 
-def _pairs(convolution: Convolution, room: int, most: int) -> tuple[list[tuple[int, ...]], list[Range]]:
+def _pairs(convolution: Convolution, most_tiles: int, most: int) -> tuple[list[tuple[int, ...]], list[Range]]:
     items: list[tuple[int, ...]] = []
     table: list[Range] = []
-    for out, into in _pair_groups(convolution.tiles, room, most):
+    for out, into in _pair_groups(convolution.tiles, most_tiles, most):
         pairs = [pair for pair in convolution.tiles if _has(out, pair[0]) and _has(into, pair[1])]
         items.append((*out, *into, len(table), len(pairs)))
         table += pairs
     return items, table
 
 
-def _slopes_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], team: int) -> int:
-    """Shared memory for windows twice, and in their place at the end for the sums of half of the warps."""
+def _slopes_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], warps: int) -> int:
+    """Return shared memory for two windows, reused at the end for the sums of half of the warps."""
     rows, columns = _window(macros)
     pixels, bundle = macros["ROWS"] * macros["OUT"], macros["BUNDLE"]
-    gathered = 4 * (team // 2) * macros["KERNEL"] ** 2 * 256
+    gathered = 4 * (warps // 2) * macros["KERNEL"] ** 2 * 256
     return max(
         4 * 48 * (outs + ins) + max(2 * PIXEL * bundle * (outs * pixels + ins * rows * columns), gathered)
         for _, outs, _, ins, _, _ in items
@@ -160,7 +173,7 @@ def _slopes_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], tea
 
 
 def _halves(number: int) -> list[int]:
-    """A power of two and all smaller ones."""
+    """Return a power of two and all smaller ones."""
     return [number >> shift for shift in range(number.bit_length())]
 
 
@@ -169,8 +182,8 @@ def _convolving(
 ) -> Work:
     reads = _reads(tiles)
     most = max(many for _, many in reads)
-    for room in _halves(macros["TILES"]):
-        items = _items(reads, room)
+    for most_tiles in _halves(macros["TILES"]):
+        items = _items(reads, most_tiles)
         shared = _convolving_bytes(macros, items, most)
         if shared <= limits(device).shared:
             break
@@ -178,7 +191,7 @@ def _convolving(
 
 
 def _convolving_bytes(macros: Mapping[str, int], items: Sequence[Sequence[int]], most_reads: int) -> int:
-    """Shared memory for lines, sums and weights, and for windows twice."""
+    """Return shared memory for lines, sums and weights, and for two windows."""
     rows, columns = _window(macros)
     return max(
         4 * 48 * (sources + macros["TILES"] + WORKERS)
@@ -209,7 +222,7 @@ def _fitting(
 
 
 def _reading(convolution: Convolution, normed: bool, *, back: int | None) -> dict[str, int]:
-    """Macros for windows of what a convolution reads."""
+    """Return macros for windows of a convolution's input."""
     wide = convolution.kernel > 1
     return _macros(
         convolution,
@@ -244,7 +257,7 @@ def _macros(
 
 
 def _window(macros: Mapping[str, int]) -> tuple[int, int]:
-    """Rows and columns that a block loads; for results between pixels these and the next ones."""
+    """Return the rows and columns that a block loads."""
     if macros.get("SPREAD") == 2:
         return macros["ROWS"] // 2 + 1, macros["OUT"] // 2 + 1
     hop, kernel = macros["HOP"], macros["KERNEL"]
@@ -252,33 +265,33 @@ def _window(macros: Mapping[str, int]) -> tuple[int, int]:
 
 
 def _reads(tiles: Sequence[Range]) -> list[Range]:
-    """For every tile of results the tiles it reads, from the first to the last."""
+    """Return, for every output tile, the range of tiles that it reads."""
     of: dict[int, list[int]] = {}
     for result, source in tiles:
         of.setdefault(result, []).append(source)
     return [(min(of[tile]), max(of[tile]) - min(of[tile]) + 1) for tile in range(len(of))]
 
 
-def _items(reads: Sequence[Range], room: int) -> list[tuple[int, int, int, int]]:
-    """Neighbouring tiles of results together, as many as a block has room for, unless they read too much."""
+def _items(reads: Sequence[Range], most_tiles: int) -> list[tuple[int, int, int, int]]:
+    """Group neighbouring output tiles, up to `most_tiles` per block, unless they would read too much."""
     items: list[tuple[int, int, int, int]] = []
     for tile, (first, many) in enumerate(reads):
         if items:
             start, tiles, source, sources = items[-1]
             low, end = min(source, first), max(source + sources, first + many)
-            if tiles < room and end - low <= max(room, sources, many):
+            if tiles < most_tiles and end - low <= max(most_tiles, sources, many):
                 items[-1] = (start, tiles + 1, low, end - low)
                 continue
         items.append((tile, 1, first, many))
     return items
 
 
-def _pair_groups(tiles: Sequence[Range], room: int, most: int) -> list[tuple[Range, Range]]:
-    """Ranges of outputs and inputs that hold all pairs, each a few tiles and not too many pairs."""
+def _pair_groups(tiles: Sequence[Range], most_tiles: int, most: int) -> list[tuple[Range, Range]]:
+    """Return ranges of outputs and inputs that cover all pairs, each with few tiles and at most `most` pairs."""
     reads = _reads(tiles)
     several = max(many for _, many in reads) > 1
     groups = []
-    for start, many, source, sources in _items(reads, min(room, 2 if several else most)):
+    for start, many, source, sources in _items(reads, min(most_tiles, 2 if several else most)):
         pairs = sum(_has((start, many), out) for out, _ in tiles)
         step = sources if pairs <= most else max(1, most // many)
         for first in range(source, source + sources, step):
@@ -290,3 +303,41 @@ def _pair_groups(tiles: Sequence[Range], room: int, most: int) -> list[tuple[Ran
 
 def _has(span: Range, tile: int) -> bool:
     return span[0] <= tile < span[0] + span[1]
+
+
+def images_launch(*, batch: int, slots: int, height: int, width: int, colours: int, channels: int) -> Launch:
+    """Plan the kernel `images`: blocks that write up to 16 rows of a tile, several if there are few channels."""
+    tiles = channels // TILE
+    parts = -(-tiles // TILES_A_BLOCK)
+    own = -(-tiles // parts)
+    most = min(MOST_ROWS, height, TILES_A_BLOCK // own)
+    rows = 1 << (most.bit_length() - 1)  # so that they divide the height of common images
+    members = min(slots, (TILE * own - 1) // colours + 2)
+    stride = ((width * colours + 3) // 4 | 1) * 4
+    shared = members * (16 + rows * stride)
+    return Launch(grid=(-(-height // rows), batch, parts), threads=THREADS, shared=shared)
+
+
+def head_parts(ranges: Ranges) -> list[int]:
+    """Divide the slots into parts with few enough channels; return the first slot of each, and the slot count."""
+    parts, begin = [0], 0
+    for slot, (first, count) in enumerate(ranges):
+        if slot > parts[-1] and first + count - begin > CHANNELS_A_PART:
+            parts.append(slot)
+            begin = first
+    return [*parts, len(ranges)]
+
+
+def head_launch(ranges: Ranges, parts: Sequence[int], *, batch: int, channels: int, classes: int) -> Launch:
+    """Plan the kernels of head.cu: blocks of a few images and one part of the slots each."""
+    sizes = [_head_bytes(ranges, first, last, channels, classes) for first, last in pairwise(parts)]
+    return Launch(grid=(-(-batch // IMAGES), len(parts) - 1, 1), threads=THREADS, shared=max(sizes))
+
+
+def _head_bytes(ranges: Ranges, first: int, last: int, channels: int, classes: int) -> int:
+    begin = 0 if first == 0 else ranges[first][0]
+    end = channels if last == len(ranges) else ranges[last][0]
+    width = -(-end // 8) * 8 - begin // 8 * 8
+    slots = last - first
+    partial = max(THREADS, IMAGES * width // 8) * 8
+    return 4 * ((IMAGES + 1) * width + IMAGES * slots * (classes + 2) + partial)

@@ -1,40 +1,43 @@
-"""The table by which one kernel finds all tensors of a pack: see source/update.cu."""
+"""The table by which the kernel `update` finds all tensors of a pack: see source/update.cu."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from prunecast.fleet.kernels.program import Program
+from prunecast.fleet.step import PackTrainer
+
 COLUMNS = 16
 STEP = 2048
-"""Elements a block of the kernel `update` does."""
+"""Elements per block of the kernel `update`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A parameter, float, with tensors that lie in memory as it does."""
+    """A float parameter with its momentum and mask, which have the same memory layout."""
 
     parameter: Tensor
     momentum: Tensor
     mask: Tensor | None = None
 
     def addresses(self) -> list[int]:
-        """The three addresses; 0 where there is no mask."""
+        """Return the three addresses; 0 if there is no mask."""
         return [_address(self.parameter), _address(self.momentum), _address(self.mask)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRow:
-    """A parameter of a convolution or product."""
+    """A parameter of a convolution or linear layer."""
 
     trained: Trained
     gradient: Tensor
     copy: Tensor | None = None
-    """In bfloat16."""
+    """The copy in bfloat16."""
     clear: bool = True
-    """Whether the gradient is to be zero afterwards."""
+    """Whether the kernel sets the gradient to zero afterwards."""
 
     @property
     def count(self) -> int:
@@ -42,14 +45,14 @@ class TensorRow:
         return self.trained.parameter.numel()
 
     def numbers(self) -> list[int]:
-        """The row."""
+        """Return the row."""
         addresses = [*self.trained.addresses(), _address(self.copy), _address(self.gradient)]
         return [0, self.count, int(self.clear), *addresses]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NormRow:
-    """A batch norm: scale, shift, running statistics, and the sums that they are made from."""
+    """A batch norm: scale, shift, running statistics, and the sums they are computed from."""
 
     scale: Trained
     shift: Trained
@@ -58,11 +61,11 @@ class NormRow:
     sums: Tensor
     """(4, channels): Σy, Σy², Σdz and Σdz·y."""
     values: int
-    """The number of values that were added up in each channel."""
+    """The number of values summed in each channel."""
     eps: float
     momentum: float
     clear: bool = True
-    """Whether the sums are to be zero afterwards."""
+    """Whether the kernel sets the sums to zero afterwards."""
 
     @property
     def count(self) -> int:
@@ -70,7 +73,7 @@ class NormRow:
         return self.scale.parameter.numel()
 
     def numbers(self) -> list[int]:
-        """The row."""
+        """Return the row."""
         trained = [*self.scale.addresses(), *self.shift.addresses()]
         rest = [_address(each) for each in (self.running_mean, self.running_var, self.sums)]
         settings = [self.values, _bits(self.eps), _bits(self.momentum)]
@@ -79,19 +82,19 @@ class NormRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """What the kernels `update` and `still` read; it holds addresses, so `of` keeps the tensors alive."""
+    """What the kernels `update` and `still` read: addresses, so `of` keeps the tensors alive."""
 
     rows: Tensor
     """(rows, 16), int64."""
     blocks: Tensor
     """(blocks, 2), int32: row and first element of every block."""
     step: int
-    """Elements a block."""
+    """Elements per block."""
     of: tuple[TensorRow | NormRow, ...]
 
 
 def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP) -> Table:
-    """Lay out the table on a device."""
+    """Build the table on a device."""
     numbers = [row.numbers() for row in rows]
     padded = [own + [0] * (COLUMNS - len(own)) for own in numbers]
     blocks = [(at, begin) for at, row in enumerate(rows) for begin in range(0, row.count, step)]
@@ -101,6 +104,40 @@ def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str,
         step=step,
         of=tuple(rows),
     )
+
+
+def pack_table(
+    trainer: PackTrainer, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
+) -> Table:
+    """List all parameters of a pack: norms with their sums, everything else with its gradient."""
+    names = list(trainer.pack.masks)
+    momenta = dict(zip(names, trainer.optimizer_state["momentum"], strict=True))
+    copies = dict(zip(names, trainer.trained, strict=True))
+    parameters, buffers = trainer.pack.parameters(), dict(trainer.pack.module.named_buffers())
+
+    def trained(name: str) -> Trained:
+        return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
+
+    norms = {own.norm for own in program.convolutions}
+    rows: list[TensorRow | NormRow] = [
+        TensorRow(trained=trained(name), gradient=gradients[name], copy=copies[name])
+        for name in names
+        if name.rpartition(".")[0] not in norms
+    ]
+    rows += [
+        NormRow(
+            scale=trained(f"{own.norm}.weight"),
+            shift=trained(f"{own.norm}.bias"),
+            running_mean=buffers[f"{own.norm}.running_mean"],
+            running_var=buffers[f"{own.norm}.running_var"],
+            sums=sums[own.norm],
+            values=trainer.batch * own.out_size**2,
+            eps=own.eps,
+            momentum=own.momentum,
+        )
+        for own in program.convolutions
+    ]
+    return table_of(rows, device=trainer.cursor.device)
 
 
 def _address(tensor: Tensor | None) -> int:

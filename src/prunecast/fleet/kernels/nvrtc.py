@@ -1,11 +1,13 @@
-"""CUDA source to machine code by NVRTC, the compiler that torch brings with it; kept on the disk."""
+"""CUDA source to machine code by NVRTC, the compiler that torch brings with it; the code is cached on disk."""
 
 import contextlib
 import ctypes
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -13,14 +15,55 @@ from typing import Any
 import torch
 
 from prunecast.data import cache_folder
-from prunecast.fleet.fused.kernels import NoKernels
+from prunecast.errors import PrunecastError
 
 FORMAT = 1
 LONGEST_LOG = 2000
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)".*$', re.MULTILINE)
+EXPORTED = re.compile(r"^[ \t]*EXPORT_KERNEL\((\w+)\)", re.MULTILINE)
+
+
+class NoKernels(PrunecastError):  # noqa: N818 - an answer, not something that broke
+    """There are no kernels here: no compiler, no driver, or too old a device. Packs are trained in another way."""
+
+
+def source_text(source: str | Path) -> str:
+    """Return the text of a source in the package's folder, or at a path, with its includes inserted once."""
+    done: set[str] = set()
+
+    def whole(name: str, text: str) -> str:
+        def included(match: re.Match[str]) -> str:
+            other = match[1]
+            if other in done:
+                return ""
+            done.add(other)
+            return whole(other, _read(other, folder)) + f'\n#line {_line(text, match.end()) + 1} "{name}"'
+
+        body = INCLUDE.sub(included, text.replace("#pragma once", ""))
+        return f'#line 1 "{name}"\n{body}'
+
+    folder = Path(source).parent if isinstance(source, Path) else None
+    return whole(Path(source).name, _read(str(source), None))
+
+
+def exported(text: str) -> list[str]:
+    """Return the names of the kernels of a source."""
+    return EXPORTED.findall(text)
+
+
+def _line(text: str, place: int) -> int:
+    return text.count("\n", 0, place) + 1
+
+
+def _read(name: str, folder: Path | None) -> str:
+    for place in (Path(name), folder and folder / name, files("prunecast.fleet.kernels") / "source" / name):
+        if place and place.is_file():
+            return place.read_text(encoding="utf-8")
+    raise NoKernels(f"The kernels' source {name!r} is missing; install prunecast again.")
 
 
 def machine_code(name: str, text: str, macros: Mapping[str, object], architecture: str) -> bytes:
-    """The machine code of one source for an architecture ("sm_90"), compiled or found on the disk."""
+    """Return the machine code of one source for an architecture ("sm_90"), from the disk if it is there."""
     options = _options(macros, architecture)
     place = _place(name, text, options)
     with contextlib.suppress(OSError):
@@ -29,7 +72,7 @@ def machine_code(name: str, text: str, macros: Mapping[str, object], architectur
 
 
 def compile_anew(name: str, text: str, macros: Mapping[str, object], architecture: str) -> bytes:
-    """The same, compiled for sure; where the disk cannot be written nothing is kept."""
+    """Compile a source and keep the code on the disk, if the disk can be written."""
     options = _options(macros, architecture)
     code = _compiled(name, text, options)
     with contextlib.suppress(OSError):
@@ -48,14 +91,14 @@ def _place(name: str, text: str, options: Sequence[str]) -> Path:
 
 
 def _keep(place: Path, code: bytes) -> None:
-    """Write aside and rename, so that processes beside see the whole or nothing."""
+    """Write a temporary file and rename it, so that other processes never see a part."""
     place.parent.mkdir(parents=True, exist_ok=True)
     with NamedTemporaryFile(dir=place.parent, prefix=".partial-", delete=False) as file:
         try:
             file.write(code)
             file.flush()
             os.fsync(file.fileno())
-            Path(file.name).chmod(0o644)  # made for this user alone, but a cache may be shared
+            Path(file.name).chmod(0o644)  # made private, but a cache may be shared
             Path(file.name).replace(place)
         except OSError:
             Path(file.name).unlink(missing_ok=True)
@@ -99,7 +142,7 @@ def _version() -> tuple[int, int]:
 
 @cache
 def _library() -> Any:
-    """The compiler of torch's own version of CUDA: as it is loaded already, or where its wheels put it."""
+    """Return NVRTC of torch's own CUDA version: loaded already, or where torch's wheels put it."""
     if not torch.version.cuda:
         raise NoKernels("This torch was built without CUDA, so there is no compiler for kernels.")
     name = f"libnvrtc.so.{torch.version.cuda.partition('.')[0]}"

@@ -1,4 +1,4 @@
-"""A whole step of a pack as launches of kernels of our own, and the pack's evaluation by the same kernels."""
+"""A training step of a pack as launches of our own kernels, and one batch of its evaluation."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -9,30 +9,29 @@ import torch
 from torch import Tensor
 
 from prunecast.data import MemorySource, Source
-from prunecast.fleet.fused.kernels import Argument, Launch
-from prunecast.fleet.fused.launches import head_launch, head_parts, images_launch
-from prunecast.fleet.fused.lower import lower
-from prunecast.fleet.fused.passes import Compile, Passes
-from prunecast.fleet.fused.prepare import prepare_passes, variants
-from prunecast.fleet.fused.program import Program, Unfused
-from prunecast.fleet.fused.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.kernels.library import Argument, Compile, Launch
+from prunecast.fleet.kernels.lowering import lower
+from prunecast.fleet.kernels.passes import Passes, prepare_passes, variants
+from prunecast.fleet.kernels.program import Program, Unfused
+from prunecast.fleet.kernels.tables import Table, pack_table
+from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import PackTrainer
 from prunecast.spec import Recipe
 
-COMPILERS = 8
+COMPILING_THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """What an evaluation reads and counts; only the tensors' values change."""
+class EvaluationBuffers:
+    """What an evaluation reads and counts; only the values of tensors change."""
 
     source: MemorySource
     order: Tensor
-    """(1 or slots, positions), int32: examples that all slots or each one sees."""
+    """(1 or slots, positions), int32: the examples of all slots, or of each slot."""
     count: Tensor
-    """How many of the positions there are, one number in int32."""
+    """The number of positions in use, one int32."""
     cursor: Tensor
-    """The number of the batch, one number in int64."""
+    """The number of the batch, one int64."""
     wrong: Tensor
     """(slots), int32: wrong answers."""
     losses: Tensor
@@ -41,7 +40,7 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True)
 class FusedStep:
-    """Everything that a step launches, with tensors of its own for what lies between the launches."""
+    """All launches of a training step, with the tensors that carry results between launches."""
 
     trainer: PackTrainer
     source: MemorySource
@@ -50,7 +49,7 @@ class FusedStep:
     passes: Passes
     table: Table
     sums: Tensor
-    """Of all norms, in one piece."""
+    """The sums of all norms in one tensor."""
     slope: Tensor
     """(batch, channels): the gradient of the final value's mean."""
     gradients: Mapping[str, Tensor]
@@ -60,7 +59,7 @@ class FusedStep:
     compile: Compile
 
     def __call__(self) -> None:
-        """One step of all members at the cursor."""
+        """Do one step of all members at the cursor."""
         trainer = self.trainer
         drawn = (None, None) if trainer.draws is None else (trainer.draws.flip, trainer.draws.shift)
         self._images(self.source, trainer.order, drawn)
@@ -79,19 +78,19 @@ class FusedStep:
             [trainer.losses, trainer.healthy, trainer.cursor, trainer.pack.slots],
         )
 
-    def look(self, at: Look) -> None:
-        """Add one batch at the look's cursor to what it counts; `still` comes before the first."""
+    def evaluate_batch(self, at: EvaluationBuffers) -> None:
+        """Add the batch at the cursor to the counts; call `freeze_norms` before the first batch."""
         self._images(at.source, at.order, (None, None), at.cursor)
         self.passes.forward(count=1.0, sums=False)
         self._head("head_scores", at.source, at.order, [at.wrong, at.losses], [at.count], at.cursor)
         at.cursor.add_(1)
 
-    def still(self) -> None:
-        """Let norms use their running statistics until `move`."""
+    def freeze_norms(self) -> None:
+        """Let norms use their running statistics until `unfreeze_norms`."""
         self._launch("still", Launch(grid=(len(self.table.rows), 1, 1)), [self.table.rows])
 
-    def move(self) -> None:
-        """Let norms add up sums over the batch again."""
+    def unfreeze_norms(self) -> None:
+        """Let norms sum over the batch again."""
         self.sums.zero_()
 
     def _images(
@@ -137,7 +136,7 @@ class FusedStep:
 
 
 def on_device(source: Source) -> TypeGuard[MemorySource]:
-    """Whether the kernels can read a source: bytes and labels on the device, as they lie in files."""
+    """Return whether the kernels can read a source: contiguous bytes and labels on the device."""
     if not isinstance(source, MemorySource) or source.streams:
         return False
     read = (source.images, source.labels, source.mean, source.scale)
@@ -149,7 +148,7 @@ def on_device(source: Source) -> TypeGuard[MemorySource]:
 
 
 def refuse_recipe(recipe: Recipe) -> None:
-    """Raise `Unfused` for a recipe that the kernels do not know."""
+    """Raise `Unfused` for a recipe that the kernels do not support."""
     if recipe.optimizer != "sgd" or recipe.precision != "bf16":
         raise Unfused(
             f"Only steps of sgd in bf16 are fused, not of {recipe.optimizer} in {recipe.precision}."
@@ -159,9 +158,9 @@ def refuse_recipe(recipe: Recipe) -> None:
 
 
 def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedStep:
-    """Lay out the fused step of one of so many packs that train at once.
+    """Prepare the step of a pack, one of `packs` that train at once.
 
-    Raises `Unfused` where the network, the data or the recipe are of another kind.
+    Raises `Unfused` if the kernels do not support the network, the data or the recipe.
     """
     source = trainer.source
     refuse_recipe(trainer.recipe)
@@ -179,9 +178,11 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
     flat = torch.zeros(4 * sum(channels), device=device)
     pieces = torch.split(flat, [4 * many for many in channels])
     sums = {own.norm: piece.view(4, -1) for own, piece in zip(program.convolutions, pieces, strict=True)}
-    laid_out = {name: _as_it_lies(own) for name, own in trainer.pack.parameters().items()}
+    laid_out = {name: _in_memory_order(own) for name, own in trainer.pack.parameters().items()}
     gradients = {name: torch.zeros_like(own) for name, own in laid_out.items()}
-    trained = {name: _as_it_lies(own) for name, own in zip(trainer.pack.masks, trainer.trained, strict=True)}
+    trained = {
+        name: _in_memory_order(own) for name, own in zip(trainer.pack.masks, trainer.trained, strict=True)
+    }
     final = program.channels(program.final)
     parts = head_parts(program.members)
     return FusedStep(
@@ -197,7 +198,7 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
             gradients=gradients,
             kernels_of=kernels_of,
         ),
-        table=_table(trainer, program, sums, gradients),
+        table=pack_table(trainer, program, sums, gradients),
         sums=flat,
         slope=torch.zeros(trainer.batch, final, device=device),
         gradients=gradients,
@@ -211,7 +212,7 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
 
 
 def _refuse_layout(trainer: PackTrainer) -> None:
-    """The kernels know where tensors begin, not their strides: channels last, and all of a parameter alike."""
+    """Refuse other memory layouts than channels last: the kernels get addresses, not strides."""
     groups = zip(
         trainer.pack.masks,
         trainer.parameters,
@@ -221,52 +222,20 @@ def _refuse_layout(trainer: PackTrainer) -> None:
         strict=True,
     )
     for name, *tensors in groups:
-        if not all(_as_it_lies(own).is_contiguous() for own in tensors):
-            raise Unfused(f"The parameter {name!r} does not lie with its channels last, so it is not fused.")
+        if not all(_in_memory_order(own).is_contiguous() for own in tensors):
+            raise Unfused(f"The parameter {name!r} is not stored channels last, so it is not fused.")
 
 
 def _compile_all(program: Program, kernels_of: Compile, device: torch.device) -> None:
-    """Compile all kernels side by side; later they are found."""
+    """Compile all kernels on host threads, then load them in this thread."""
     wanted = {(source, tuple(macros.items())) for source, macros in variants(program, device)}
     wanted |= {(source, ()) for source in ("images.cu", "head.cu", "update.cu")}
-    with ThreadPoolExecutor(COMPILERS) as pool:
-        list(pool.map(lambda one: kernels_of(one[0], dict(one[1])), sorted(wanted)))
+    with ThreadPoolExecutor(COMPILING_THREADS) as pool:
+        compiled = list(pool.map(lambda one: kernels_of(one[0], dict(one[1])), sorted(wanted)))
+    for kernels in compiled:
+        kernels.load()
 
 
-def _table(
-    trainer: PackTrainer, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
-) -> Table:
-    """Where the optimizer finds all parameters: norms with their sums, everything else with its gradient."""
-    names = list(trainer.pack.masks)
-    momenta = dict(zip(names, trainer.optimizer_state["momentum"], strict=True))
-    copies = dict(zip(names, trainer.trained, strict=True))
-    parameters, buffers = trainer.pack.parameters(), dict(trainer.pack.module.named_buffers())
-
-    def trained(name: str) -> Trained:
-        return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
-
-    norms = {own.norm for own in program.convolutions}
-    rows: list[TensorRow | NormRow] = [
-        TensorRow(trained=trained(name), gradient=gradients[name], copy=copies[name])
-        for name in names
-        if name.rpartition(".")[0] not in norms
-    ]
-    rows += [
-        NormRow(
-            scale=trained(f"{own.norm}.weight"),
-            shift=trained(f"{own.norm}.bias"),
-            running_mean=buffers[f"{own.norm}.running_mean"],
-            running_var=buffers[f"{own.norm}.running_var"],
-            sums=sums[own.norm],
-            values=trainer.batch * own.out_size**2,
-            eps=own.eps,
-            momentum=own.momentum,
-        )
-        for own in program.convolutions
-    ]
-    return table_of(rows, device=trainer.cursor.device)
-
-
-def _as_it_lies(tensor: Tensor) -> Tensor:
-    """A weight in the order in which its numbers lie in memory: (outputs, rows, columns, inputs)."""
+def _in_memory_order(tensor: Tensor) -> Tensor:
+    """Return a weight in the order of its numbers in memory: (outputs, rows, columns, inputs)."""
     return tensor.detach().permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor.detach()

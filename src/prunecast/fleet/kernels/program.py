@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from prunecast.errors import PrunecastError
 
 TILE = 16
-"""Channels are computed in tiles of this many: what the matrix units of the device multiply at once."""
+"""Channels are computed in tiles of this many, which the GPU's tensor cores multiply at once."""
 
 
-class Unfused(PrunecastError):  # noqa: N818 - what the reader of the graph answers, not something that broke
-    """A pack that the fused step does not know; it trains by the step that torch compiles."""
+class Unfused(PrunecastError):  # noqa: N818 - an answer, not something that broke
+    """The kernels do not support this pack; it is trained by the step that torch compiles."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
-    """A convolution without bias (padding kernel // 2) and the batch norm that alone reads it."""
+    """A convolution without bias (padding kernel // 2) and the batch norm that is its only reader."""
 
     name: str
     """The module of the convolution."""
@@ -32,9 +32,9 @@ class Convolution:
     groups: int
     """Groups of the packed weight, whose shape is (out_channels, in_channels // groups, kernel, kernel)."""
     tiles: tuple[tuple[int, int], ...]
-    """Every (tile of outputs, tile of inputs) where a slot has a weight: sorted, counted without groups.
+    """Every (tile of outputs, tile of inputs) where a slot has a weight, sorted and counted without groups.
 
-    Every tile of outputs and every tile of inputs is in at least one of them.
+    Every tile of outputs and every tile of inputs occurs at least once.
     """
     eps: float
     momentum: float
@@ -56,8 +56,8 @@ class Value:
 class Program:
     """A packed network: class scores are the linear module `head` of the mean of the value `final`.
 
-    A convolution reads an earlier value than the one it makes, so the values can be computed in their order.
-    Everything but `final` is read by something: a convolution and a norm once, a value by one or several.
+    A convolution reads an earlier value than the one it makes, so the values can be computed in order.
+    Everything but `final` has a reader: a convolution and a norm one, a value one or several.
     """
 
     convolutions: tuple[Convolution, ...]
@@ -66,19 +66,19 @@ class Program:
     final: int
     head: str
     members: tuple[tuple[int, int], ...]
-    """For every slot the first of its channels in the final value, and how many they are."""
+    """For every slot its first channel in the final value, and its number of channels."""
     classes: int
-    """Of every slot; slot s has the rows s · classes … of the head."""
+    """Classes per slot; slot s has the rows s · classes … of the head."""
     image_channels: int
     """Of the packed images, padding included."""
     image_size: int
 
     def channels(self, value: int) -> int:
-        """The packed channels of a value."""
+        """Return the packed channels of a value."""
         maker = self.values[value].convolution
         return self.image_channels if maker is None else self.convolutions[maker].out_channels
 
     def size(self, value: int) -> int:
-        """The height and width of a value."""
+        """Return the height and width of a value."""
         maker = self.values[value].convolution
         return self.image_size if maker is None else self.convolutions[maker].out_size

@@ -1,0 +1,352 @@
+"""The forward and backward pass of a packed network as launches of kernels."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from prunecast.fleet.kernels.library import Argument, Compile
+from prunecast.fleet.kernels.program import TILE, Convolution, Program, Unfused, Value
+from prunecast.fleet.kernels.tiling import (
+    Work,
+    backward_work,
+    forward_work,
+    images_a_block,
+    least_share,
+    limits,
+    slopes_work,
+)
+from prunecast.fleet.streams import OwnStream, own_stream
+
+NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
+"""Arguments of a convolution whose results are written as they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A convolution and its norm on the device, with the tensors for its output, sums and gradient."""
+
+    convolution: Convolution
+    weight: Tensor
+    gamma: Tensor
+    beta: Tensor
+    sums: Tensor
+    """(4, channels): sums of y, y², dz and dz·y."""
+    gradient: Tensor
+    """The weight's gradient, in the weight's memory layout: (outputs, kernel, kernel, inputs of a group)."""
+    y: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Passes:
+    """All launches of a forward and backward pass; only the values of tensors change."""
+
+    program: Program
+    batch: int
+    packs: int
+    """The number of packs expected to train at once."""
+    layers: tuple[Layer, ...]
+    images: Tensor
+    joined: Mapping[int, Tensor]
+    """Values that are stored: sums of a norm and a shortcut."""
+    slopes: Mapping[int, Tensor]
+    """The gradient of every value but the images, before its rectifier (dz)."""
+    coarse: Mapping[int, Tensor]
+    """Gradients that 1x1 shortcuts pass to the value they read, by convolution."""
+    compile: Compile
+    works: Mapping[tuple[str, int], Work]
+    """The plan of each launch, by kind and number of the convolution."""
+
+    def forward(self, *, count: float | None = None, sums: bool = True) -> None:
+        """Compute all values from the images; for evaluation `count` is 1 and no sums are collected."""
+        for number, value in enumerate(self.program.values):
+            for made_by in (value.shortcut, value.convolution):
+                if made_by is not None:
+                    self._convolve(made_by, count, sums)
+            if number in self.joined:
+                self._join(number, value, count)
+
+    def backward(self, slope: Tensor) -> None:
+        """Compute all gradients and sums from the gradient of the final value's mean, (batch, channels).
+
+        Weight gradients run on a side stream, because nothing waits for them until the end.
+        """
+        device = self.images.device
+        self._join_slope(slope)
+        for number, value in reversed(list(enumerate(self.program.values))):
+            for made_by in (value.shortcut, value.convolution):
+                if made_by is not None:
+                    with side_stream(device):
+                        self._slopes(made_by, self.slopes[number])
+                    if self.program.convolutions[made_by].source:
+                        self._back(made_by, number)
+        wait_for_side_stream(device)
+
+    def _convolve(self, number: int, count: float | None, sums: bool) -> None:
+        layer = self.layers[number]
+        own = layer.convolution
+        work = self.works["forward", number]
+        x, before = self._read(own.source)
+        args: list[Argument] = [
+            *(work.items, work.table, work.most_reads, layer.weight),
+            *_group(own),
+            *(x, None, own.in_channels // TILE, *self._norm(before, count), own.eps),
+            *(layer.y, layer.sums if sums else None, own.out_channels // TILE),
+            *NO_END,
+        ]
+        self._launch("convolve.cu", "convolve", work, args)
+
+    def _back(self, number: int, value: int) -> None:
+        """Compute the gradient of a convolution's input, before its rectifier if nothing else is added."""
+        layer, own = self.layers[number], self.program.convolutions[number]
+        work = self.works["backward", number]
+        tiles = own.in_channels // TILE
+        args: list[Argument] = [
+            *(work.items, work.table, work.most_reads, layer.weight),
+            *_group(own),
+            *(self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps),
+        ]
+        if number in self.coarse:
+            args += [self.coarse[number], None, tiles, *NO_END]
+        else:
+            args += [self.slopes[own.source], *self._end(own.source, tiles)]
+        self._launch("convolve.cu", "convolve", work, args)
+
+    def _end(self, source: int, tiles: int) -> list[Argument]:
+        value = self.program.values[source]
+        assert value.convolution is not None
+        maker = self.layers[value.convolution]
+        shortcut = None if value.shortcut is None else self.layers[value.shortcut]
+        return [
+            *(maker.sums, tiles, self._added(source), self.joined.get(source), maker.y),
+            *(maker.gamma, maker.beta, self._count(value.convolution)),
+            *((None, None) if shortcut is None else (shortcut.y, shortcut.sums)),
+        ]
+
+    def _added(self, source: int) -> Tensor | None:
+        """Return the gradient of a value that does not come from its convolution, if any."""
+        for number, value in enumerate(self.program.values):
+            if value.other == source:
+                return self.slopes[number]
+        for number, gradient in self.coarse.items():
+            if self.program.convolutions[number].source == source:
+                return gradient
+        return None
+
+    def _slopes(self, number: int, slope: Tensor) -> None:
+        layer, own = self.layers[number], self.program.convolutions[number]
+        work = self.works["slopes", number]
+        x, before = self._read(own.source)
+        args: list[Argument] = [
+            *(work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)),
+            *(x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)),
+        ]
+        self._launch("slopes.cu", "slopes", work, args)
+
+    def _join(self, number: int, value: Value, count: float | None) -> None:
+        assert value.convolution is not None
+        layer = self.layers[value.convolution]
+        other, before = (
+            self._read(value.other)
+            if value.other is not None
+            else (self.layers[value.shortcut or 0].y, value.shortcut)
+        )
+        sums, gamma, beta, many = self._norm(value.convolution, count)
+        own = layer.convolution
+        tiles = own.out_channels // TILE
+        args: list[Argument] = [
+            *(self.joined[number], layer.y, sums, gamma, beta, other, *self._norm(before, count)[:3]),
+            *(int(value.other is not None), many, own.eps, tiles),
+        ]
+        kernels = self.compile("join.cu", {"SIZE": own.out_size})
+        kernels.launch("join", grid=(tiles, self.batch, 1), threads=256, shared=0, args=args)
+
+    def _join_slope(self, slope: Tensor) -> None:
+        value = self.program.values[self.program.final]
+        assert value.convolution is not None
+        layer = self.layers[value.convolution]
+        shortcut = None if value.shortcut is None else self.layers[value.shortcut]
+        tiles = layer.convolution.out_channels // TILE
+        final = self.program.final
+        args: list[Argument] = [self.slopes[final], self.joined[final], slope, layer.y, layer.sums]
+        args += [None, None] if shortcut is None else [shortcut.y, shortcut.sums]
+        kernels = self.compile("join.cu", {"SIZE": layer.convolution.out_size})
+        kernels.launch("join_slope", grid=(tiles, self.batch, 1), threads=256, shared=0, args=[*args, tiles])
+
+    def _read(self, value: int) -> tuple[Tensor, int | None]:
+        """Return the tensor that a value is read from, and the convolution whose norm is applied to it, if any."""
+        made_by = self.program.values[value].convolution
+        if made_by is None:
+            return self.images, None
+        return (self.joined[value], None) if value in self.joined else (self.layers[made_by].y, made_by)
+
+    def _norm(self, number: int | None, count: float | None) -> list[Tensor | float | None]:
+        if number is None:
+            return [None, None, None, 1.0]
+        layer = self.layers[number]
+        return [layer.sums, layer.gamma, layer.beta, self._count(number) if count is None else count]
+
+    def _count(self, number: int) -> float:
+        return float(self.batch * self.program.convolutions[number].out_size ** 2)
+
+    def _launch(self, source: str, name: str, work: Work, args: list[Argument]) -> None:
+        """Launch blocks that take a share of the images each."""
+        at_once = limits(self.images.device).multiprocessors * work.macros["BLOCKS"]
+        items, least = len(work.items) * work.parts, least_share(name, self.packs)
+        share = images_a_block(self.batch, items, at_once, least)
+        grid = (len(work.items), -(-self.batch // share), work.parts)
+        kernels = self.compile(source, work.macros)
+        kernels.launch(
+            name,
+            grid=grid,
+            threads=work.threads,
+            shared=work.shared,
+            args=[*args, self.batch, share],
+        )
+
+
+def _group(own: Convolution) -> list[int]:
+    return [own.in_channels // own.groups, own.out_channels // own.groups]
+
+
+def prepare_passes(
+    program: Program,
+    *,
+    batch: int,
+    packs: int,
+    parameters: Mapping[str, Tensor],
+    sums: Mapping[str, Tensor],
+    gradients: Mapping[str, Tensor],
+    kernels_of: Compile,
+) -> Passes:
+    """Allocate all activations; sums and gradients are given by name of norm and weight.
+
+    `packs` is the number of packs expected to train at once.
+    """
+    _refuse_other_readers(program)
+    device = next(iter(parameters.values())).device
+
+    def activation(channels: int, size: int) -> Tensor:
+        shape = (batch, channels // TILE, size, size, TILE)
+        return torch.zeros(shape, dtype=torch.bfloat16, device=device)
+
+    layers = tuple(
+        Layer(
+            convolution=own,
+            weight=parameters[f"{own.name}.weight"],
+            gamma=parameters[f"{own.norm}.weight"],
+            beta=parameters[f"{own.norm}.bias"],
+            sums=sums[own.norm],
+            gradient=gradients[f"{own.name}.weight"],
+            y=activation(own.out_channels, own.out_size),
+        )
+        for own in program.convolutions
+    )
+    sizes = [(program.channels(number), program.size(number)) for number in range(len(program.values))]
+    joined = [n for n, value in enumerate(program.values) if (value.shortcut, value.other) != (None, None)]
+    shortcuts = [value.shortcut for value in program.values if value.shortcut is not None]
+    return Passes(
+        program=program,
+        batch=batch,
+        packs=packs,
+        layers=layers,
+        images=activation(*sizes[0]),
+        joined={number: activation(*sizes[number]) for number in joined},
+        slopes={number: activation(*sizes[number]) for number in range(1, len(sizes))},
+        coarse={
+            number: activation(
+                program.convolutions[number].in_channels, program.convolutions[number].out_size
+            )
+            for number in shortcuts
+        },
+        compile=kernels_of,
+        works=_works(program, device),
+    )
+
+
+def _works(program: Program, device: torch.device) -> dict[tuple[str, int], Work]:
+    works = {}
+    for number, own in enumerate(program.convolutions):
+        value = program.values[own.source]
+        normed = value.convolution is not None and value.shortcut is None and value.other is None
+        works["forward", number] = forward_work(own, normed, device)
+        works["slopes", number] = slopes_work(own, normed, device)
+        if own.source:
+            works["backward", number] = backward_work(own, _ends(program, number), device)
+    return works
+
+
+def _ends(program: Program, number: int) -> dict[str, int]:
+    """Return macros for what is done with a convolution's input gradient; a shortcut's is stored as it is."""
+    source = program.convolutions[number].source
+    value = program.values[source]
+    if any(other.shortcut == number for other in program.values):
+        return {}
+    strides = [
+        own.stride
+        for other in program.values
+        if other.shortcut is not None
+        for own in (program.convolutions[other.shortcut],)
+        if own.source == source
+    ]
+    same = any(other.other == source for other in program.values)
+    return {
+        "RECTIFIED": 1,
+        "JOINED": int(value.shortcut is not None or value.other is not None),
+        "ADDED": 1 if same else max(strides, default=0),
+        "SHORTCUT": int(value.shortcut is not None),
+    }
+
+
+def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the sources and macros of all kernels that the passes launch."""
+    for (kind, _), work in _works(program, device).items():
+        yield "slopes.cu" if kind == "slopes" else "convolve.cu", work.macros
+    for own in program.convolutions:
+        yield "join.cu", {"SIZE": own.out_size}
+
+
+def _refuse_other_readers(program: Program) -> None:
+    """Refuse values that are read in other ways than in residual networks."""
+    shortcuts = {value.shortcut for value in program.values}
+    for number in range(1, len(program.values)):
+        readers = [n for n, own in enumerate(program.convolutions) if own.source == number]
+        main = [n for n in readers if n not in shortcuts]
+        of_shortcuts = [n for n in readers if n in shortcuts]
+        added = [value for value in program.values if value.other == number]
+        if len(main) != (number != program.final) or len(of_shortcuts) + len(added) > 1:
+            raise Unfused(f"Value {number} is read in another way than those of residual networks.")
+        if any(program.convolutions[n].kernel != 1 for n in of_shortcuts):
+            raise Unfused("A shortcut with a kernel larger than 1x1 is not fused.")
+        if any(program.convolutions[n].kernel == 1 and program.convolutions[n].stride > 1 for n in main):
+            raise Unfused("A 1x1 convolution with a stride outside a shortcut is not fused.")
+    final = program.values[program.final]
+    if final.shortcut is None and final.other is None:
+        raise Unfused("The last value of the network is no sum with a shortcut, so it is not fused.")
+
+
+@contextlib.contextmanager
+def side_stream(device: torch.device) -> Iterator[None]:
+    """Launch kernels on a second stream: they wait for all launched before, and nothing launched later waits."""
+    if device.type != "cuda":
+        yield
+        return
+    second = _second_stream(device).stream
+    second.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(second):
+        yield
+
+
+def wait_for_side_stream(device: torch.device) -> None:
+    """Let everything launched from now on wait for the second stream."""
+    if device.type == "cuda":
+        torch.cuda.current_stream(device).wait_stream(_second_stream(device).stream)
+
+
+@cache
+def _second_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
+    """Return one stream for all packs: one thread captures at a time, and a graph does not keep its streams."""
+    return own_stream(device)

@@ -178,6 +178,23 @@ def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("seconds", [1, 2])
+def test_a_stop_that_falls_due_while_torch_is_imported_is_not_lost(tmp_path, plan_file, seconds):
+    plan_file.write_text(BRIEF.replace("epochs = 2", "epochs = 100000"))
+    command = [sys.executable, "-m", "prunecast.sweep", str(plan_file), "--store", str(tmp_path / "store")]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "--jobs", "1", "--seconds", str(seconds)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 130, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_stop_is_not_disturbed_by_the_next_signal():
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     try:

@@ -43,14 +43,27 @@ def main(arguments: list[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    for number in STOP_SIGNALS:
-        signal.signal(number, _stop)
-    signal.alarm(given.seconds)
+    _listen_for_stops(given.seconds)
     try:
         return _run(given)
     except PrunecastError as mistake:
         print(f"Error: {sentence(mistake)}", file=sys.stderr)
         return 2
+
+
+def _listen_for_stops(seconds: int) -> None:
+    """Stop cleanly on a signal or after so many seconds.
+
+    torch is imported before: it takes seconds, and code in the middle of it may swallow an interrupt.
+    """
+    began = time.monotonic()
+    import prunecast.fleet
+    import prunecast.sweep  # noqa: F401
+
+    for number in STOP_SIGNALS:
+        signal.signal(number, _stop)
+    if seconds:
+        signal.setitimer(signal.ITIMER_REAL, max(0.01, seconds - (time.monotonic() - began)))
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -84,7 +97,7 @@ def _run(given: argparse.Namespace) -> int:
         print(wording.stopped_line(given.store, progress), file=sys.stderr)
         code = 130
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         if given.output:
             code = _export(plan, given.store, given.output) or code
     return code

@@ -3,6 +3,7 @@
 Each message says what is wrong, where, and how to fix it.
 """
 
+import errno
 import math
 from collections.abc import Iterable, Mapping
 
@@ -21,6 +22,16 @@ class StoreError(PrunecastError):
 
 class BusyError(PrunecastError):
     """Another process is working on a chain, so this one must wait or do something else."""
+
+
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+
+
+def refused_path(error: OSError) -> str:
+    """A sentence about a path that may not be used; empty if the error is of another kind."""
+    if error.errno not in _REFUSED or error.filename is None:
+        return ""
+    return f"{error.filename}: {error.strerror}; choose another path, or ask for permission to use it."
 
 
 def sentence(problem: PrunecastError) -> str:

@@ -1,27 +1,75 @@
 """Writing results: files that are complete or absent, and JSON that every parser reads."""
 
+import contextlib
+import hashlib
 import json
 import math
 import os
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
 from prunecast.errors import PrunecastError
 
 TEMPORARY = ".tmp"
+LONGEST_NAME = 255
+"""Bytes that a file's name may have on most file systems."""
 
 
 def check_folder(path: Path | None) -> None:
     """Refuse an output path whose folder does not exist, before any work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
+    if path is not None and not os.path.isdir(path.absolute().parent):  # noqa: PTH112 (Path.is_dir may raise)
         raise PrunecastError(
             f"{path} cannot be written: there is no folder {path.absolute().parent}; create it first."
         )
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Write a temporary file, sync it and rename it: a reader sees the old file or the new one, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}{TEMPORARY}")
+    """Write a file so that a reader sees the old one or the new one, never a part.
+
+    The new content is written aside, synced and renamed. A link stays: the file that it leads to is replaced. What is
+    not a regular file, such as /dev/null or a pipe, is written to directly, and so is this process's own output.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
+    if found is not None and (descriptor := _own_output(found)) is not None:
+        _write_all(descriptor, data)
+    elif found is not None and not stat.S_ISREG(found.st_mode):
+        with path.open("wb", buffering=0) as file:
+            _write_all(file.fileno(), data)
+    else:
+        _replace_regular(Path(os.path.realpath(path)), data)
+
+
+def is_standard_output(path: Path) -> bool:
+    """Whether a file is this process's standard output, which then has no place for messages."""
+    try:
+        return _own_output(path.stat()) == 1
+    except OSError:
+        return False
+
+
+def _own_output(found: os.stat_result) -> int | None:
+    """The descriptor of standard output or standard error, if this is its file; what it was sent is flushed."""
+    for descriptor, stream in ((1, sys.stdout), (2, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError):  # closed
+            if stream is not None and os.path.samestat(found, os.fstat(descriptor)):
+                stream.flush()
+                return descriptor
+    return None
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def _replace_regular(path: Path, data: bytes) -> None:
+    temporary = path.with_name(_temporary_name(path.name))
     try:
         try:
             _write_and_rename(temporary, path, data)
@@ -29,8 +77,17 @@ def replace_file(path: Path, data: bytes) -> None:
             _write_and_rename(temporary, path, data)
         sync_folder(path.parent)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a read-only file system refuses this, too
+            temporary.unlink(missing_ok=True)
         raise
+
+
+def _temporary_name(name: str) -> str:
+    """A hidden name of this process; a name near the limit of the file system is shortened to its digest."""
+    own = f".{name}.{os.getpid()}{TEMPORARY}"
+    if len(os.fsencode(own)) <= LONGEST_NAME:
+        return own
+    return f".{hashlib.sha256(os.fsencode(name)).hexdigest()}.{os.getpid()}{TEMPORARY}"
 
 
 def _write_and_rename(temporary: Path, path: Path, data: bytes) -> None:

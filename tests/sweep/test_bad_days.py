@@ -24,6 +24,7 @@ from prunecast.sweep import (
     run_plan,
 )
 from prunecast.sweep.status import SweepProgress
+from prunecast.sweep.table import as_csv
 
 MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
 COMMAND = f"{sys.executable} -m prunecast.sweep"
@@ -112,6 +113,25 @@ def test_a_read_only_store_can_be_read_and_says_so_when_written(tmp_path, plan_f
     )
     assert done.returncode == 0, "a finished plan needs no writing"
     assert table(parsed(BRIEF), store) == unbroken
+
+
+@pytest.mark.parametrize("command", [[*PRUNECAST, "status"], COMMAND.split()], ids=["status", "sweep"])
+def test_a_store_with_too_long_a_name_is_one_sentence(plan_file, command):
+    done = subprocess.run(
+        [*command, str(plan_file), "--store", "x" * 300], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "File name too long; choose another" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_the_table_goes_to_standard_output_without_a_message(tmp_path, plan_file):
+    store = tmp_path / "store"
+    next(iter(run_plan(parsed(BRIEF), store)))
+    command = [*PRUNECAST, "export", str(plan_file), "--store", str(store), "-o", "/dev/stdout"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == as_csv(rows(parsed(BRIEF), store))
+    assert done.stderr == "1 row in /dev/stdout\n"
 
 
 def test_two_runs_at_once_share_the_work_and_both_end_well(tmp_path, plan_file, unbroken):

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from prunecast import __version__
-from prunecast.errors import PrunecastError, sentence
+from prunecast.errors import PrunecastError, refused_path, sentence
 from prunecast.text import nearest
 
 COMMANDS = {
@@ -117,6 +117,9 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
+        if refused := refused_path(error):
+            click.echo(f"prunecast: {refused}", err=True)
+            sys.exit(2)
         if error.errno not in FULL:
             raise
         click.echo(f"prunecast: the output cannot be written: {error.strerror}.", err=True)

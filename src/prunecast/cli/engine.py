@@ -177,6 +177,7 @@ def export(plan: str, scale: str, store: Path, output: Path) -> None:
 
 def _export(planned: "Plan", store: Path, output: Path) -> bool:
     """Write the rows that can be read and report damaged records; False if there are any."""
+    from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, rows_of, write_table
     from prunecast.sweep.wording import damaged_line
 
@@ -187,7 +188,7 @@ def _export(planned: "Plan", store: Path, output: Path) -> bool:
             f"no training run of {planned.name} is finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
-    click.echo(f"{plural(len(table), 'row')} in {output}")
+    click.echo(f"{plural(len(table), 'row')} in {output}", err=is_standard_output(output))
     for own in damaged:
         click.echo(damaged_line(own), err=True)
     return not damaged

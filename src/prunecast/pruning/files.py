@@ -7,6 +7,7 @@ a chain runs with torch and numpy alone.
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def make_folder(folder: Path) -> None:
     """Create a folder and its parents so that they survive a power cut."""
-    if folder.is_dir():
+    if os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir may raise)
         return
     make_folder(folder.parent)
     try:

@@ -13,6 +13,7 @@ import numpy as np
 
 from prunecast import choice
 from prunecast.errors import PrunecastError
+from prunecast.files import replace_file
 from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit
 from prunecast.report import charts, study_figures
 from prunecast.report.charts import Hue, Source
@@ -75,7 +76,7 @@ def _drawn(name: str, source: Source, folder: Path) -> Drawn:
         return Drawn(name=name, paths=(), missing=str(problem))
     files = {folder / f"{name}.{kind}": content for kind, content in rendered(spec).items()}
     for path, content in files.items():
-        path.write_bytes(content)
+        replace_file(path, content)
     return Drawn(name=name, paths=tuple(files), missing=None)
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from prunecast.errors import PrunecastError, sentence
+from prunecast.errors import PrunecastError, refused_path, sentence
 from prunecast.text import plural
 
 if TYPE_CHECKING:
@@ -48,6 +48,11 @@ def main(arguments: list[str] | None = None) -> int:
         return _run(given)
     except PrunecastError as mistake:
         print(f"Error: {sentence(mistake)}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if not (refused := refused_path(error)):
+            raise
+        print(f"Error: {refused}", file=sys.stderr)
         return 2
 
 
@@ -105,12 +110,14 @@ def _run(given: argparse.Namespace) -> int:
 
 def _export(plan: "Plan", store: Path, output: Path) -> int:
     """Write the rows that can be read and report damaged records; the exit code."""
+    from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, rows_of, wording, write_table
 
     statuses = chain_statuses(plan, store)
     table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
     write_table(table, output)
-    print(f"{plural(len(table), 'row')} in {output}", flush=True)
+    where = sys.stderr if is_standard_output(output) else sys.stdout
+    print(f"{plural(len(table), 'row')} in {output}", file=where, flush=True)
     for own in damaged:
         print(wording.damaged_line(own), file=sys.stderr)
     return 1 if damaged else 0

@@ -1,5 +1,6 @@
 """The parts of the Slurm backend that need no cluster."""
 
+import dataclasses
 import multiprocessing
 import os
 import pickle
@@ -160,18 +161,20 @@ def test_mistakes_are_named_before_anything_is_submitted(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("need", "packed", "per_job", "workers"),
+    ("need", "devices", "per_job", "workers"),
     [
-        (Resources(), False, 1, 4),
-        (Resources(), False, 3, 2),
-        (Resources(at_once=1), False, 3, 1),
-        (Resources(gpus=1), True, 1, 1),
-        (Resources(gpus=1, at_once=3), True, 1, 3),
-        (Resources(gpus=2), False, 1, 4),
+        (Resources(), 1, 1, 4),
+        (Resources(), 1, 3, 2),
+        (Resources(at_once=1), 1, 3, 1),
+        (Resources(gpus=1), 1, 1, 1),
+        (Resources(gpus=1, at_once=3), 1, 1, 3),
+        (Resources(gpus=2), 2, 1, 4),
     ],
 )
-def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, packed, per_job, workers):
+def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, devices, per_job, workers):
     backend = SlurmBackend(chains_per_job=per_job)
     monkeypatch.setattr(backend, "_begin", lambda store: None)
-    spec = WorkerSpec(jobs=tuple(jobs_of(LONG)), store=tmp_path, resources=need, packed=packed)
+    chains = [dataclasses.replace(chain, devices=devices) for chain in planned(LONG).chains]
+    jobs = tuple(Job(number=number, chain=chain) for number, chain in enumerate(chains, 1))
+    spec = WorkerSpec(jobs=jobs, store=tmp_path, resources=need, packed=need.gpus > 0)
     assert backend.room(spec) == workers

@@ -8,7 +8,7 @@ from small import BRIEF, parsed
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.sweep import Ended, Progress, Resources, drive, find_backend, run_worker
-from prunecast.sweep.backend import Backend, most_at_once, needs, with_resources
+from prunecast.sweep.backend import Backend, needs, with_resources
 from prunecast.sweep.driver import FLEET
 from prunecast.sweep.run import unfinished
 
@@ -85,6 +85,14 @@ def test_chains_that_need_something_else_have_other_workers(tmp_path):
     assert needs(threaded, Resources(gpus=1)) == Resources(gpus=1)
 
 
+def test_no_more_workers_than_the_plan_allows_over_all_kinds(tmp_path):
+    chains = short().chains
+    some = [dataclasses.replace(chain, resources=Resources(cpus=2, at_once=3)) for chain in chains[:2]]
+    others = [dataclasses.replace(chain, resources=Resources(at_once=1)) for chain in chains[2:]]
+    backend, _ = driven(unfinished(enumerate([*some, *others], 1), tmp_path), tmp_path)
+    assert {count for _, count in backend.specs} == {1}
+
+
 def test_backends_are_found_by_name():
     assert find_backend("test_backend:Recorded") is Recorded
     assert find_backend("ray").__name__ == "RayBackend"
@@ -103,8 +111,6 @@ def test_a_plan_declares_resources_and_the_command_line_goes_before_it():
     assert {chain.resources for chain in given.chains} == {
         Resources(gpus=1, minutes=90, memory_gb=4, at_once=8)
     }
-    assert most_at_once(jobs_of(given), Resources()) == 8
-    assert most_at_once(jobs_of(parsed(BRIEF)), Resources()) is None
     assert {chain.spec.digest for chain in given.chains} == {
         chain.spec.digest for chain in parsed(BRIEF).chains
     }

@@ -3,9 +3,13 @@
 import os
 import signal
 
+import pytest
 from small import BRIEF, on_processes, parsed, table
 
+from prunecast.pruning import TimeLimitReached, chain_folder
 from prunecast.sweep import Failed, Progress, chain_statuses, run_plan
+from prunecast.sweep.run import unfinished
+from prunecast.sweep.worker import _fleets, count_deaths
 
 ONE = BRIEF.replace("[100, 200]", "200").replace("replicates = 2", "replicates = [0]")
 KILLS = 4
@@ -48,3 +52,28 @@ def test_a_chain_that_kills_its_fleet_fails_alone(tmp_path, monkeypatch):
     assert [own.state for own in chain_statuses(plan, tmp_path / "store")] == ["ended", "failed"]
     told = [(event.number, event.record.level) for event in events if isinstance(event, Progress)]
     assert told == [(1, level) for level in range(3)]
+
+
+def left_dead(jobs, store):
+    """Leave chains as a killed worker does that had them all."""
+    for job in jobs:
+        folder = chain_folder(store, job.chain.spec)
+        with pytest.raises(TimeLimitReached), folder.locked():
+            raise TimeLimitReached
+
+
+def test_a_fleet_that_dies_is_halved_until_the_chain_at_fault_is_alone(tmp_path):
+    jobs = unfinished(enumerate(parsed(BRIEF).chains, 1), tmp_path)
+    sizes = []
+    for _ in range(5):
+        assert list(count_deaths(jobs, tmp_path)) == []
+        sizes.append([len(group) for group in _fleets(jobs, tmp_path)])
+        left_dead(jobs, tmp_path)
+    assert sizes == [[4], [4], [2, 2], [1] * 4, [1] * 4]
+    left = jobs[:1]
+    assert list(count_deaths(jobs[1:], tmp_path)) == []
+    assert list(count_deaths(left, tmp_path)) == []
+    left_dead(left, tmp_path)
+    ((job, problem),) = count_deaths(left, tmp_path)
+    assert (job, problem.deaths >= 3) == (jobs[0], True)
+    assert list(count_deaths(left, tmp_path)) == [], "the next run tries it again"

@@ -46,13 +46,16 @@ class RayBackend(Backend):
         return self
 
     def room(self, spec: WorkerSpec) -> int:
-        """What the nodes have room for at the moment; one worker waits where no node is large enough."""
+        """What the nodes have room for at the moment; one worker waits where no node is large enough.
+
+        Where `at_once` limits the workers, none waits, because it would take the place of one that can run.
+        """
         need = spec.resources
         slots = self._slots(need)
         if not slots and need not in self._warned:
             self._warned.add(need)
             LOG.warning("No node of the Ray cluster has %s; these chains wait until one joins.", _words(need))
-        return max(1, slots) - sum(own == need for own in self._workers.values())
+        return (slots or int(not need.at_once)) - sum(own == need for own in self._workers.values())
 
     def _slots(self, need: Resources) -> int:
         wanted = {"CPU": need.cpus, "GPU": need.gpus, "memory": (need.memory_gb or 0) * 2**30}

@@ -137,7 +137,7 @@ class SlurmBackend(Backend):
         """How many workers these chains are worth: a fleet fills a GPU, and a start of a worker takes seconds."""
         if not spec.resources.gpus:
             return math.ceil(len(spec.jobs) / self._chains_per_job)
-        if not spec.packed or spec.resources.at_once:
+        if spec.resources.at_once or any(job.chain.devices > 1 for job in spec.jobs):
             return len(spec.jobs)
         width = sum(job.chain.spec.width for job in spec.jobs)
         return math.ceil(width / (FLEET * spec.resources.gpus))
@@ -248,7 +248,7 @@ class SlurmBackend(Backend):
         report, facts = _read(job, "ended"), {}
         if report is None or report["stopped"]:
             facts = job_facts(name)  # what squeue says may be some seconds old
-            if facts.get("JobState", "").split()[:1] and facts["JobState"] in IN_QUEUE:
+            if facts.get("JobState") in IN_QUEUE:
                 return
         del self._jobs[name]
         if report and report["refused"]:

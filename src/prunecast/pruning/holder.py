@@ -33,7 +33,7 @@ class DeathsError(PrunecastError):
     def __init__(self, deaths: float, how: str) -> None:
         """`how` says how the last one ended, and what may help."""
         super().__init__(
-            f"{deaths:g} workers in a row died over this chain without a new level or checkpoint; {how}"
+            f"{int(deaths)} workers in a row died over this chain without a new level or checkpoint; {how}"
         )
         self.deaths = deaths
 

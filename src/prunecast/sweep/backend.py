@@ -13,7 +13,6 @@ from typing import Any, Self
 
 from prunecast.errors import PrunecastError
 from prunecast.plugins import load_attribute
-from prunecast.sweep.events import Job
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.resources import Resources, checked
@@ -104,12 +103,6 @@ def needs(chain: PlannedChain, resources: Resources) -> Resources:
     gpus = max(own.gpus, devices) if own.gpus and devices > 1 else own.gpus
     cpus = own.cpus if gpus or threads == 1 else max(own.cpus, threads)
     return dataclasses.replace(own, gpus=gpus, cpus=cpus * devices)
-
-
-def most_at_once(jobs: Iterable[Job], resources: Resources) -> int | None:
-    """The most workers at the same time: the smallest number that a plan or an option names."""
-    named = {(job.chain.resources or resources).at_once for job in jobs}
-    return min((number for number in named if number), default=None)
 
 
 def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, S
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prunecast.errors import BusyError, PrunecastError
+from prunecast.errors import PrunecastError
 from prunecast.pruning import (
     NO_FILE,
     DeathsError,
@@ -20,18 +20,17 @@ from prunecast.pruning import (
     chain_folder,
     code_version,
     file_version,
-    holder_of,
     why_ended,
     within,
 )
-from prunecast.sweep.backend import Backend, Ended, most_at_once
+from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.cost import chain_work
 from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
 from prunecast.sweep.failures import failure_path, new_failure, write_failure
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import identified
 from prunecast.sweep.status import is_locked
-from prunecast.sweep.worker import WorkerSpec, work
+from prunecast.sweep.worker import WorkerSpec, count_deaths, work
 
 FLEET = 64.0
 """Widths added up that keep a whole GPU busy: two packs in training, and two to take their place."""
@@ -39,8 +38,6 @@ PAUSE = 0.2
 """Seconds between two looks at the store, at least."""
 MOST_PAUSE = 30.0
 """Seconds between two starts of workers, at most, while they end without having done anything."""
-NODE = 0.25
-"""What the loss of a whole node counts as a death of a worker: it is seldom the fault of a chain."""
 LEAVING = 30.0
 """Seconds that workers have to end by themselves when all chains have ended."""
 
@@ -91,19 +88,16 @@ class _Driver:
         self, jobs: Sequence[Job], backend: Backend, template: WorkerSpec, resources: Resources
     ) -> None:
         self._backend, self._store = backend, template.store
-        self._at_once = most_at_once(jobs, resources)
-        self._told = {job.number: job.done for job in jobs}
-        self._seen: dict[Path, FileVersion] = {}
+        self._reported = {job.number: job.done for job in jobs}
+        self._versions: dict[Path, FileVersion] = {}
         self._pools: dict[Resources, _Pool] = {}
         for job in sorted(map(_absolute, jobs), key=lambda job: -chain_work(job.chain, job.done)):
             need = backend.needs(job.chain, resources)
-            spec = dataclasses.replace(
-                template,
-                resources=need,
-                device="cuda" if need.gpus else "cpu",
-                packed=need.gpus > 0 and job.chain.devices == 1,
-            )
+            device = "cuda" if need.gpus else "cpu"
+            spec = dataclasses.replace(template, resources=need, device=device, packed=need.gpus > 0)
             self._pools.setdefault(need, _Pool(spec=spec, open={})).open[job.number] = job
+        self._at_once = min((need.at_once for need in self._pools if need.at_once), default=None)
+        """The most workers at the same time: the smallest number that the plan or an option names."""
 
     def run(self) -> Iterator[Outcome]:
         yield from self._begin()
@@ -116,14 +110,14 @@ class _Driver:
             began = time.monotonic()
             for pool in self._pools.values():
                 yield from self._news(pool)
-            pause = max(
-                PAUSE, 10 * (time.monotonic() - began)
-            )  # many chains on a slow disk take long to look at
+            # Reading many chains from a slow disk takes long, so do it less often then.
+            pause = max(PAUSE, 10 * (time.monotonic() - began))
         self._backend.no_more()
         until = time.monotonic() + LEAVING
         while any(pool.workers for pool in self._pools.values()) and time.monotonic() < until:
-            for ended in self._backend.ended(PAUSE):
-                self._take(ended)
+            ended_now = {ended.worker for ended in self._backend.ended(PAUSE)}
+            for pool in self._pools.values():
+                pool.workers -= ended_now
 
     def _begin(self) -> Iterator[Outcome]:
         """Tidy up chains that had ended when a worker was killed, and report those that others work on."""
@@ -178,8 +172,8 @@ class _Driver:
             records = within(folder.records(), job.chain.rules)
         except PrunecastError:  # the worker that takes it says what is wrong with it
             return
-        for count in range(self._told[job.number], len(records)):
-            self._told[job.number] = count + 1
+        for count in range(self._reported[job.number], len(records)):
+            self._reported[job.number] = count + 1
             ended = why_ended(records[: count + 1], job.chain.rules)
             yield Progress(number=job.number, chain=job.chain, record=records[count], ended=ended)
 
@@ -192,8 +186,8 @@ class _Driver:
 
     def _is_new(self, path: Path) -> bool:
         """Whether a file has changed since the last look."""
-        before, now = self._seen.get(path, NO_FILE), file_version(path)
-        self._seen[path] = now
+        before, now = self._versions.get(path, NO_FILE), file_version(path)
+        self._versions[path] = now
         return now not in (before, NO_FILE)
 
     def _take(self, ended: Ended) -> None:
@@ -220,19 +214,9 @@ class _Driver:
 
     def _judge(self, pool: _Pool, ended: Ended) -> None:
         """Count the death of a worker against the chains it had; the store knows how many went before it."""
-        for job in pool.open.values():
-            folder = chain_folder(self._store, job.chain.spec)
-            holder = holder_of(folder.path)
-            if holder is None or holder.left:
-                continue
-            try:
-                with folder.locked(weight=NODE if ended.whole_node else 1):
-                    pass
-            except BusyError:  # its holder lives
-                continue
-            except DeathsError as deaths:
-                problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
-                write_failure(self._store, job.chain.spec, str(problem), "")
+        for job, deaths in count_deaths(pool.open.values(), self._store, whole_node=ended.whole_node):
+            problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
+            write_failure(self._store, job.chain.spec, str(problem), "")
 
     def _give_up(self, pool: _Pool, error: str) -> None:
         for job in pool.open.values():

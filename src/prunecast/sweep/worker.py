@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from prunecast.data import Dataset, load
 from prunecast.distributed import GroupTask, run_group
 from prunecast.errors import BusyError, PrunecastError, StoreError, sentence
 from prunecast.pruning import (
+    DeathsError,
     Record,
     TimeLimitReached,
     chain_folder,
@@ -41,8 +42,8 @@ from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
 from prunecast.sweep.status import is_locked
 
-SUSPECTS = 8
-"""Chains that a fleet takes together after a worker died over them; after a second death each runs alone."""
+PARTIAL_DEATH = 0.25
+"""What a death counts against a chain that is hardly at fault: its worker had other chains, or its node was lost."""
 GRACE = 30.0
 """Seconds that a worker has to store its chains' checkpoints when it is told to stop."""
 OUT_OF_TIME = 75
@@ -71,6 +72,9 @@ def work(
     place, loaded = torch_device(device), {} if loaded is None else loaded
     together = [job for job in jobs if packed and job.chain.devices == 1]
     alone = [job for job in jobs if not packed or job.chain.devices > 1]
+    for job, problem in count_deaths(together, store):
+        together.remove(job)
+        yield failed(job, store, problem)
     for group in _fleets(together, store):
         yield from _run_fleet(group, store, place, most_width, loaded)
     if together and alone and place.type == "cuda":
@@ -88,13 +92,39 @@ def _deaths(job: Job, store: Path) -> float:
     return holder.deaths_without_progress(footprint(folder))
 
 
-def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
-    """All chains in one fleet, but those over which workers died few at a time, so that the one at fault is found."""
-    by_deaths: dict[int, list[Job]] = {}
+def count_deaths(
+    jobs: Iterable[Job], store: Path, *, whole_node: bool = False
+) -> Iterator[tuple[Job, DeathsError]]:
+    """Count the deaths of workers against the chains that they left; yield those over which too many died."""
+    left: dict[tuple[str, int], list[Job]] = {}
     for job in jobs:
-        by_deaths.setdefault(math.ceil(_deaths(job, store)), []).append(job)
+        folder = chain_folder(store, job.chain.spec).path
+        holder = holder_of(folder)
+        if holder and not holder.left and not is_locked(folder / "lock"):
+            left.setdefault((holder.host, holder.pid), []).append(job)
+    for own in left.values():
+        weight = PARTIAL_DEATH if whole_node or len(own) > 1 else 1
+        for job in own:
+            try:
+                with chain_folder(store, job.chain.spec).locked(weight=weight):
+                    pass
+            except BusyError:  # somebody has just taken it, and counted the death
+                continue
+            except DeathsError as problem:
+                yield job, problem
+
+
+def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
+    """All chains in one fleet, but those over which fleets died in smaller and smaller ones, down to one chain.
+
+    So the chain at fault is found, and the others make progress, which clears them.
+    """
+    by_deaths: dict[float, list[Job]] = {}
+    for job in jobs:
+        by_deaths.setdefault(_deaths(job, store), []).append(job)
     for deaths, own in sorted(by_deaths.items()):
-        size = {0: len(own), 1: SUSPECTS}.get(deaths, 1)
+        halvings = max(0, math.ceil(deaths / PARTIAL_DEATH) - 1)  # the first death may be nobody's fault
+        size = math.ceil(len(own) / 2**halvings)
         yield from (own[first : first + size] for first in range(0, len(own), size))
 
 
@@ -228,6 +258,7 @@ class WorkerSpec:
     paths: tuple[str, ...] = ()
     """Where the driver finds modules, a user's own families among them."""
     work: Callable[..., Iterator[Outcome]] = work
+    """What runs the chains; tests and benchmarks replace it."""
 
 
 def run_worker(spec: WorkerSpec) -> bool:

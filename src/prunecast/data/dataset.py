@@ -109,7 +109,7 @@ class Found(Protocol):
 def described(train: Half, test: Half, num_classes: int) -> Halves:
     """Return the halves with their statistics and digest."""
     mean, std = byte_statistics(train.images)
-    digest = _digest(train.images, train.labels, test.images, test.labels)
+    digest = content_digest(train, test)
     return Halves(train=train, test=test, num_classes=num_classes, mean=mean, std=std, digest=digest)
 
 
@@ -129,9 +129,10 @@ def byte_statistics(images: Bytes) -> tuple[list[float], list[float]]:
     return mean.tolist(), np.where(std > 0, std, 1).tolist()
 
 
-def _digest(*arrays: np.ndarray[Any, Any]) -> str:
+def content_digest(train: Half, test: Half) -> str:
+    """Return the digest of all images and labels, their types and shapes."""
     digest = hashlib.sha256()
-    for array in arrays:
+    for array in (train.images, train.labels, test.images, test.labels):
         digest.update(f"{array.dtype.str} {array.shape}\n".encode())
         for block in _blocks(array):
             digest.update(np.ascontiguousarray(block).data)

@@ -1,23 +1,48 @@
 """Files under relative names, in a folder or in an archive; archives are read, never unpacked to disk."""
 
+import bz2
+import gzip
 import lzma
 import os
 import stat
 import tarfile
 import zipfile
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, NoReturn, Protocol
+from typing import IO, Any, NoReturn, Protocol, cast
 
 from prunecast.errors import PrunecastError
 
 SUFFIXES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz", ".tar.bz2", ".tbz2", ".zip")
-BROKEN = (tarfile.TarError, zipfile.BadZipFile, EOFError, lzma.LZMAError, zlib.error, OSError, RuntimeError)
+COMPRESSIONS: dict[bytes, Callable[..., Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\0": lzma.open,
+    b"]\0\0\x80": lzma.open,
+}
+"""How compressed files begin, and what opens them."""
+LONG_HEADERS = (
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+)
+"""Headers of a tar that are read into memory whole."""
+MOST_HEADER_BYTES = 1 << 20
 MOST_BYTES = 8 << 30
 """A larger archive is not read into memory."""
+MOST_EXPANSION = 200
+"""Nor is one that expands to more than this many times its size; image files are compressed already ..."""
+HARMLESS_BYTES = 256 << 20
+"""... unless it is no larger than this."""
+CHUNK = 1 << 20
+SMALL_CHUNK = 1 << 12
+"""What is expanded at once where a compression sets no limit to the result."""
+END_OF_ZIP_BYTES = 22
 
 
 class Tree(Protocol):
@@ -33,6 +58,9 @@ class Tree(Protocol):
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""
 
+    def real(self, name: str) -> str:
+        """Return what is the same for two names of one file or folder."""
+
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
 
@@ -44,23 +72,69 @@ class Folder:
     base: Path
 
     def names(self) -> Sequence[str]:
-        """Return the names of all files at any depth, sorted."""
-        walk = os.walk(self.base, onerror=_raise, followlinks=True)
-        places = ((Path(place).relative_to(self.base).as_posix(), files) for place, _, files in walk)
-        return sorted(
-            file if place == "." else f"{place}/{file}" for place, files in places for file in files
-        )
+        """Return the names of all files at any depth, sorted.
+
+        Links to folders are followed, but not back to a folder above, nor twice to one below the same second level.
+        """
+        try:
+            return sorted(self._walk())
+        except OSError as refused:
+            _raise(refused)
+
+    def _walk(self) -> Iterator[str]:
+        waiting: deque[tuple[tuple[str, ...], frozenset[Identity]]] = deque([((), frozenset())])
+        listed: set[tuple[tuple[str, ...], Identity]] = set()
+        while waiting:
+            parts, above = waiting.popleft()
+            place = self.base.joinpath(*parts)
+            own, route = _identity(place.stat()), parts[:2]
+            listed.add((route, own))
+            with os.scandir(place) as entries:
+                for entry in sorted(entries, key=lambda entry: entry.is_symlink()):
+                    inner = (*parts, entry.name)
+                    if not _is_folder(entry):
+                        yield "/".join(inner)
+                        continue
+                    target = _identity(entry.stat())
+                    repeats = target in above | {own} or (inner[:2], target) in listed
+                    if not (entry.is_symlink() and repeats):
+                        listed.add((inner[:2], target))
+                        waiting.append((inner, above | {own}))
 
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""
         return (self.base / name).is_file()
 
+    def real(self, name: str) -> str:
+        """Return what is the same for two names of one file or folder."""
+        return os.path.realpath(self.base / name)
+
     def open(self, name: str) -> IO[bytes]:
-        """Open a file for reading."""
+        """Open a regular file for reading; a pipe would wait forever for a writer."""
+        place = self.base / name
         try:
-            return (self.base / name).open("rb")
+            descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
         except OSError as refused:
             _raise(refused)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise PrunecastError(f"{place} is not a regular file; remove it.")
+        return os.fdopen(descriptor, "rb")
+
+
+Identity = tuple[int, int]
+"""Device and number of a folder, which all links to it share."""
+
+
+def _identity(known: os.stat_result) -> Identity:
+    return known.st_dev, known.st_ino
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, for example; reading it will name it
+        return False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +152,10 @@ class Archive:
         """Say whether there is a file of that name."""
         return name in self.contents
 
+    def real(self, name: str) -> str:
+        """Return what is the same for two names of one file or folder."""
+        return name
+
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
         return BytesIO(self.contents[name])
@@ -93,44 +171,120 @@ def is_archive(path: Path) -> bool:
 
 
 def read_archive(archive: Path) -> Archive:
-    """Read a tar (plain, gz, bz2, xz) or zip archive; names that point outside it, links and devices are refused."""
+    """Read a tar (plain, gz, bz2, xz) or zip archive that is whole.
+
+    Names that point outside it, links and devices are refused, and so is an archive that is cut short or
+    expands beyond all measure.
+    """
+    limit = min(MOST_BYTES, max(HARMLESS_BYTES, MOST_EXPANSION * archive.stat().st_size))
     contents: dict[str, bytes] = {}
     total = 0
     try:
-        for name, size, file in _members(archive):
-            total += size
-            if total > MOST_BYTES:
-                raise PrunecastError(f"{archive} holds more than {MOST_BYTES >> 30} GiB; unpack it first.")
-            contents[_plain(archive, name)] = file.read()
-    except BROKEN as broken:
-        raise PrunecastError(f"{archive} cannot be read ({broken}); fetch it again.") from broken
+        for name, data in _members(archive, limit):
+            total += len(data)
+            if total > limit:
+                raise TooLargeError
+            contents[_plain(archive, name)] = data
+    except PrunecastError:
+        raise
+    except TooLargeError:
+        raise PrunecastError(_too_large(archive, limit)) from None
+    except Exception as broken:  # damaged archives raise nearly anything
+        reason = str(broken) or type(broken).__name__
+        raise PrunecastError(f"{archive} cannot be read ({reason}); fetch it again.") from broken
     return Archive(base=archive, contents=contents)
 
 
-def _members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    return _zip_members(archive) if archive.suffix.lower() == ".zip" else _tar_members(archive)
+def _too_large(archive: Path, limit: int) -> str:
+    if limit == MOST_BYTES:
+        return f"{archive} holds more than {MOST_BYTES >> 30} GiB; unpack it first."
+    return f"{archive} expands to more than {MOST_EXPANSION} times its size; unpack it first if you trust it."
 
 
-def _tar_members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
-    with tarfile.open(archive, "r|*") as tar:
+class TooLargeError(Exception):
+    """An archive expands to more bytes than are read into memory."""
+
+
+def _members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
+    return _zip_members(archive, limit) if archive.suffix.lower() == ".zip" else _tar_members(archive, limit)
+
+
+class _TarMember(tarfile.TarInfo):
+    """A header of a tar; unlike tarfile's own, a damaged or missing one is never taken for the end."""
+
+    @classmethod
+    def fromtarfile(cls, tar: tarfile.TarFile) -> "_TarMember":
+        try:
+            return super().fromtarfile(tar)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise  # a block of zeros, as every whole tar ends
+        except tarfile.HeaderError as broken:
+            raise tarfile.ReadError(f"it is cut short or damaged: {broken}") from broken
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.size < 0:
+            raise tarfile.ReadError("a header has a negative size")
+        if self.type in LONG_HEADERS and max(self.size, len(tar.pax_headers)) > MOST_HEADER_BYTES:
+            raise tarfile.ReadError(f"a header is larger than {MOST_HEADER_BYTES >> 10} KiB")
+        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
+
+
+def _tar_members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
+    with _decompressed(archive) as file, tarfile.open(fileobj=file, mode="r|", tarinfo=_TarMember) as tar:
         for member in tar:
-            file = tar.extractfile(member) if member.isreg() else None
-            if file is not None:
-                yield member.name, member.size, file
-            elif not member.isdir():
+            if member.isdir():
+                continue
+            if not member.isreg():
                 raise PrunecastError(_refusal(archive, member.name, "is a link or a device"))
+            if member.offset_data + member.size > limit:
+                raise TooLargeError
+            stored = tar.extractfile(member)
+            yield member.name, stored.read() if stored is not None else b""
             tar.members = []  # type: ignore[attr-defined]  # else every header read stays in memory
+        while rest := tar.fileobj.read(CHUNK):
+            if rest.strip(b"\0"):
+                raise tarfile.ReadError("data follow its end")
 
 
-def _zip_members(archive: Path) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _decompressed(archive: Path) -> IO[bytes]:
+    """Open a tar; unlike tarfile's own streams, these check the sums at the end of the compressed data."""
+    with archive.open("rb") as file:
+        start = file.read(6)
+    opening = next((own for magic, own in COMPRESSIONS.items() if start.startswith(magic)), open)
+    return cast("IO[bytes]", opening(archive, "rb"))
+
+
+def _zip_members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(archive) as zipped:
+        _check_end(archive, zipped.comment)
         for member in zipped.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise PrunecastError(_refusal(archive, member.filename, "is a link or a device"))
             if not member.is_dir():
-                with zipped.open(member) as file:
-                    yield member.filename, member.file_size, file
+                if member.file_size > limit:
+                    raise TooLargeError
+                yield member.filename, _unzipped(zipped, member)
+
+
+def _unzipped(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """Return a member, read in pieces: its stated size may be a lie, and a piece is all that is expanded at once."""
+    bounded = member.compress_type in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    with zipped.open(member) as file:
+        data = b"".join(iter(lambda: file.read(CHUNK if bounded else SMALL_CHUNK), b""))
+    if len(data) != member.file_size:
+        raise zipfile.BadZipFile(f"{member.filename} has {len(data)} bytes instead of {member.file_size}")
+    return data
+
+
+def _check_end(archive: Path, comment: bytes) -> None:
+    """Refuse a zip that does not end with its own directory, but with one of a zip inside it, for example."""
+    record = END_OF_ZIP_BYTES + len(comment)
+    with archive.open("rb") as file:
+        file.seek(-record, os.SEEK_END)
+        end = file.read()
+    if not end.startswith(b"PK\5\6") or int.from_bytes(end[20:22], "little") != len(comment):
+        raise zipfile.BadZipFile("it is cut short")
 
 
 def _plain(archive: Path, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from prunecast.data.cache import reserve
 from prunecast.data.dataset import Bytes, Labels
 from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 CHUNK = 256
 """Images that a thread decodes in one go."""
+MOST_PIXELS = 89_478_485
+"""Larger images are refused: a few kilobytes could fill the memory. It is the size from which Pillow warns."""
 ANNOTATIONS = "val/val_annotations.txt"
 ANNOTATED = "val/images/"
 
@@ -104,9 +107,20 @@ def _by_class(tree: Tree, names: Sequence[str], half: str) -> dict[str, list[str
     for name, images in classes.items():
         if not images:
             raise PrunecastError(f"{tree.base / half / name} has no images; add some or remove the folder.")
+    _check_once(tree, [name for images in classes.values() for name in images])
     if not classes:
         raise PrunecastError(f"{tree.base / half} has no class folders; sort its images into <class>/.")
     return dict(sorted(classes.items()))
+
+
+def _check_once(tree: Tree, images: Iterable[str]) -> None:
+    """Refuse links that make one folder part of a half twice."""
+    known: dict[str, str] = {}
+    for place in dict.fromkeys(name.rpartition("/")[0] for name in images):
+        first = known.setdefault(tree.real(place), place)
+        if first != place:
+            problem = f"{tree.base / place} and {tree.base / first} are the same folder"
+            raise PrunecastError(f"{problem}, so its images would count twice; remove one link.")
 
 
 def _test(
@@ -177,6 +191,9 @@ def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = No
         raise PrunecastError(f"{place} needs Pillow to be read; install pillow.") from missing
     try:
         with tree.open(name) as file, Image.open(file) as image:
+            if image.width * image.height > MOST_PIXELS:
+                size = f"{image.width}x{image.height} pixels, which is more than {MOST_PIXELS:,}"
+                raise PrunecastError(f"{place} has {size}; make it smaller or remove it.")
             if spare is not None:
                 times = max(1.0, spare(*image.size))
                 image.draft(None, (ceil(image.width / times), ceil(image.height / times)))
@@ -207,6 +224,7 @@ def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None,
     width, height = (image_size, image_size) if image_size is not None else opened(tree, model).size
     shape = (len(names), height, width, 3)
     images = np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=shape)
+    reserve(into)
 
     def fill(start: int) -> None:
         for row, name in enumerate(names[start : start + CHUNK], start):

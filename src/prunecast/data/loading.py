@@ -109,7 +109,7 @@ def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size:
         test=source(found.test),
         num_classes=len(found.classes),
         chance_error=chance_error(torch.from_numpy(found.test.labels)),
-        digest=hashlib.sha256(names.encode()).hexdigest(),
+        digest=hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest(),
     )
 
 

@@ -27,6 +27,8 @@ def planted(
     configurations: int = 152,
     replicates: int = 1,
     noise: float = 0.034,
+    correlation: float = 0.0,
+    correlation_levels: float = 10.0,
     depths: Sequence[int] = DEPTHS,
     widths: Sequence[float] = WIDTHS,
     num_examples: Sequence[int] = NUM_EXAMPLES,
@@ -35,7 +37,9 @@ def planted(
     """A table of Eq. 2 with these parameters; by default of the paper's size, about 4,300 points.
 
     Configurations are drawn from the grid without repetition, ε_np comes from a dense law, each error (level 0
-    included) is multiplied by 1 + noise · a normal number, and replicates differ in that number alone.
+    included) is multiplied by 1 + noise · a normal number, and replicates differ in that number alone. The numbers of
+    one chain at levels i and j ≠ i have the correlation `correlation` · exp(−|i − j| / `correlation_levels`); measured
+    replicates are like 0.75 over 10 levels.
     """
     rng = np.random.default_rng(seed)
     grid = np.array(list(product(depths, widths, num_examples)))
@@ -51,8 +55,22 @@ def planted(
     frame["error"] = np.where(frame["level"] > 0, law_error(frame, truth), unpruned_error(frame))
     going = (frame["error"] < ENDS_AT * truth["high_error"]) | (frame["level"] == 0)
     frame = frame[going].merge(pd.DataFrame({"replicate": np.arange(1, replicates + 1)}), how="cross")
-    scatter = 1 + noise * rng.standard_normal(len(frame))
-    return frame.assign(error=np.clip(frame["error"] * scatter, 1e-6, 1.0))
+    scatter = rng.standard_normal(len(frame))
+    if correlation:
+        shared = _along_chains(frame, correlation_levels, rng)
+        scatter = np.sqrt(1 - correlation) * scatter + np.sqrt(correlation) * shared
+    return frame.assign(error=np.clip(frame["error"] * (1 + noise * scatter), 1e-6, 1.0))
+
+
+def _along_chains(frame: pd.DataFrame, levels: float, rng: np.random.Generator) -> Floats:
+    """Normal numbers, one per row, that are correlated by exp(−distance / levels) along each chain and nowhere else."""
+    chain = frame.groupby(["depth", "width", "num_examples", "replicate"]).ngroup().to_numpy()
+    fresh = rng.standard_normal((chain.max() + 1, LAST_LEVEL + 1))
+    kept = np.exp(-1 / levels)
+    numbers = fresh.copy()
+    for level in range(1, LAST_LEVEL + 1):
+        numbers[:, level] = kept * numbers[:, level - 1] + np.sqrt(1 - kept**2) * fresh[:, level]
+    return np.asarray(numbers[chain, frame["level"].to_numpy()])
 
 
 def unpruned_error(frame: pd.DataFrame) -> Floats:

@@ -114,8 +114,16 @@ SENTENCES = [
         "Sizes are relative, as the table names no family; a column `weights` gives real counts.",
     ),
     (
-        findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, **UNKNOWN),
+        findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, complete=False, **UNKNOWN),
         "as the number of classes of 'photos' is unknown; what biases and normalisation add is unknown",
+    ),
+    (
+        findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, complete=True, **UNKNOWN),
+        "own, as the number of classes of 'photos' is unknown.",
+    ),
+    (
+        findings.SizeInterpolated(weights=12_500, never_pruned=310),
+        "size (12,500 prunable weights and 310 other parameters before pruning) is interpolated between",
     ),
 ]
 
@@ -132,7 +140,7 @@ def test_every_finding_of_an_answer_has_words() -> None:
 
 @pytest.mark.parametrize("reason", CountsUnknown)
 def test_every_reason_why_counts_are_unknown_has_words(reason: CountsUnknown) -> None:
-    assert ", as the " in sentence(findings.CountsFromTable(reason=reason, **UNKNOWN))
+    assert ", as the " in sentence(findings.CountsFromTable(reason=reason, complete=True, **UNKNOWN))
 
 
 @pytest.fixture(scope="module")

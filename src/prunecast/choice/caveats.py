@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from prunecast.choice import findings
+from prunecast.choice.counts import Counter
 from prunecast.choice.options import Network, Options
 from prunecast.choice.question import SizeRange
 from prunecast.choice.search import Search
@@ -185,6 +186,17 @@ def _settings(search: Search, best: Network) -> Iterator[Finding]:
         yield from _other_sizes(search, best)
     if search.counter.finding is not None:
         yield search.counter.finding
+    yield from _interpolated(search.counter, best)
+
+
+def _interpolated(counter: Counter, best: Network) -> Iterator[findings.SizeInterpolated]:
+    """An answer whose size the table does not count."""
+    if counter.interpolated(best.depth, best.width):
+        counts = counter(np.array([best.depth]), np.array([best.width]))
+        yield findings.SizeInterpolated(
+            weights=float(counts.weights[0]),
+            never_pruned=float(counts.fixed[0]) if counter.complete else None,
+        )
 
 
 def _other_sizes(search: Search, best: Network) -> Iterator[findings.DensityOnlyAtOtherSizes]:

@@ -1,10 +1,13 @@
 """How large a member of a family is, and how its table names networks and sizes.
 
-Counts are exact integers where the family is built in, else what the table says.
+Counts are exact integers where the family is built in, else what the table says of measured sizes; those of other
+sizes are interpolated.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +17,8 @@ from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotEx
 from prunecast.laws import AXES, Fit, Floats, Integers, Mask, size_of
 
 SAME_COUNT = 1e-3
+EXACT_FIT = 1e-9
+"""A polynomial that deviates less from every measured count is taken for the family's own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +93,13 @@ class Counter:
         """Count the networks of these depths and widths."""
         scaled = size_of(self.fit, depth, width)
         if self.family is None:
-            unknown = np.full(len(depth), np.nan)
-            whole = np.round(scaled) if self.exact else scaled
-            return Counts(weights=whole, fixed=np.zeros(len(depth)), multiply_adds=unknown, dense_size=scaled)
+            unknown, nothing = np.full(len(depth), np.nan), np.zeros(len(depth))
+            if not self.exact:
+                return Counts(weights=scaled, fixed=nothing, multiply_adds=unknown, dense_size=scaled)
+            weights = self._weights(depth, width)
+            fixed = nothing if self._fixed is None else np.round(self._fixed(depth, width))
+            whole = np.maximum(np.round(weights), 1.0)
+            return Counts(weights=whole, fixed=fixed, multiply_adds=unknown, dense_size=weights)
         rows = [
             member_counts(self.family, int(deep), float(wide), self.classes)
             for deep, wide in zip(depth, width, strict=True)
@@ -98,6 +107,29 @@ class Counter:
         weights, fixed, multiply_adds = np.array(rows, dtype=float).reshape(-1, 3).T
         size = scaled if self.own_unit else weights
         return Counts(weights=weights, fixed=fixed, multiply_adds=multiply_adds, dense_size=size)
+
+    @property
+    def complete(self) -> bool:
+        """Whether parameters that are never pruned are counted."""
+        return self.family is not None or self._fixed is not None
+
+    def interpolated(self, depth: float, width: float) -> bool:
+        """Whether this size's counts are neither counted from layers nor the table's own."""
+        sizes = [[c.depth, c.width] for c in self.fit.configurations]
+        own = np.isclose(sizes, [depth, width]).all(axis=1).any()
+        return self.family is None and self.exact and not own
+
+    @cached_property
+    def _weights(self) -> "SizeCurve":
+        """Prunable weights by depth and width, in the table's unit."""
+        return SizeCurve.through({(c.depth, c.width): c.weights for c in self.fit.configurations})
+
+    @cached_property
+    def _fixed(self) -> "SizeCurve | None":
+        """The other parameters by depth and width; None where the table does not count them."""
+        known = {(c.depth, c.width): c.never_pruned for c in self.fit.configurations}
+        counted = {size: count for size, count in known.items() if count is not None}
+        return SizeCurve.through(counted) if len(counted) == len(known) else None
 
     def cost_per_run(self, counts: Counts, num_examples: Floats) -> Floats:
         """The cost of one training run of each network, in runs of the costliest measured one."""
@@ -116,6 +148,76 @@ class Counter:
         return float((self._operations(self(depth, width)) * examples).max())
 
 
+@dataclass(frozen=True, kw_only=True)
+class SizeCurve:
+    """A count of parameters by depth l and width w: exact at measured sizes and smooth between and around them.
+
+    Layers that repeat with depth and have channels in proportion to width give a polynomial with terms l·w² to 1 and
+    coefficients that are not negative. What is left of log(1 + count), for instance where channels are rounded, is
+    interpolated with weights 1/distance².
+    """
+
+    sizes: Floats
+    """log depth and log width of the measured sizes"""
+    powers: tuple[tuple[int, int], ...]
+    """exponents of depth and width in each term"""
+    coefficients: Floats
+    left: Floats
+    """what the polynomial leaves of log(1 + count) at each measured size"""
+
+    @classmethod
+    def through(cls, counts: dict[tuple[float, float], float]) -> Self:
+        """The curve through the counts of some sizes."""
+        sizes, count = np.array(list(counts), dtype=float), np.array(list(counts.values()), dtype=float)
+        powers, coefficients = _polynomial(sizes, count)
+        polynomial = _terms(sizes, powers) @ coefficients
+        left = np.log1p(count) - np.log1p(polynomial)
+        return cls(sizes=np.log(sizes), powers=powers, coefficients=coefficients, left=left)
+
+    def __call__(self, depth: Floats, width: Floats) -> Floats:
+        """The count at some sizes."""
+        places = np.stack([depth, width], axis=1)
+        distance = ((np.log(places)[:, None] - self.sizes) ** 2).sum(axis=2)
+        nearness = 1 / np.maximum(distance, 1e-24)
+        left = (nearness * self.left).sum(axis=1) / nearness.sum(axis=1)
+        polynomial = _terms(places, self.powers) @ self.coefficients
+        return np.asarray(np.expm1(np.log1p(polynomial) + left))
+
+
+def _terms(sizes: Floats, powers: tuple[tuple[int, int], ...]) -> Floats:
+    """l^a·w^b of every size and term, one row per size."""
+    return np.stack(
+        [sizes[:, 0] ** of_depth * sizes[:, 1] ** of_width for of_depth, of_width in powers], axis=1
+    )
+
+
+def _polynomial(sizes: Floats, count: Floats) -> tuple[tuple[tuple[int, int], ...], Floats]:
+    """The terms and coefficients, none of them negative, with the least relative deviation from the counts.
+
+    Of polynomials that are exact the one with fewest terms is taken, so that few sizes give no strange one.
+    """
+    scale = 1 / (1 + count)
+    best: tuple[tuple[tuple[int, int], ...], Floats] = ((1, 2),), np.zeros(1)
+    least = np.inf
+    for powers in _possible_terms(sizes):
+        terms = _terms(sizes, powers)
+        coefficients: Floats = np.linalg.lstsq(terms * scale[:, None], count * scale)[0].astype(float)
+        deviation = float(np.abs((terms @ coefficients - count) * scale).max())
+        if (coefficients >= 0).all() and deviation < least:
+            best, least = (powers, coefficients), deviation
+            if deviation < EXACT_FIT:
+                break
+    return best
+
+
+def _possible_terms(sizes: Floats) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Sets of terms, the smallest first; an axis that does not vary has one power, which sizes elsewhere follow."""
+    deep, wide = (len(np.unique(axis)) > 1 for axis in sizes.T)
+    every = [(a, b) for b in ((2, 1, 0) if wide else (2,)) for a in ((1, 0) if deep else (1,))]
+    for number in range(1, 1 + min(len(every), len(sizes))):
+        yield from combinations(every, number)
+
+
 def counter(fit: Fit) -> Counter:
     """How to count this fit's networks, with a finding where the counts are not those of a built-in family."""
     family, dataset = fit.origin.family, fit.origin.dataset
@@ -131,8 +233,10 @@ def counter(fit: Fit) -> Counter:
                 fit=fit, family=family, classes=classes, exact=True, own_unit=not same, finding=None
             )
         reason = CountsUnknown.COUNTS_DIFFER
-    kind = CountsFromTable if fit.counted else SizesProportional
-    finding = kind(reason=reason, family=family, dataset=dataset)
+    finding: SizesNotExact = SizesProportional(reason=reason, family=family, dataset=dataset)
+    if fit.counted:
+        complete = all(c.never_pruned is not None for c in fit.configurations)
+        finding = CountsFromTable(reason=reason, family=family, dataset=dataset, complete=complete)
     return Counter(fit=fit, family=None, classes=0, exact=fit.counted, own_unit=True, finding=finding)
 
 

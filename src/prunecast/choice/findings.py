@@ -215,6 +215,19 @@ class SizesProportional(SizesNotExact):
 
 @dataclass(frozen=True, kw_only=True)
 class CountsFromTable(SizesNotExact):
-    """Parameter counts are the table's own, and between its sizes in proportion to l·w²."""
+    """Parameter counts are the table's own."""
 
     kind: ClassVar[str] = "counts_from_table"
+    complete: bool
+    """whether the table counts parameters that are never pruned, too"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeInterpolated(Finding):
+    """This size is not in the table, so its parameter counts are interpolated from those that are."""
+
+    kind: ClassVar[str] = "size_interpolated"
+    weights: float
+    """prunable weights, unpruned"""
+    never_pruned: float | None
+    """the other parameters; None where the table does not count them"""

@@ -86,7 +86,7 @@ def order_text(placed: "Order") -> str:
     training = (
         f"Training it on {spec.num_examples:,} examples of {spec.dataset} with the recipe {spec.recipe.name} and the "
         f"method {spec.method.name}, replicate {spec.replicate}: levels 0 to {placed.level}, the last with "
-        f"{spec.final_nonzero:,} weights."
+        f"{spec.final_nonzero:,} weights and {placed.never_pruned:,} parameters that are never pruned."
     )
     return terminal.text(choice(placed.choice), Section(title=training))
 

@@ -62,6 +62,11 @@ class Order:
         """Masks that keep every prunable weight."""
         return _full(self.model)
 
+    @property
+    def never_pruned(self) -> int:
+        """Parameters that are not prunable."""
+        return sum(one.numel() for one in self.model.parameters()) - count_kept(self.full)
+
 
 def order(
     source: Fit | Table | str | Path,

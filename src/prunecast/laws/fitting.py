@@ -15,7 +15,7 @@ from prunecast.laws.diagnose import extended, fit_findings, parameter_findings, 
 from prunecast.laws.findings import LawPreference
 from prunecast.laws.intervals import Uncertainty, find_uncertainty
 from prunecast.laws.law import AUTO, DEFAULT_LAW, PruningForm, Role, bounds, build_form, natural, starts
-from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured
+from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured, never_pruned
 from prunecast.laws.predict import Spread
 from prunecast.laws.result import Fit, Origin
 from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
@@ -208,7 +208,7 @@ def _assembled(
         counted=data.counted,
         columns=table.columns,
         selected=table.selected,
-        configurations=tuple(_configurations(points, per_configuration)),
+        configurations=tuple(_configurations(points, per_configuration, never_pruned(table))),
         findings=(),
         spread=Spread(
             centre=uncertainty.centre,
@@ -229,7 +229,9 @@ def log_plateau(form: PruningForm, theta: Floats, points: Points) -> float:
     return float(np.log(2 * points.error.max())) if plateau is None else float(theta[plateau])
 
 
-def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Configuration]:
+def _configurations(
+    points: Points, deviations: list[Deviation], others: dict[tuple[float, float], float]
+) -> Iterator[Configuration]:
     for index, of_configuration in enumerate(deviations):
         rows = points.configuration == index
         yield Configuration(
@@ -244,6 +246,7 @@ def _configurations(points: Points, deviations: list[Deviation]) -> Iterator[Con
             lowest_error=float(points.error[rows].min()),
             deviation=of_configuration,
             curve=_curve(points.rows(rows)),
+            never_pruned=others.get((float(points.depth[index]), float(points.width[index]))),
         )
 
 

@@ -222,6 +222,24 @@ def _counts(kept: pd.DataFrame) -> "pd.Series[float] | None":
     return None
 
 
+def never_pruned(table: Table) -> dict[tuple[float, float], float]:
+    """Parameters that are never pruned by depth and width, of the sizes whose parameters and weights a table counts.
+
+    Without a column of weights, the non-zero weights of unpruned networks count them.
+    """
+    frame = table.frame
+    weights = frame["weights"] if "weights" in frame else frame.get("nonzero")
+    if weights is None or "parameters" not in frame:
+        return {}
+    if "weights" not in frame:
+        weights = weights.where(frame["density"] == 1)
+    others = pd.to_numeric(frame["parameters"], errors="coerce") - pd.to_numeric(weights, errors="coerce")
+    others = others[np.isfinite(others) & (others >= 0)]
+    sizes = others.groupby([frame["depth"], frame["width"]]).median().reset_index(name="others")
+    columns = (sizes[name].to_numpy(dtype=float).tolist() for name in ("depth", "width", "others"))
+    return {(depth, width): count for depth, width, count in zip(*columns, strict=True)}
+
+
 def _proportional(kept: pd.DataFrame) -> "pd.Series[float]":
     """l·w²·d, to which non-zero weights are about proportional."""
     return kept["depth"] * kept["width"] ** 2 * kept["density"]

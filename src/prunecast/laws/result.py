@@ -209,7 +209,7 @@ class Fit:
             "regions": {name: asdict(deviation) for name, deviation in self.regions.items()},
             "noise_floor": None if self.noise_floor is None else asdict(self.noise_floor),
             "columns": sorted(self.columns),
-            "configurations": [asdict(configuration) for configuration in self.configurations],
+            "configurations": [_configuration_fields(one) for one in self.configurations],
             "dense": None if self.dense is None else asdict(self.dense),
             "origin": asdict(self.origin),
             "findings": [findings.to_json(finding) for finding in self.findings],
@@ -274,6 +274,12 @@ def _fit(body: dict[str, Any]) -> Fit:
         origin=Origin(**body["origin"]),
         options=dict(body["options"]),
     )
+
+
+def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
+    """A configuration as plain lists, numbers and words, without counts that the table does not have."""
+    body = asdict(configuration)
+    return {name: value for name, value in body.items() if name != "never_pruned" or value is not None}
 
 
 def _configuration(body: dict[str, Any]) -> Configuration:

@@ -41,6 +41,8 @@ class Configuration:
     deviation: Deviation
     curve: tuple[tuple[float, float, float], ...] = ()
     """density, error and replicates of each measured row, for answers that a law alone cannot give"""
+    never_pruned: float | None = None
+    """all other parameters, such as biases and normalisation; None where the table does not count them"""
 
 
 class Fitted(Protocol):

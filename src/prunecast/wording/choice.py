@@ -240,9 +240,20 @@ def _proportional(finding: findings.SizesProportional, metric: Metric) -> str:
 
 @words(findings.CountsFromTable)
 def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
+    text = f"Parameter counts are the table's own, as {_reason(finding)}"
+    if finding.complete:
+        return f"{text}."
+    return f"{text}; what biases and normalisation add is unknown, and a column `parameters` gives it."
+
+
+@words(findings.SizeInterpolated)
+def _interpolated(finding: findings.SizeInterpolated, metric: Metric) -> str:
+    unpruned = f"{numbers.count(finding.weights)} prunable weights"
+    if finding.never_pruned is not None:
+        unpruned += f" and {numbers.count(finding.never_pruned)} other parameters"
     return (
-        f"Parameter counts are the table's own, and between its sizes in proportion to l·w², as {_reason(finding)}; "
-        "what biases and normalisation add is unknown."
+        f"The table has no network of this size. Its size ({unpruned} before pruning) is interpolated between those "
+        "that the table counts, so the network you train may be somewhat larger or smaller."
     )
 
 

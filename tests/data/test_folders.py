@@ -36,6 +36,20 @@ def test_class_folders(place, test, top):
     assert data.chance_error == pytest.approx(2 / 3)
 
 
+def test_what_is_done_to_images_and_what_their_classes_are_called(place, cache):
+    class_folders(place, height=10, width=14)
+    data = load("folder", root=place, image_size=8)
+    how = data.preprocessing
+    assert (how.size, how.shorter_side, how.value_range) == ((8, 8), 8, (0, 255))
+    image = data.train.batch(torch.tensor([0]), None)[0, :, 3, 5]
+    pixel = data.train.images[0, 3, 5]
+    assert torch.allclose(image, (pixel - torch.tensor(how.mean)) / torch.tensor(how.std))
+    assert data.class_names == ("bird", "cat", "dog")
+    for names in cache.glob("*/classes.json"):  # as an earlier prunecast left the cache
+        names.unlink()
+    assert load("folder", root=place, image_size=8).class_names == ("bird", "cat", "dog")
+
+
 ARCHIVES = {"tar": "w", "tar.gz": "w:gz", "tar.xz": "w:xz", "tar.bz2": "w:bz2", "zip": None}
 
 
@@ -51,6 +65,7 @@ def test_archives_of_class_folders_read_like_the_folders(place, tmp_path, cache,
             tar.add(place, ".")
     from_archive, from_folder = load("folder", root=archive), load("folder", root=place)
     assert from_archive.digest == from_folder.digest
+    assert from_archive.class_names == from_folder.class_names == ("bird", "cat", "dog")
     assert np.array_equal(bytes_of(from_archive.test), bytes_of(from_folder.test))
     assert not [left for left in cache.iterdir() if left.name.startswith(".partial")]
 

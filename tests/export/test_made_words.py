@@ -9,6 +9,7 @@ import pytest
 from prunecast.choice import Question
 from prunecast.choice.findings import UnprunedErrorPredicted
 from prunecast.cli.make import card_text
+from prunecast.data import Preprocessing
 from prunecast.export import card_text as words
 from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 from prunecast.metric import Metric
@@ -24,6 +25,10 @@ CARD = Card(
         density=0.037,
         level=15,
     ),
+    preprocessing=Preprocessing(
+        size=(32, 32), shorter_side=None, mean=(125.3, 123.0, 113.9), std=(63.0, 62.1, 66.7)
+    ),
+    class_names=("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"),
     question=Question(
         target_error=0.2,
         max_parameters=None,

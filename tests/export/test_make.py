@@ -5,7 +5,9 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +48,29 @@ def test_the_loaded_network_has_the_measured_error(made: Made) -> None:
     assert not network.training
     assert _error(network) == card["measured"]["error"]
     assert card["measured"]["error"] == card["training"]["levels"][-1]["error"]
+
+
+def _classify(folder: Path) -> Callable[[np.ndarray], list[str]]:
+    """The function that the card's own code defines."""
+    text = (folder / "card.md").read_text(encoding="utf-8")
+    code = text.partition("```python\n")[2].partition("```")[0].replace("FOLDER", str(folder))
+    assert len([line for line in code.splitlines() if line]) <= 10
+    known: dict[str, Any] = {}
+    exec(code, known)
+    return known["classify"]
+
+
+def test_the_code_on_the_card_has_the_measured_error(made: Made) -> None:
+    """With raw pixels: the statistics and the names of the classes are in the folder."""
+    card, test = _card(made.folder), data.load("digits").test
+    assert isinstance(test, data.MemorySource)
+    names = _classify(made.folder)(test.images.numpy())
+    assert set(names) <= set("0123456789")
+    wrong = np.mean([int(name) != label for name, label in zip(names, test.labels.tolist(), strict=True)])
+    assert wrong == pytest.approx(card["measured"]["error"], abs=1e-9)
+    how = card["preprocessing"]
+    assert (how["size"], how["shorter_side"], how["value_range"]) == ([8, 8], None, [0, 16])
+    assert how["mean"] == pytest.approx([test.mean.item()])
 
 
 def test_the_sparse_file_alone_is_the_same_network(made: Made, tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ class DatasetFacts:
     """Mean of each channel of a streamed dataset, as a share of 255; otherwise computed from the training images."""
     std: tuple[float, ...] = ()
     """Standard deviation of each channel, likewise."""
+    class_names: tuple[str, ...] = ()
+    """Names of the classes in the order of their labels; empty if they have none, or if their folders name them."""
     unpacked: tuple[str, ...] = ()
     """Files or folders of the unpacked download, by which it is found in a folder of datasets."""
     archives: tuple[str, ...] = ()
@@ -55,6 +57,10 @@ class DatasetFacts:
                 raise PrunecastError(
                     f"dataset {self.name!r}: {field} must be at least 1, not {getattr(self, field)}."
                 )
+        if self.class_names and len(self.class_names) != self.num_classes:
+            raise PrunecastError(
+                f"dataset {self.name!r}: class_names has {len(self.class_names)} names for {self.num_classes} classes."
+            )
         if not 0 < self.chance_error <= 1:
             raise PrunecastError(
                 f"dataset {self.name!r}: chance_error must be between 0 and 1, not {self.chance_error:g}."
@@ -102,6 +108,17 @@ def own_dataset(name: str) -> DatasetFacts:
     return facts
 
 
+_NUMERALS = tuple("0123456789")
+_CIFAR10 = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_CIFAR100 = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
+caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish
+forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle
+mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree plain plate poppy porcupine
+possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake spider squirrel streetcar
+sunflower sweet_pepper table tank telephone television tiger tractor train trout tulip turtle wardrobe whale willow_tree
+wolf woman worm
+"""
 _TORONTO = "https://www.cs.toronto.edu/~kriz/cifar.html"
 
 DIGITS = register_dataset(
@@ -112,6 +129,7 @@ DIGITS = register_dataset(
         image_shape=(1, 8, 8),
         train_examples=600,
         test_examples=1197,
+        class_names=_NUMERALS,
     )
 )
 CIFAR10 = register_dataset(
@@ -123,6 +141,7 @@ CIFAR10 = register_dataset(
         image_shape=(3, 32, 32),
         train_examples=50_000,
         test_examples=10_000,
+        class_names=_CIFAR10,
         unpacked=("cifar-10-batches-py", "cifar-10-batches-bin"),
         archives=("cifar-10-python.tar.gz", "cifar-10-binary.tar.gz"),
         download=f"cifar-10-python.tar.gz from {_TORONTO}",
@@ -137,6 +156,7 @@ CIFAR100 = register_dataset(
         image_shape=(3, 32, 32),
         train_examples=50_000,
         test_examples=10_000,
+        class_names=tuple(_CIFAR100.split()),
         unpacked=("cifar-100-python", "cifar-100-binary"),
         archives=("cifar-100-python.tar.gz", "cifar-100-binary.tar.gz"),
         download=f"cifar-100-python.tar.gz from {_TORONTO}",
@@ -151,6 +171,7 @@ SVHN = register_dataset(
         image_shape=(3, 32, 32),
         train_examples=73_257,
         test_examples=26_032,
+        class_names=_NUMERALS,
         unpacked=("train_32x32.mat",),
         download="train_32x32.mat and test_32x32.mat from http://ufldl.stanford.edu/housenumbers",
     )

@@ -2,7 +2,7 @@
 
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
-from prunecast.data.dataset import Dataset, Source, chance_error, subsample
+from prunecast.data.dataset import Dataset, Preprocessing, Source, chance_error, subsample
 from prunecast.data.loading import DATASETS, MOST_OF_DEVICE, from_arrays, load
 from prunecast.data.sources import MemorySource, batches
 
@@ -13,6 +13,7 @@ __all__ = [
     "Dataset",
     "Draws",
     "MemorySource",
+    "Preprocessing",
     "Source",
     "augment",
     "batches",

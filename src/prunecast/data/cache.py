@@ -31,6 +31,8 @@ from prunecast.errors import PrunecastError
 from prunecast.files import replace_file
 
 FORMAT = 1
+CLASSES = "classes.json"
+"""The file of an entry that holds the names of the classes, where they have some."""
 STALE_SECONDS = 86400
 ABOUT, CHECKSUM = "about.json", "about.sha256"
 
@@ -122,6 +124,11 @@ def _fill(file: IO[bytes], size: int) -> None:
     os.fsync(file.fileno())
 
 
+def save_classes(folder: Path, names: Iterable[str]) -> None:
+    """Write the names of the classes into an entry that is being made."""
+    (folder / CLASSES).write_text(json.dumps(list(names)), encoding="utf-8")
+
+
 def _make(entry: Path, write: Callable[[Path], int]) -> None:
     _remove_stale(entry.parent)
     aside = Path(mkdtemp(prefix=".partial-", dir=entry.parent))
@@ -182,7 +189,9 @@ def _open(entry: Path) -> Halves:
 
 def _mapped(entry: Path) -> Halves:
     about = json.loads((entry / ABOUT).read_bytes())
-    return Halves(train=_half(entry, "train"), test=_half(entry, "test"), **about)
+    names = entry / CLASSES  # older entries, and datasets without names, have none
+    classes = tuple(json.loads(names.read_bytes())) if names.exists() else ()
+    return Halves(train=_half(entry, "train"), test=_half(entry, "test"), class_names=classes, **about)
 
 
 def _verify(entry: Path, halves: Halves) -> None:

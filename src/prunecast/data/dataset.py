@@ -41,6 +41,22 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Preprocessing:
+    """How an image becomes the input of a network: scaled, cropped at the centre, then (byte − mean) / std."""
+
+    size: tuple[int, int]
+    """Height and width."""
+    shorter_side: int | None
+    """The shorter side is scaled (bilinear) to this before the crop; None if the images have the size already."""
+    mean: tuple[float, ...]
+    """Of each channel, in bytes."""
+    std: tuple[float, ...]
+    """Of each channel, in bytes."""
+    value_range: tuple[int, int] = (0, 255)
+    """Of the values from which the mean is subtracted."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """A training half, a test half and their classes."""
 
@@ -52,6 +68,10 @@ class Dataset:
     """1 − the largest class's share of the test half: the error of the best constant answer."""
     digest: str
     """A digest of the images and labels, so that a record names what it was trained on."""
+    preprocessing: Preprocessing | None = None
+    """What the sources do to images without augmentation; None where a dataset of your own does not say."""
+    class_names: tuple[str, ...] = ()
+    """In the order of the labels; empty where they have no names."""
 
 
 def chance_error(labels: Tensor) -> float:
@@ -93,6 +113,8 @@ class Halves:
     """Standard deviation of each channel over the training half, in bytes."""
     digest: str
     """Digest of all images and labels."""
+    class_names: tuple[str, ...] = ()
+    """The names of class folders; empty where the files have none."""
 
 
 class Found(Protocol):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prunecast.data.cache import reserve
+from prunecast.data.cache import reserve, save_classes
 from prunecast.data.dataset import Bytes, Labels
 from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError
@@ -58,6 +58,7 @@ class FoundFolders:
         for part, listing in (("train", self.train), ("test", self.test)):
             decode(self.tree, listing.files, folder / f"{part}_images.npy", self.image_size, first)
             np.save(folder / f"{part}_labels.npy", listing.labels)
+        save_classes(folder, self.classes)
         return len(self.classes)
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,11 @@ import torch
 from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
 from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
-from prunecast.data.dataset import Dataset, Found, Half, Halves, chance_error, described
+from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, chance_error, described
 from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
-from prunecast.data.folders import Listing, find_folders
+from prunecast.data.folders import FoundFolders, Listing, find_folders
 from prunecast.data.official import find_cifar, find_svhn
-from prunecast.data.sources import HostSource, MemorySource, StreamSource
+from prunecast.data.sources import HostSource, MemorySource, StreamSource, scaled_side
 from prunecast.errors import PrunecastError
 
 Find = Callable[[Tree], Found]
@@ -29,6 +30,10 @@ READERS: dict[str, Callable[[int | None], Find]] = {
 }
 """Functions of an image size (used for image files only) that return how to find a dataset among files."""
 DATASETS = (DIGITS.name, *READERS, IMAGENET.name)
+FROM_IMAGE_FILES = ("tinyimagenet", "folder")
+"""Readers that bring images to one size."""
+DIGITS_HIGHEST = 16
+"""The highest value of a pixel of the digits."""
 MOST_OF_DEVICE = 0.5
 """If the bytes of one half need more than this share of a GPU's free memory, they stay on the host."""
 
@@ -48,19 +53,25 @@ def load(
     place = torch.device(device)
     facts = own_dataset(name) if ":" in name else find_dataset(name)
     if facts is not None and facts.read is not None:
-        return from_arrays(facts.read(root), name=facts.name, device=device)
+        own = from_arrays(facts.read(root), name=facts.name, device=device)
+        return replace(own, class_names=_official_names(facts, own.num_classes))
     if name not in DATASETS:
         known = dict.fromkeys((*DATASETS, *dataset_names()))
         raise PrunecastError(f"unknown dataset {name!r}; choose one of {', '.join(known)}.")
     if name == DIGITS.name:
-        return _resident(name, digits(), place)
+        return _resident(name, digits(), place, highest=DIGITS_HIGHEST)
     if root is None:
         raise PrunecastError(f"the dataset {name} needs a root: the folder or archive that holds it.")
     if not Path(root).exists():
         raise PrunecastError(f"{root} does not exist; the dataset {name} was to be read from there.")
     if facts is not None and facts.streamed:
         return _streamed(facts, Path(root), place, image_size or facts.image_shape[1])
-    return _resident(name, read(name, Path(root), image_size), place)
+    return _resident(name, read(name, Path(root), image_size), place, _scaled_side(name, image_size))
+
+
+def _scaled_side(name: str, image_size: int | None) -> int | None:
+    """The shorter side to which a reader scales images; None if it takes them as they are."""
+    return image_size if name in FROM_IMAGE_FILES else None
 
 
 def from_arrays(
@@ -70,7 +81,9 @@ def from_arrays(
     return _resident(name, described(*checked(arrays, name)), torch.device(device))
 
 
-def _resident(name: str, halves: Halves, device: torch.device) -> Dataset:
+def _resident(
+    name: str, halves: Halves, device: torch.device, shorter_side: int | None = None, highest: int = 255
+) -> Dataset:
     """Return sources of bytes, normalised by mean and std of the whole training half."""
     mean, std = (torch.tensor(part, dtype=torch.float32, device=device) for part in (halves.mean, halves.std))
 
@@ -81,6 +94,14 @@ def _resident(name: str, halves: Halves, device: torch.device) -> Dataset:
             return HostSource(images, labels, mean=mean, std=std)
         return MemorySource(images.to(device), labels, mean=mean, std=std)
 
+    height, width = halves.train.images.shape[1:3]
+    preprocessing = Preprocessing(
+        size=(height, width),
+        shorter_side=shorter_side,
+        mean=tuple(halves.mean),
+        std=tuple(halves.std),
+        value_range=(0, highest),
+    )
     return Dataset(
         name=name,
         train=source(halves.train),
@@ -88,7 +109,14 @@ def _resident(name: str, halves: Halves, device: torch.device) -> Dataset:
         num_classes=halves.num_classes,
         chance_error=chance_error(torch.from_numpy(halves.test.labels)),
         digest=halves.digest,
+        preprocessing=preprocessing,
+        class_names=halves.class_names or _official_names(find_dataset(name), halves.num_classes),
     )
+
+
+def _official_names(facts: DatasetFacts | None, num_classes: int) -> tuple[str, ...]:
+    """The names of a known dataset's classes, if these are its classes."""
+    return facts.class_names if facts is not None and len(facts.class_names) == num_classes else ()
 
 
 def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size: int) -> Dataset:
@@ -110,6 +138,13 @@ def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size:
         num_classes=len(found.classes),
         chance_error=chance_error(torch.from_numpy(found.test.labels)),
         digest=hashlib.sha256(names.encode(errors="surrogateescape")).hexdigest(),
+        preprocessing=Preprocessing(
+            size=(image_size, image_size),
+            shorter_side=scaled_side(image_size),
+            mean=tuple(255 * share for share in IMAGENET.mean),
+            std=tuple(255 * share for share in IMAGENET.std),
+        ),
+        class_names=found.classes,
     )
 
 
@@ -129,7 +164,8 @@ def read(name: str, root: Path, image_size: int | None) -> Halves:
         found = find_arrays(Folder(base=base), root.name)
     else:
         raise PrunecastError(f"{root} is neither a folder nor an archive ({', '.join(SUFFIXES)}).")
-    return cached(name, key(how, base, found.files), found.write)
+    halves = cached(name, key(how, base, found.files), found.write)
+    return replace(halves, class_names=found.classes) if isinstance(found, FoundFolders) else halves
 
 
 def _archive(root: Path, dataset: str) -> Path | None:

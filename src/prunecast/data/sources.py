@@ -177,7 +177,12 @@ def cropped(tree: Tree, name: str, crop: Crop, flip: bool, size: int) -> Bytes:
     return np.asarray(image.transpose(Transpose.FLIP_LEFT_RIGHT) if flip else image)
 
 
+def scaled_side(size: int) -> int:
+    """Return the shorter side of a test image before its centre is taken."""
+    return round(size * TEST_SCALE)
+
+
 def central(tree: Tree, name: str, size: int) -> Bytes:
     """Return the central size × size pixels of one image, its shorter side scaled as for tests."""
-    scaled = round(size * TEST_SCALE)
+    scaled = scaled_side(size)
     return centred(opened(tree, name, lambda width, height: min(width, height) / scaled), scaled, size)

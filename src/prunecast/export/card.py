@@ -8,6 +8,7 @@ from typing import Any
 
 from prunecast import __version__
 from prunecast.choice import Question
+from prunecast.data import Preprocessing
 from prunecast.export.files import CARD, FORMAT
 from prunecast.findings import Finding
 from prunecast.metric import Metric
@@ -125,6 +126,10 @@ class Card:
     """A made network."""
 
     network: Shape
+    preprocessing: Preprocessing | None
+    """how an image becomes its input; None where a dataset of your own does not say"""
+    class_names: tuple[str, ...]
+    """in the order of its logits; numbers where the classes have no names"""
     question: Question
     predicted: Predicted
     measured: Measured

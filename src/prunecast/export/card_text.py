@@ -11,6 +11,9 @@ ZEROS = (
     "unpruned one of its depth and width."
 )
 
+LISTED = 20
+"""The card lists the names of so many classes."""
+
 
 def verdict(card: Card) -> str:
     """Predicted beside measured, in a sentence or two."""
@@ -111,18 +114,62 @@ def _given(settings: dict[str, object]) -> str:
 
 
 def _use(card: Card) -> str:
-    shape = ", ".join(map(str, card.network.image_shape))
     return "\n".join(
         [
             "## How to use it",
             "",
             "```python",
-            "import prunecast",
-            "",
-            'network = prunecast.load_network("FOLDER")  # a torch.nn.Module; FOLDER holds this card',
+            snippet(card),
             "```",
             "",
-            f"It takes images of shape ({shape}), normalised as prunecast's reader of {card.training.dataset} does, "
-            f"and returns {card.network.num_classes} logits.",
+            f"`pixels` {_images(card)}. The network returns {card.network.num_classes} logits per image. Its classes "
+            f"are {_classes(card.class_names)}.",
         ]
     )
+
+
+def snippet(card: Card) -> str:
+    """Ten lines that load the network and classify images; FOLDER holds the card."""
+    channels, height, width = card.network.image_shape
+    normalised = "(torch.as_tensor(pixels) - mean) / std" if card.preprocessing else "torch.as_tensor(pixels)"
+    statistics = 'mean, std = (torch.tensor(card["preprocessing"][name]) for name in ("mean", "std"))'
+    lines = [
+        "import json, pathlib, torch, prunecast",
+        "",
+        'card = json.loads(pathlib.Path("FOLDER", "card.json").read_text(encoding="utf-8"))',
+        'network = prunecast.load_network("FOLDER")  # a torch.nn.Module',
+        *([statistics] if card.preprocessing else []),
+        "",
+        "",
+        f"def classify(pixels):  # shape (images, {height}, {width}, {channels})",
+        f"    batch = ({normalised}).permute(0, 3, 1, 2)",
+        "    with torch.no_grad():",
+        '        return [card["class_names"][label] for label in network(batch).argmax(1)]',
+    ]
+    return "\n".join(lines)
+
+
+def _images(card: Card) -> str:
+    """What the pixels of images are, and what is done to them before and in the code."""
+    how, (channels, height, width) = card.preprocessing, card.network.image_shape
+    if how is None:
+        return (
+            f"are images of {height}×{width} pixels, normalised as your dataset {card.training.dataset} does"
+        )
+    colours = {1: "grey", 3: "red, green and blue"}.get(channels, f"{channels} channels")
+    low, high = how.value_range
+    scaled = ""
+    if how.shorter_side is not None:
+        scaled = f": scale the shorter side of an image to {how.shorter_side} pixels (bilinear) and take the centre"
+    means, stds = (", ".join(f"{value:.4f}" for value in values) for values in (how.mean, how.std))
+    return (
+        f"are images of {height}×{width} pixels with {colours} values from {low} to {high}{scaled}. The code "
+        f"subtracts the mean of each channel over the training images ({means}) and divides by its standard "
+        f"deviation ({stds})"
+    )
+
+
+def _classes(names: tuple[str, ...]) -> str:
+    if len(names) > LISTED:
+        return f"the {len(names)} of `class_names` in card.json, from {names[0]} to {names[-1]}"
+    return ", ".join(names)

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -162,6 +163,8 @@ def describe(
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
     return Card(
         network=_shape(order, records[-1]),
+        preprocessing=order.dataset.preprocessing,
+        class_names=_class_names(order.dataset),
         question=order.choice.question,
         predicted=predicted(order.choice),
         measured=_measured(order.choice, errors, records[-1]),
@@ -169,6 +172,12 @@ def describe(
         disk=_disk(order.folder),
         training=_training(order, records, about),
     )
+
+
+def _class_names(dataset: Dataset) -> tuple[str, ...]:
+    """The names of the classes, else their numbers; bytes of folder names that are no text are replaced."""
+    names = dataset.class_names or map(str, range(dataset.num_classes))
+    return tuple(os.fsencode(name).decode(errors="replace") for name in names)
 
 
 def predicted(choice: Choice) -> Predicted:

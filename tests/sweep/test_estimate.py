@@ -12,10 +12,10 @@ from prunecast.cli.show import plan as show_plan
 from prunecast.errors import PrunecastError
 from prunecast.fleet import Options, runner_pool
 from prunecast.fleet.step import EAGER
-from prunecast.sweep import estimate as module
+from prunecast.sweep import estimation as module
 from prunecast.sweep import read_plan
 from prunecast.sweep.cost import chain_steps, overview
-from prunecast.sweep.estimate import (
+from prunecast.sweep.estimation import (
     Estimate,
     Share,
     Timing,

@@ -10,7 +10,7 @@ from prunecast.errors import PrunecastError
 from prunecast.spec import recipe
 from prunecast.sweep import parse_plan, read_plan, run_plan, shipped_plans
 from prunecast.sweep.cost import overview
-from prunecast.sweep.estimate import estimate, timed_images
+from prunecast.sweep.estimation import estimate, timed_images
 from prunecast.sweep.plan import scales
 
 DEPTHS = (8, 14, 20, 26, 50, 98)

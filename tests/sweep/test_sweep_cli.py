@@ -8,7 +8,7 @@ from prunecast.pruning import chain_folder
 from prunecast.spec import ErrorRise
 from prunecast.sweep import LeftOut, chain_statuses, run_plan, shipped_plans
 from prunecast.sweep.cost import overview
-from prunecast.sweep.estimate import estimate
+from prunecast.sweep.estimation import estimate
 from prunecast.sweep.status import SweepProgress
 
 

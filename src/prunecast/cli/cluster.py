@@ -61,8 +61,7 @@ def placed(
     _refuse(
         [name for name, was in here.items() if was], f"is for this machine, not for --on {on}; leave it out"
     )
-    from prunecast.sweep import drive, find_backend
-    from prunecast.sweep.backend import with_resources
+    from prunecast.sweep import drive, find_backend, with_resources
 
     wanted = {name: value for name, value in named.items() if name in RESOURCES}
     if device != "cpu":

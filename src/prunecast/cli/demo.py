@@ -11,8 +11,7 @@ from prunecast.export import Card, make, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
 from prunecast.report import choice, fit_summary, page, terminal
-from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan
-from prunecast.sweep.run import usual_jobs
+from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan, usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
 from prunecast.wording import numbers

@@ -57,25 +57,22 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
     of networks are built and timed, which takes up to a minute per family.
     """
     from prunecast.cli import show
-    from prunecast.sweep import shipped_plans
-    from prunecast.sweep.plan import scales, summary
+    from prunecast.sweep import scales, shipped_plans, summary
 
     if plan is None:
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
         click.echo(show.plans(listed))
         return
-    from prunecast.sweep.cost import overview
-    from prunecast.sweep.run import usual_jobs
+    from prunecast.sweep import overview, usual_jobs
 
     planned = read(plan, scale)
     seen, measured = overview(planned), None
     if not no_estimate:
-        from prunecast.sweep.estimate import estimate
-        from prunecast.sweep.worker import torch_device
+        from prunecast.sweep import estimation, torch_device
 
         if torch_device(device).type == "cuda":
             click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
-        measured = estimate(planned, device)
+        measured = estimation.estimate(planned, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
     click.echo(show.plan(seen, measured, at_once))
 
@@ -109,9 +106,15 @@ def run(
     does not stop the others; the next run tries it again.
     """
     from prunecast.files import check_folder
-    from prunecast.sweep import SweepProgress, chain_statuses, run_plan
-    from prunecast.sweep.run import usual_jobs
-    from prunecast.sweep.wording import end_line, failure_lines, stopped_line
+    from prunecast.sweep import (
+        SweepProgress,
+        chain_statuses,
+        end_line,
+        failure_lines,
+        run_plan,
+        stopped_line,
+        usual_jobs,
+    )
 
     check_folder(output)
     planned = read(plan, scale, data)
@@ -140,8 +143,7 @@ def run(
 
 def _start(planned: "Plan", store: Path, progress: "SweepProgress") -> None:
     """Report what is finished already and what was edited."""
-    from prunecast.sweep.status import plan_edit, remember_plan
-    from prunecast.sweep.wording import edit_sentence, start_line
+    from prunecast.sweep import edit_sentence, plan_edit, remember_plan, start_line
 
     if edit := plan_edit(planned, store):
         click.echo(edit_sentence(edit))
@@ -178,8 +180,7 @@ def export(plan: str, scale: str, store: Path, output: Path) -> None:
 def _export(planned: "Plan", store: Path, output: Path) -> bool:
     """Write the rows that can be read and report damaged records; False if there are any."""
     from prunecast.files import is_standard_output
-    from prunecast.sweep import chain_statuses, rows_of, write_table
-    from prunecast.sweep.wording import damaged_line
+    from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
 
     statuses = chain_statuses(planned, store)
     table, damaged = rows_of(statuses), [own for own in statuses if own.problem]

@@ -15,9 +15,7 @@ from prunecast.report import Grid, Section, choice, terminal
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
-    from prunecast.sweep.events import Event
-    from prunecast.sweep.plan import Plan
-    from prunecast.sweep.status import SweepProgress
+    from prunecast.sweep import Event, Plan, SweepProgress
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 

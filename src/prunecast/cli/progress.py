@@ -15,9 +15,7 @@ from prunecast.report import Grid, terminal
 from prunecast.text import duration
 
 if TYPE_CHECKING:
-    from prunecast.sweep.events import Event
-    from prunecast.sweep.plan import Plan
-    from prunecast.sweep.status import SweepProgress
+    from prunecast.sweep import Event, Plan, SweepProgress
 
 LATEST = 8
 """Chains shown at the same time."""

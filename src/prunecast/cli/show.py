@@ -8,9 +8,7 @@ from prunecast.report import Grid, Section, terminal
 from prunecast.text import duration, plural
 
 if TYPE_CHECKING:
-    from prunecast.sweep.cost import Network, Overview
-    from prunecast.sweep.estimate import Estimate, Timing
-    from prunecast.sweep.status import ChainStatus
+    from prunecast.sweep import ChainStatus, Network, Overview, estimation
 
 MOST_LISTED = 30
 MOST_NAMED = 8
@@ -30,7 +28,7 @@ def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
     return "\n".join([*lines, "", hint])
 
 
-def plan(seen: "Overview", measured: "Estimate | None", jobs: int) -> str:
+def plan(seen: "Overview", measured: "estimation.Estimate | None", jobs: int) -> str:
     """A plan on one screen."""
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
@@ -80,7 +78,7 @@ def _networks(networks: "Sequence[Network]") -> Grid:
     return Grid(header=[*(["family"] if several else []), *header], rows=rows, left=int(several))
 
 
-def _time(measured: "Estimate", jobs: int) -> str:
+def _time(measured: "estimation.Estimate", jobs: int) -> str:
     """The time of everything, and of each way in which chains train."""
     ways = [
         (measured.packed, "packed as a fleet", measured.packed.seconds),
@@ -101,7 +99,7 @@ def _time(measured: "Estimate", jobs: int) -> str:
     return f"{total}: {'; '.join(parts)}."
 
 
-def _timed_networks(measured: "Estimate") -> Iterator[Grid]:
+def _timed_networks(measured: "estimation.Estimate") -> Iterator[Grid]:
     rows = [
         [own.family, str(own.depth), f"{own.widths[0]:g}", str(own.batch), *_speed(own)]
         for own in measured.networks
@@ -111,7 +109,7 @@ def _timed_networks(measured: "Estimate") -> Iterator[Grid]:
         yield Grid(header=header, rows=rows)
 
 
-def _timed_packs(measured: "Estimate") -> Iterator[Grid]:
+def _timed_packs(measured: "estimation.Estimate") -> Iterator[Grid]:
     rows = [
         [
             *(own.family, str(own.depth), str(len(own.widths)), f"{sum(own.widths):g}", str(own.batch)),
@@ -124,11 +122,11 @@ def _timed_packs(measured: "Estimate") -> Iterator[Grid]:
         yield Grid(header=[*sizes, "steps", "ms per step", "µs per test image"], rows=rows)
 
 
-def _speed(timing: "Timing") -> list[str]:
+def _speed(timing: "estimation.Timing") -> list[str]:
     return [f"{1000 * timing.step_seconds:.2f}", f"{1e6 * timing.image_seconds:.1f}"]
 
 
-def _assumptions(measured: "Estimate") -> Iterator[str]:
+def _assumptions(measured: "estimation.Estimate") -> Iterator[str]:
     """Why the time is an upper limit, and how it was computed."""
     yield "Chains that end before their level cap take less."
     if measured.packs:
@@ -190,7 +188,7 @@ def _utc(since: str) -> str:
 
 def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
     """Restarts, failures, damaged records and chains left out, with the reasons."""
-    from prunecast.sweep.wording import error_rise_words
+    from prunecast.sweep import error_rise_words
 
     yield from _restarted(statuses)
     texts = []

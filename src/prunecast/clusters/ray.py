@@ -9,10 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep.backend import Backend, Ended
-from prunecast.sweep.failures import in_one_line
-from prunecast.sweep.resources import Resources
-from prunecast.sweep.worker import GRACE, WorkerSpec, run_worker
+from prunecast.sweep import GRACE, Backend, Ended, Resources, WorkerSpec, in_one_line, run_worker
 from prunecast.text import plural
 
 LOG = logging.getLogger(__name__)

@@ -39,12 +39,19 @@ from prunecast.clusters.slurm_commands import (
 )
 from prunecast.errors import PrunecastError, StoreError
 from prunecast.pruning import TimeLimitReached, make_folder, read_json, write_json
-from prunecast.sweep.backend import Backend, Ended
-from prunecast.sweep.driver import FLEET
-from prunecast.sweep.resources import Resources
-from prunecast.sweep.shared_store import check_store
-from prunecast.sweep.status import is_locked
-from prunecast.sweep.worker import Stopped, WorkerSpec, prepare, pull_chains, stop_on
+from prunecast.sweep import (
+    FLEET,
+    Backend,
+    Ended,
+    Resources,
+    Stopped,
+    WorkerSpec,
+    check_store,
+    is_locked,
+    prepare,
+    pull_chains,
+    stop_on,
+)
 
 FOLDER = "slurm"
 HOPELESS = ("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS")

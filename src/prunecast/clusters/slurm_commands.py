@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep.resources import Resources
+from prunecast.sweep import Resources
 
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")

@@ -25,8 +25,7 @@ from prunecast.families import Weighted
 from prunecast.laws import Fit
 from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
 from prunecast.spec import ChainSpec
-from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan
-from prunecast.sweep.worker import work
+from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan, work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
 

@@ -17,8 +17,7 @@ from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.pruning import Masks, count_kept, full_masks, levels_to
 from prunecast.spec import RECIPES, ChainSpec, Recipe
-from prunecast.sweep import Plan, PlannedChain
-from prunecast.sweep.worker import loader, torch_device
+from prunecast.sweep import Plan, PlannedChain, loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
 from prunecast.wording import network_beyond, network_name, out_of_reach

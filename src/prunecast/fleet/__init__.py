@@ -1,18 +1,35 @@
 """Many training runs that share one device: networks packed side by side into one dense network."""
 
+from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Failed, Finished, Job, Options
+from prunecast.fleet.members import Failed, Finished, Job, Member, Options, PackKind, kind_of
 from prunecast.fleet.pack import Pack, pack
+from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
 from prunecast.fleet.run import fleet_events, run_fleet
+from prunecast.fleet.runner import STEPS_PER_GRAPH
+from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.fleet.step import renew_copies
 
 __all__ = [
+    "BUDGET",
+    "BUDGET_ON_CPU",
+    "STEPS_PER_GRAPH",
     "Failed",
     "Finished",
     "Job",
+    "Member",
     "Options",
     "Pack",
+    "PackKind",
+    "PackShape",
+    "RunnerPool",
     "Unpackable",
+    "chain_group",
+    "deal",
+    "evaluate_pack",
     "fleet_events",
+    "kind_of",
     "pack",
+    "renew_copies",
     "run_fleet",
 ]

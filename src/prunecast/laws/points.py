@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from prunecast.errors import PrunecastError
-from prunecast.spec.selection import pooled_noise
+from prunecast.spec import pooled_noise
 from prunecast.table import CONFIGURATION, Table
 
 Replicates = Literal["mean", "each"]

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
 from prunecast.pruning.masks import Masks, Scores
-from prunecast.spec import MODULE_CALLS, Method, rng
-from prunecast.spec.methods import METHOD_NAMES
+from prunecast.spec import METHOD_NAMES, MODULE_CALLS, Method, rng
 
 
 @dataclass(kw_only=True)

@@ -14,8 +14,7 @@ from prunecast.plugins import Registry
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
 from prunecast.pruning.structure import STRUCTURES, SingleWeights, Structure
-from prunecast.spec import Method
-from prunecast.spec.methods import METHOD_NAMES
+from prunecast.spec import METHOD_NAMES, Method
 
 MOST_LEVELS = 10_000
 Schedule = Callable[[Method, int], float]

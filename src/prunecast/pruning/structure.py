@@ -15,7 +15,7 @@ from torch import nn
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
-from prunecast.spec.methods import METHOD_NAMES
+from prunecast.spec import METHOD_NAMES
 
 
 class Structure(Protocol):

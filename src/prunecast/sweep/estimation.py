@@ -24,13 +24,22 @@ from prunecast import families
 from prunecast.catalog import FAMILIES, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
 from prunecast.errors import PrunecastError
-from prunecast.fleet import Job, Options
-from prunecast.fleet.evaluation import evaluate_pack
-from prunecast.fleet.members import Member, PackKind, kind_of
-from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
-from prunecast.fleet.runner import STEPS_PER_GRAPH
-from prunecast.fleet.runner_pool import RunnerPool
-from prunecast.fleet.step import renew_copies
+from prunecast.fleet import (
+    BUDGET,
+    BUDGET_ON_CPU,
+    STEPS_PER_GRAPH,
+    Job,
+    Member,
+    Options,
+    PackKind,
+    PackShape,
+    RunnerPool,
+    chain_group,
+    deal,
+    evaluate_pack,
+    kind_of,
+    renew_copies,
+)
 from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps

@@ -16,6 +16,14 @@ class TableError(PrunecastError):
     """A table is refused; the message names the file, the row and the column, and what to do."""
 
 
+class UnreadableError(PrunecastError):
+    """A file cannot be read for a reason outside it (permissions, a failing disk), so nothing is known about it."""
+
+
+class DamagedError(PrunecastError):
+    """A file was read and is not what was written."""
+
+
 class StoreError(PrunecastError):
     """The store cannot be written (full disk, read-only folder), so no chain can continue."""
 

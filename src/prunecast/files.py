@@ -1,6 +1,7 @@
-"""Writing results: files that are complete or absent, and JSON that every parser reads."""
+"""Files: read safely, written complete or not at all; and JSON that every parser reads."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, UnreadableError
 
 TEMPORARY = ".tmp"
 LONGEST_NAME = 255
@@ -96,6 +97,52 @@ def _write_and_rename(temporary: Path, path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file.
+
+    Raises a FileNotFoundError where there is none, a ValueError where it is not a regular file (a pipe would keep the
+    reader waiting), and an UnreadableError where it may not be read.
+    """
+    try:
+        with os.fdopen(open_at_once(path, os.O_RDONLY), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("it is not a regular file")
+            return file.read()
+    except FileNotFoundError:
+        raise
+    except (IsADirectoryError, NotADirectoryError) as failure:
+        raise ValueError("it is not a regular file") from failure
+    except OSError as failure:
+        raise unreadable(path, failure) from failure
+
+
+def open_at_once(path: Path, flags: int) -> int:
+    """The descriptor of a file; where a pipe has its place, do not wait for its other end."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file; an UnreadableError where its folder does not let this be seen."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as failure:
+        if failure.errno == errno.ENAMETOOLONG:  # a path that nobody can use
+            raise
+        raise unreadable(path, failure) from failure
+    return True
+
+
+def unreadable(path: Path, failure: OSError) -> UnreadableError:
+    """The error for a file that may be intact."""
+    if failure.errno in (errno.EACCES, errno.EPERM):
+        remedy = "ask its owner for permission to read it, or run this as the user who wrote it"
+    else:
+        remedy = "check the disk or the network file system, and run the same command again"
+    return UnreadableError(f"{path} cannot be read: {failure.strerror}; {remedy}. Delete nothing.")
 
 
 def sync_folder(folder: Path) -> None:

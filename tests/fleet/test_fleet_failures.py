@@ -7,7 +7,7 @@ import torch
 from fleet_digits import ANY, CPU, chain, jobs_of
 
 from prunecast import data
-from prunecast.errors import BusyError, PrunecastError
+from prunecast.errors import BusyError, DamagedError
 from prunecast.fleet import Failed, Finished, Options, fleet_events, run_fleet
 from prunecast.pruning import chain_folder, open_chain
 
@@ -69,7 +69,7 @@ def test_a_chain_in_other_hands_and_a_damaged_one(tmp_path):
         with pytest.raises(BusyError):
             list(run_fleet(own, tmp_path, device=CPU, options=ANY))
     problems = {event.number: type(event.problem) for event in events if isinstance(event, Failed)}
-    assert problems == {BAD: BusyError, 2: PrunecastError}
+    assert problems == {BAD: BusyError, 2: DamagedError}
     assert levels(events) == [(0, 0), (0, 1)]
 
 

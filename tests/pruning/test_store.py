@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from safetensors import safe_open
 from tiny import CHAIN, chain, digits, run
 
 from prunecast import data
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, UnreadableError
 from prunecast.files import remove_temporary_files
 from prunecast.pruning import StopRules, chain_folder, chain_folders, run_chain
 from prunecast.pruning.files import (
@@ -22,6 +23,7 @@ from prunecast.pruning.files import (
     write_tensors,
     write_whole,
 )
+from prunecast.pruning.store import packed_level
 
 TENSORS = {
     "a": torch.randn(3, 4, generator=torch.Generator().manual_seed(0)),
@@ -173,6 +175,135 @@ def test_who_tidies_up_a_folder_takes_nothing_from_who_writes_there(tmp_path):
     tidying.join()
     assert removed.is_set()
     assert path.stat().st_size == 50_000_000
+
+
+def put_back(store, spec, done):
+    """Replace the records by those of a copy made when `done` levels were finished."""
+    folder = chain_folder(store, spec)
+    folder.write_records(folder.records()[:done])
+    return folder
+
+
+@pytest.mark.parametrize("method", ["imp", "imp-fine-tuning", "imp-rate-rewinding"])
+@pytest.mark.parametrize("done", [0, 1, 2])
+def test_records_older_than_the_files_beside_them_are_refused(tmp_path, method, done):
+    spec = chain(method=method)
+    run(tmp_path, spec)
+    folder = put_back(tmp_path, spec, done)
+    before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
+    with pytest.raises(
+        PrunecastError,
+        match=rf"records\.json lists {done} finished levels?, but mask-\d+\.safetensors beside it belongs to level "
+        r"\d: the records are older.*Restore all files of the folder from one copy, or delete it",
+    ):
+        run(tmp_path, spec)
+    assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
+
+
+def test_a_rewind_point_packed_with_later_masks_is_refused(tmp_path):
+    """Its weights are those of a later level, so the levels between would be trained with wrong numbers."""
+    unbroken = run(tmp_path, cap=6)
+    folder = put_back(tmp_path, CHAIN, 2)
+    assert packed_level(folder.rewind) > 2
+    for level in range(4, 8):
+        folder.mask(level).unlink()  # nothing else shows that the records are older
+    with pytest.raises(
+        PrunecastError, match=r"but rewind\.safetensors beside it belongs to level \d: the records"
+    ):
+        run(tmp_path, cap=6)
+    shutil.rmtree(folder.path)
+    assert numbers(run(tmp_path, cap=6)) == numbers(unbroken)
+
+
+def test_a_checkpoint_of_a_later_level_is_refused(tmp_path):
+    run(tmp_path, cap=1)
+    write_tensors(chain_folder(tmp_path, CHAIN).checkpoint, {}, {"level": 4})
+    with pytest.raises(PrunecastError, match=r"but checkpoint\.safetensors beside it belongs to level 4"):
+        run(tmp_path, cap=2)
+
+
+@pytest.mark.parametrize("name", ["records.json", "mask-002.safetensors", "rewind.safetensors", "spec.json"])
+def test_a_file_of_another_chain_is_refused(tmp_path, name):
+    other = chain(replicate=1)
+    run(tmp_path, cap=1)
+    run(tmp_path, other, cap=1)
+    shutil.copy(chain_folder(tmp_path, other).path / name, chain_folder(tmp_path, CHAIN).path / name)
+    with pytest.raises(PrunecastError, match=rf"{name} is damaged: it belongs to the chain {other.digest}\."):
+        run(tmp_path, cap=2)
+
+
+def test_files_that_do_not_name_their_chain_stay_readable(tmp_path):
+    """As earlier versions wrote them."""
+    unbroken = run(tmp_path / "unbroken")
+    run(tmp_path, cap=1)
+    folder = chain_folder(tmp_path, CHAIN)
+    for path in (folder.mask(1), folder.mask(2), folder.rewind):
+        tensors, notes = read_tensors(path)
+        assert notes.pop("spec") == CHAIN.digest
+        write_tensors(path, tensors, notes)
+    body = read_json(folder.path / "records.json")
+    assert body.pop("spec") == CHAIN.digest
+    write_json(folder.path / "records.json", body)
+    assert numbers(run(tmp_path)) == numbers(unbroken)
+
+
+def test_masks_that_the_records_do_not_know_are_refused(tmp_path):
+    run(tmp_path, cap=1)
+    folder = chain_folder(tmp_path, CHAIN)
+    folder.write_masks(2, folder.masks(1))
+    with pytest.raises(
+        PrunecastError, match=r"mask-002.* is damaged: it keeps .* weights, but records\.json says"
+    ):
+        run(tmp_path, cap=2)
+    shutil.copy(folder.mask(1), folder.mask(2))
+    with pytest.raises(PrunecastError, match=r"mask-002.* is damaged: it belongs to level 1"):
+        run(tmp_path, cap=2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["records.json", "spec.json", "mask-002.safetensors", "rewind.safetensors", "checkpoint.safetensors"],
+)
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch, name):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / name
+    if not path.exists():
+        write_tensors(path, {}, {"level": 2})
+    forbid(monkeypatch, path)
+    with pytest.raises(
+        UnreadableError, match=f"{name} cannot be read: Permission denied; ask its owner for"
+    ) as seen:
+        run(tmp_path, cap=2)
+    assert "damaged" not in str(seen.value)
+    assert str(seen.value).endswith("Delete nothing.")
+    assert path.exists()
+
+
+def forbid(monkeypatch, path):
+    """Refuse this file as the kernel does; it refuses nothing to the user root."""
+    opened = os.open
+
+    def refusing(name, *arguments, **options):
+        if os.fspath(name) == str(path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(name))
+        return opened(name, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refusing)
+
+
+@pytest.mark.parametrize("name", ["records.json", "mask-002.safetensors", "checkpoint.safetensors", "lock"])
+def test_a_pipe_in_place_of_a_file_keeps_nobody_waiting(tmp_path, name):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / name
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    if name == "checkpoint.safetensors":
+        assert len(run(tmp_path, cap=2)) == 3
+        return
+    with pytest.raises(
+        PrunecastError, match=f"{name} is damaged: it is not a regular file|Cannot write to .*chains"
+    ):
+        run(tmp_path, cap=2)
 
 
 @pytest.mark.parametrize("name", ["records.json", "spec.json"])

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from prunecast import families
 from prunecast.errors import PrunecastError
+from prunecast.files import read_file
 from prunecast.pruning import read_tensors, write_tensors
 
 CARD = "card.json"
@@ -145,11 +146,11 @@ def read_card(folder: Path) -> dict[str, Any]:
     """The card of a made network."""
     path = folder / CARD
     try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        card: dict[str, Any] = json.loads(read_file(path))
         version = card["format"]
     except FileNotFoundError:
         raise PrunecastError(f"there is no {path}: give the folder that `prunecast make -o` wrote") from None
-    except (OSError, ValueError, KeyError, TypeError) as failure:
+    except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise PrunecastError(f"{path} cannot be read: make the network again") from failure
     if version > FORMAT:
         raise PrunecastError(f"{path} was written by a newer prunecast: upgrade")

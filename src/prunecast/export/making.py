@@ -23,7 +23,7 @@ from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
 from prunecast.export.orders import Order, order
 from prunecast.families import Weighted
 from prunecast.laws import Fit
-from prunecast.pruning import Record, chain_folder, choose_examples, make_folder, read_tensors
+from prunecast.pruning import Record, chain_folder, choose_examples, make_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan, work
 from prunecast.table import Table
@@ -77,7 +77,7 @@ def finish(order: Order) -> Card:
     stored = chain_folder(order.store, spec)
     masks = stored.masks(order.level) if order.level else order.full
     make_folder(order.folder)
-    write_network(order.folder, read_tensors(stored.weights(order.level))[0], masks, spec.digest)
+    write_network(order.folder, stored.network(order.level, order.model.state_dict()), masks, spec.digest)
     errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
     arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
     card = describe(order, records, stored.spec()[1], errors, arithmetic)

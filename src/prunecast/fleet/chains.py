@@ -46,8 +46,7 @@ def find(number: int, job: Job, store: Path) -> Found:
         records = folder.records()
         if not why_ended(records, job.rules) or folder.stale(len(records)):
             lock.enter_context(folder.locked())
-            records = folder.records()
-            folder.tidy(len(records))
+            records = folder.take_up()
         shown = within(records, job.rules)
         told = tuple(
             Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))

@@ -4,6 +4,7 @@ from prunecast.pruning.chain import chain_trainer, device_name, follow_chain, ru
 from prunecast.pruning.connectivity import understand
 from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
+    is_whole,
     make_folder,
     read_json,
     read_tensors,
@@ -71,6 +72,7 @@ __all__ = [
     "footprint",
     "full_masks",
     "holder_of",
+    "is_whole",
     "kept_at",
     "levels_to",
     "make_folder",

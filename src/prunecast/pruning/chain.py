@@ -68,8 +68,7 @@ def run_chain(
         yield from within(records, rules)
         return
     with folder.locked():
-        records = folder.records()
-        folder.tidy(len(records))
+        records = folder.take_up()
         yield from within(records, rules)
         if why_ended(records, rules):
             return

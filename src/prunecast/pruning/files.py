@@ -7,16 +7,17 @@ a chain runs with torch and numpy alone.
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
-from prunecast.errors import PrunecastError, StoreError
-from prunecast.files import replace_file, sync_folder
+from prunecast.errors import DamagedError, StoreError
+from prunecast.files import read_file, replace_file, sync_folder
 
 _DTYPES = {
     "F64": torch.float64,
@@ -30,6 +31,9 @@ _DTYPES = {
 }
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+"""What reading JSON of another form raises."""
+_LARGEST = 1e300
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -64,12 +68,14 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Read what `write_json` wrote, and verify its checksum."""
+    data = _content(path)
     try:
-        body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        body: dict[str, Any] = json.loads(data)
         checksum = body.pop("sha256")
-    except (ValueError, KeyError, AttributeError, TypeError, OSError) as failure:
+        found = _digest(_dumped(body))
+    except (*_MALFORMED, AttributeError) as failure:
         raise damaged(path, "it cannot be read") from failure
-    if checksum != _digest(_dumped(body)):
+    if checksum != found:
         raise damaged(path, "its checksum is wrong")
     return body
 
@@ -95,23 +101,51 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str,
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read the tensors and notes of `write_tensors`, and verify their checksum."""
+    data = _content(path)
     try:
-        data = path.read_bytes()
         start = 8 + int.from_bytes(data[:8], "little")
         body = json.loads(data[8:start])
         checksum = body["__metadata__"].pop("sha256")
         notes = json.loads(body["__metadata__"]["notes"])
-    except (ValueError, KeyError, AttributeError, TypeError, OSError) as failure:
+        found = _digest(_dumped(body) + data[start:])
+    except (*_MALFORMED, AttributeError) as failure:
         raise damaged(path, "it cannot be read") from failure
-    if checksum != _digest(_dumped(body) + data[start:]):
+    if checksum != found:
         raise damaged(path, "its checksum is wrong")
-    places = {name: place for name, place in body.items() if name != "__metadata__"}
-    return {name: _tensor(place, data, start) for name, place in places.items()}, notes
+    try:
+        places = {name: place for name, place in body.items() if name != "__metadata__"}
+        tensors = {name: _tensor(place, data, start) for name, place in places.items()}
+    except (*_MALFORMED, RuntimeError) as failure:
+        raise damaged(path, "a tensor has no valid shape, type or place") from failure
+    if not isinstance(notes, dict):
+        raise damaged(path, "its notes are not an object")
+    return tensors, notes
 
 
-def damaged(path: Path, how: str) -> PrunecastError:
+def _content(path: Path) -> bytes:
+    try:
+        return read_file(path)
+    except FileNotFoundError as failure:
+        raise damaged(path, "it is missing") from failure
+    except ValueError as failure:
+        raise damaged(path, str(failure)) from failure
+
+
+def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
+    """Whether a value from a file is a whole number of at least `least`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def is_finite(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:
+    """Whether a value from a file is a finite number between two limits."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return least <= value <= most and abs(value) < _LARGEST
+
+
+def damaged(path: Path, how: str) -> DamagedError:
     """The error for a file that was changed or cut short after it was written."""
-    return PrunecastError(
+    return DamagedError(
         f"{path} is damaged: {how}. Restore it from a copy, or delete the folder {path.parent} to train "
         "that chain anew; other chains are not touched."
     )
@@ -119,11 +153,17 @@ def damaged(path: Path, how: str) -> PrunecastError:
 
 def _tensor(place: dict[str, Any], data: bytes, start: int) -> Tensor:
     first, last = place["data_offsets"]
-    dtype = _DTYPES[place["dtype"]]
+    dtype, shape = _DTYPES[place["dtype"]], place["shape"]
+    if not (isinstance(shape, list) and all(map(is_whole, [*shape, first, last]))):
+        raise ValueError("no whole numbers")
+    if last - first != math.prod(shape) * dtype.itemsize or last > len(data) - start:
+        raise ValueError("another number of bytes than the shape has")
     if first == last:
-        return torch.zeros(place["shape"], dtype=dtype)
+        return torch.zeros(shape, dtype=dtype)
     raw = torch.frombuffer(bytearray(data[start + first : start + last]), dtype=torch.uint8)
-    return raw.view(dtype).reshape(place["shape"])
+    if dtype == torch.bool and int(raw.max()) > 1:
+        raise ValueError("neither true nor false")
+    return raw.view(dtype).reshape(shape)
 
 
 def _dumped(body: Mapping[str, Any]) -> bytes:

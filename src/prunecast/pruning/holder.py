@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning.files import read_json, write_json
+from prunecast.pruning.files import is_finite, is_whole, read_json, write_json
 
 NAME = "worker.json"
 FORMAT = 1
@@ -107,17 +107,26 @@ def most_deaths() -> int:
 
 def holder_of(folder: Path) -> Holder | None:
     """Who took the chain last; None if nobody has it and nobody died over it, or in a store older than this."""
-    path = folder / NAME
-    if not path.exists():
-        return None
     try:
-        body = read_json(path)
+        body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}
         found = body.get("footprint")
         own = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
-        return Holder(**known, deaths=body.get("deaths", 0), footprint=own)
+        holder = Holder(**known, deaths=body.get("deaths", 0), footprint=own)
     except (PrunecastError, KeyError, IndexError, TypeError):  # nothing but reports depends on it
         return None
+    return holder if _is_valid(holder) else None
+
+
+def _is_valid(holder: Holder) -> bool:
+    return (
+        isinstance(holder.host, str)
+        and isinstance(holder.since, str)
+        and isinstance(holder.left, bool)
+        and is_whole(holder.pid)
+        and is_whole(holder.tries, 1)
+        and is_finite(holder.deaths, 0)
+    )
 
 
 def footprint(folder: Path) -> Footprint:

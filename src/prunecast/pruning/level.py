@@ -3,20 +3,25 @@
 The training itself is elsewhere: the plain loop and the fleet both take a `Level` and return a `Trained`.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from prunecast.errors import DamagedError
+from prunecast.files import is_there
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
-from prunecast.pruning.files import read_tensors, write_tensors
+from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
 from prunecast.pruning.masks import Masks, count_kept, count_total
 from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
-from prunecast.pruning.store import FORMAT, packed_level, read_packed, write_packed
-from prunecast.training import Score, State
+from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed
+from prunecast.training import Score, State, initial_state
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +61,9 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
     level, times = len(records), chain.times
     retraining = chain.spec.method.retraining
     full = chain.full
-    masks = chain.folder.masks(level) if level else full
     counts = records[-1].following if level else count(chain, full)
     assert counts is not None, "a diverged chain has no next level"
+    masks = _masks_of(chain, level, counts) if level else full
     if level == 0 or retraining == "from-start":
         network = {name: tensor.clone() for name, tensor in chain.untrained.state_dict().items()}
         first, last = 0, times.total
@@ -67,10 +72,22 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
             network = rewound(chain, level, masks)
         else:
             network = read_packed(chain.folder.start(level), chain.folder, full)
+            check_shapes(chain.folder.start(level), network, chain.untrained.state_dict())
         tuned = retraining == "fine-tuning"
         first = times.total if tuned else times.rewind
         last = first + times.total - times.rewind
     return Level(level=level, masks=masks, counts=counts, network=network, first=first, last=last)
+
+
+def _masks_of(chain: Chain, level: int, counts: Pruned) -> Masks:
+    """The masks of a level, if they are those that the level before recorded."""
+    path, masks = chain.folder.mask(level), chain.folder.masks(level)
+    check_shapes(path, masks, chain.full)
+    if count_kept(masks) != counts.nonzero:
+        raise damaged(
+            path, f"it keeps {count_kept(masks):,} weights, but records.json says {counts.nonzero:,}"
+        )
+    return masks
 
 
 def close_level(
@@ -86,7 +103,7 @@ def close_level(
         if method.retraining in ("rate-rewinding", "fine-tuning"):
             write_packed(folder.start(level.level + 1), end.network, masks, level.level + 1)
     if keep_weights or level.counts.nonzero == chain.spec.final_nonzero:
-        write_tensors(folder.weights(level.level), end.network, {"format": FORMAT, "level": level.level})
+        write_tensors(folder.weights(level.level), end.network, folder.notes(level.level))
     record = record_of(chain, level, end, following)
     folder.write_records([*records, record])
     folder.tidy(level.level + 1)
@@ -149,8 +166,11 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
     Only weights that a finished level pruned are dropped, so a kill at any moment changes nothing.
     """
     path, full = chain.folder.rewind, chain.full
-    network = read_packed(path, chain.folder, full)
     stored = packed_level(path)
+    if stored > level:
+        raise older_records(path, stored, level)
+    network = read_packed(path, chain.folder, full)
+    check_shapes(path, network, chain.untrained.state_dict())
     if count_kept(masks) <= count_kept(chain.folder.masks(stored) if stored else full) // 2:
         write_packed(path, network, masks, level)
     return network
@@ -168,27 +188,39 @@ class Checkpoint:
 
 
 def read_checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
-    """The level's checkpoint, if there is one."""
+    """The level's checkpoint, if there is one; a damaged one costs only the time since the level began."""
     path = chain.folder.checkpoint
-    if not path.exists():
+    if not is_there(path):
         return None
-    tensors, notes = read_tensors(path)
-    if notes["level"] != level.level:
+    try:
+        return _checkpoint(chain, level)
+    except DamagedError as problem:
+        LOG.warning("%s is damaged, so its level begins anew (%s)", path, problem)
+        return None
+
+
+def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
+    path = chain.folder.checkpoint
+    tensors, found, notes = chain.folder.tensors(path)
+    if found != level.level:
         return None
     network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
     slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
+    check_shapes(path, network, chain.untrained.state_dict())
+    fresh = initial_state(chain.spec.recipe, list(chain.untrained.parameters()))
+    shapes = {f"{kind}/{place}": one.shape for kind, own in fresh.items() for place, one in enumerate(own)}
+    if any(shapes.get(name) != tensor.shape for name, tensor in slots.items()):
+        raise damaged(path, "its tensors are not those of this chain's optimizer")
+    step, seconds = notes.get("step"), notes.get("seconds")
+    if not (is_whole(step, level.first) and step <= level.last and is_finite(seconds, 0)):
+        raise damaged(path, "it does not say after which step it was written")
     state = State(network=network, optimizer_state=slots)
-    return Checkpoint(step=notes["step"], seconds=notes["seconds"], state=state)
+    return Checkpoint(step=step, seconds=seconds, state=state)
 
 
 def write_checkpoint(chain: Chain, level: Level, checkpoint: Checkpoint) -> None:
     """Store the training in progress in place of the last checkpoint."""
     network = {f"network/{name}": tensor for name, tensor in checkpoint.state.network.items()}
     slots = {f"slots/{name}": tensor for name, tensor in checkpoint.state.optimizer_state.items()}
-    notes = {
-        "format": FORMAT,
-        "level": level.level,
-        "step": checkpoint.step,
-        "seconds": checkpoint.seconds,
-    }
+    notes = {**chain.folder.notes(level.level), "step": checkpoint.step, "seconds": checkpoint.seconds}
     write_tensors(chain.folder.checkpoint, {**network, **slots}, notes)

@@ -49,7 +49,7 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     folder = chain.folder
     about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
     folder.write_spec(spec, about)
-    if folder.spec()[1]["data"] != dataset.digest:
+    if folder.spec()[1].get("data") != dataset.digest:
         raise PrunecastError(
             f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
             "give the data another name in the plan, or use another --store."

@@ -1,9 +1,12 @@
 """The record of one trained network, and when a chain ends."""
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from prunecast.pruning.files import is_finite, is_whole
 
 Status = Literal["ok", "diverged"]
 
@@ -60,6 +63,66 @@ class Record:
     """Why effective_density is unknown."""
     following: Pruned | None = None
     """The sizes of the next level; None if the training diverged, which ends the chain."""
+
+
+def records_from(levels: object) -> list[Record]:
+    """The records that a file holds as plain values; a ValueError says what is wrong with them."""
+    if not isinstance(levels, list):
+        raise ValueError("it has no list of levels")
+    records = [_record(values, level) for level, values in enumerate(levels)]
+    for before, after in itertools.pairwise(records):
+        if before.following is None or before.following.nonzero != after.nonzero:
+            raise ValueError(f"level {after.level} does not follow from level {before.level}")
+    return records
+
+
+def _record(values: object, level: int) -> Record:
+    if not isinstance(values, dict):
+        raise ValueError(f"level {level} is not an object")
+    following = values.get("following")
+    try:
+        pruned = None if following is None else Pruned(**following)
+        record = Record(**{**values, "following": pruned})
+    except TypeError as failure:
+        raise ValueError(f"the record of level {level} lacks a field, or has an unknown one") from failure
+    for field, good in _checks(record, level).items():
+        if not good:
+            raise ValueError(f"the record of level {level} has no valid {field}")
+    return record
+
+
+def _checks(record: Record, level: int) -> dict[str, bool]:
+    """By field, whether its value can have been measured."""
+    shares = ("error", "chance_error", "density")
+    unsure = ("train_error", "validation_error", "effective_density")
+    checks = {name: is_finite(getattr(record, name), 0, 1) for name in shares}
+    checks |= {name: _unknown_or(getattr(record, name), is_finite, 0, 1) for name in unsure}
+    checks |= {name: is_whole(getattr(record, name)) for name in ("parameters", "nonzero", "steps")}
+    checks |= {name: isinstance(getattr(record, name), str) for name in ("device", "code", "note")}
+    checks["level"] = is_whole(record.level) and record.level == level
+    checks["loss"] = _unknown_or(record.loss, is_finite)
+    checks["weights"] = is_whole(record.weights, 1)
+    checks["seconds"] = is_finite(record.seconds, 0)
+    checks["status"] = record.status in ("ok", "diverged")
+    if all(checks.values()):
+        checks["density"] = math.isclose(record.density, record.nonzero / record.weights, rel_tol=1e-9)
+    if all(checks.values()) and record.following is not None:
+        checks["following"] = _is_pruned(record.following, record.weights)
+    return checks
+
+
+def _unknown_or(value: object, good: Callable[..., bool], *limits: float) -> bool:
+    return value is None or good(value, *limits)
+
+
+def _is_pruned(sizes: Pruned, weights: int) -> bool:
+    return (
+        is_whole(sizes.nonzero)
+        and sizes.nonzero <= weights
+        and _unknown_or(sizes.alive, is_whole)
+        and (sizes.connected is None or isinstance(sizes.connected, bool))
+        and isinstance(sizes.note, str)
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

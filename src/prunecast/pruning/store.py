@@ -11,12 +11,14 @@
         lock                       held by the process that works on this chain
         worker.json                that process, its host, and how many processes died while they held the chain
 
-A level counts as finished when records.json names it; that file is replaced last.
+A level counts as finished when records.json names it; that file is replaced last. Every file but spec.json names the
+chain that it belongs to (files of older versions do not), so that one copied into another chain's folder is refused.
 """
 
 import dataclasses
 import fcntl
 import logging
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -28,10 +30,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from prunecast.errors import BusyError, PrunecastError, StoreError
-from prunecast.files import remove_temporary_files
+from prunecast.errors import BusyError, DamagedError, PrunecastError, StoreError, UnreadableError
+from prunecast.files import is_there, open_at_once, remove_temporary_files
 from prunecast.pruning.files import (
     damaged,
+    is_whole,
     make_folder,
     read_json,
     read_tensors,
@@ -40,11 +43,14 @@ from prunecast.pruning.files import (
 )
 from prunecast.pruning.holder import signed
 from prunecast.pruning.masks import Masks
-from prunecast.pruning.record import Pruned, Record
+from prunecast.pruning.record import Record, records_from
 from prunecast.spec import ChainSpec, as_dict, from_dict
+from prunecast.text import plural
 
 LOG = logging.getLogger(__name__)
 FORMAT = 1
+RECORDS = "records.json"
+MOST_LEVELS = 9999
 DAMAGED = -1
 """The level of a checkpoint that cannot be read."""
 
@@ -86,7 +92,7 @@ class ChainFolder:
         """
         make_folder(self.path)
         try:
-            file = (self.path / "lock").open("a")
+            file = os.fdopen(open_at_once(self.path / "lock", os.O_WRONLY | os.O_CREAT | os.O_APPEND), "a")
         except OSError as failure:
             raise StoreError(
                 f"Cannot write to {self.path}: {failure.strerror}; make the store writable."
@@ -104,27 +110,54 @@ class ChainFolder:
 
     def records(self) -> list[Record]:
         """The finished levels."""
-        path = self.path / "records.json"
-        if not path.exists():
+        path = self.path / RECORDS
+        if not is_there(path):
             return []
         body = _understood(path)
+        self._check_owner(path, body)
         try:
-            return [_record(level) for level in body["levels"]]
-        except (KeyError, TypeError) as failure:
-            raise damaged(path, "a record lacks a field") from failure
+            return records_from(body.get("levels"))
+        except ValueError as failure:
+            raise damaged(path, str(failure)) from failure
 
     def write_records(self, records: Sequence[Record]) -> None:
         """Replace the list of finished levels; a level is finished once it is in this list."""
         levels = [dataclasses.asdict(record) for record in records]
-        write_json(self.path / "records.json", {"format": FORMAT, "levels": levels})
+        write_json(self.path / RECORDS, {"format": FORMAT, "spec": self.path.name, "levels": levels})
+
+    def take_up(self) -> list[Record]:
+        """The finished levels, before more are trained: refuse files that disagree, and remove what is not needed.
+
+        Call it only while holding the lock.
+        """
+        records = self.records()
+        self.check_age(len(records))
+        self.tidy(len(records))
+        return records
+
+    def check_age(self, done: int) -> None:
+        """Refuse records that are older than the files beside them: training would go on from other weights.
+
+        With `done` finished levels, a killed process may have left files of the next one and masks of the one after.
+        """
+        for kind, latest in (("mask", done + 1), ("start", done + 1), ("weights", done)):
+            for path in sorted(self.path.glob(f"{kind}-*.safetensors")):
+                number = path.stem.removeprefix(f"{kind}-")
+                if number.isdecimal() and int(number) > latest:
+                    raise older_records(path, int(number), done)
 
     def stale(self, done: int) -> list[Path]:
         """Files that only finished levels needed and a killed process left, and a damaged checkpoint."""
-        return self._stale(done, self._begun())
+        try:
+            return self._stale(done, self._begun())
+        except UnreadableError:  # whoever takes the chain up reports it
+            return self._stale(done, None)
 
     def tidy(self, done: int) -> None:
         """Remove what `done` finished levels no longer need; call it only while holding the lock."""
         begun = self._begun()
+        if begun is not None and begun > done:
+            raise older_records(self.checkpoint, begun, done)
         if begun == DAMAGED:
             LOG.warning("%s is damaged, so its level begins anew.", self.checkpoint)
         for path in self._stale(done, begun):
@@ -137,30 +170,75 @@ class ChainFolder:
     def _begun(self) -> int | None:
         """The level of the checkpoint, if there is one; a damaged one costs only the time since the level began."""
         try:
-            return int(read_tensors(self.checkpoint)[1]["level"]) if self.checkpoint.exists() else None
-        except PrunecastError:
+            return self.tensors(self.checkpoint)[1] if is_there(self.checkpoint) else None
+        except DamagedError:
             return DAMAGED
+
+    def tensors(self, path: Path) -> tuple[dict[str, Tensor], int, dict[str, Any]]:
+        """The tensors of one of the chain's files, the level it belongs to, and its notes."""
+        tensors, notes = read_tensors(path)
+        self._check_owner(path, notes)
+        level = notes.get("level")
+        if not (is_whole(level) and level <= MOST_LEVELS):
+            raise damaged(path, "it does not say to which level it belongs")
+        return tensors, level, notes
+
+    def _check_owner(self, path: Path, notes: Mapping[str, Any]) -> None:
+        owner = notes.get("spec", self.path.name)
+        if owner != self.path.name:
+            raise damaged(path, f"it belongs to the chain {owner}")
 
     def write_masks(self, level: int, masks: Mapping[str, Tensor]) -> None:
         """Store the masks of a level, eight weights per byte."""
         packed = {name: torch.from_numpy(np.packbits(mask.numpy())) for name, mask in masks.items()}
         shapes = {name: list(mask.shape) for name, mask in masks.items()}
-        write_tensors(self.mask(level), packed, {"format": FORMAT, "level": level, "shapes": shapes})
+        write_tensors(self.mask(level), packed, {**self.notes(level), "shapes": shapes})
+
+    def notes(self, level: int) -> dict[str, Any]:
+        """What every file of tensors says about itself."""
+        return {"format": FORMAT, "level": level, "spec": self.path.name}
 
     def masks(self, level: int) -> Masks:
         """Read the masks of a level above 0."""
-        packed, notes = read_tensors(self.mask(level))
-        return {name: _unpacked(packed[name], shape) for name, shape in notes["shapes"].items()}
+        path = self.mask(level)
+        packed, found, notes = self.tensors(path)
+        if found != level:
+            raise damaged(path, f"it belongs to level {found}")
+        shapes = notes.get("shapes")
+        if not isinstance(shapes, dict) or shapes.keys() != packed.keys():
+            raise damaged(path, "it does not say what shapes its masks have")
+        try:
+            return {name: _unpacked(packed[name], shape) for name, shape in shapes.items()}
+        except (ValueError, TypeError, RuntimeError) as failure:
+            raise damaged(path, "its masks do not have the shapes that it names") from failure
+
+    def network(self, level: int, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The trained network of a level whose weights were kept; `like` has its names and shapes."""
+        path = self.weights(level)
+        network, found, _ = self.tensors(path)
+        if found != level:
+            raise damaged(path, f"it belongs to level {found}")
+        check_shapes(path, network, like)
+        return network
 
     def spec(self) -> tuple[ChainSpec, dict[str, Any]]:
         """The chain's spec, and everything else in its file."""
-        body = _understood(self.path / "spec.json")
-        return from_dict(body["spec"]), body
+        path = self.path / "spec.json"
+        body = _understood(path)
+        try:
+            spec = from_dict(body["spec"])
+        except (KeyError, TypeError, ValueError, AttributeError) as failure:
+            raise damaged(path, "it holds no spec") from failure
+        except PrunecastError as failure:
+            raise PrunecastError(f"{path}: {failure}") from failure
+        if spec.digest != self.path.name:
+            raise damaged(path, f"it belongs to the chain {spec.digest}")
+        return spec, body
 
     def write_spec(self, spec: ChainSpec, about: Mapping[str, Any]) -> None:
         """Write the spec, unless there is one: a chain that is continued elsewhere keeps the first."""
         path = self.path / "spec.json"
-        if not path.exists():
+        if not is_there(path):
             make_folder(self.path)
             write_json(path, {"format": FORMAT, "spec": as_dict(spec), **about})
 
@@ -184,26 +262,43 @@ def _understood(path: Path) -> dict[str, Any]:
     return body
 
 
-def _record(values: dict[str, Any]) -> Record:
-    following = values.get("following")
-    return Record(**{**values, "following": None if following is None else Pruned(**following)})
+def older_records(path: Path, level: int, done: int) -> DamagedError:
+    """The error for records that were put back from an older copy."""
+    return DamagedError(
+        f"{path.parent / RECORDS} lists {plural(done, 'finished level')}, but {path.name} beside it belongs to level "
+        f"{level}: the records are older, and training would go on from wrong weights. Restore all files of the folder "
+        "from one copy, or delete it to train that chain anew; other chains are not touched."
+    )
+
+
+def check_shapes(path: Path, found: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
+    """Refuse tensors of a file that do not have the names and shapes of the chain's network."""
+    if {name: tensor.shape for name, tensor in found.items()} != {
+        name: tensor.shape for name, tensor in like.items()
+    }:
+        raise damaged(path, "its tensors are not those of this chain's network")
 
 
 def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:
-    count = int(np.prod(shape))
+    count = math.prod(shape)
+    if packed.dtype != torch.uint8 or packed.shape != ((count + 7) // 8,) or not all(map(is_whole, shape)):
+        raise ValueError("another number of bytes")
     return torch.from_numpy(np.unpackbits(packed.numpy(), count=count).astype(bool)).reshape(shape)
 
 
 def write_packed(path: Path, network: Mapping[str, Tensor], masks: Masks, level: int) -> None:
     """Store the weights that `level`'s masks keep, in order, and all other tensors completely."""
     packed = {name: tensor[masks[name]] if name in masks else tensor for name, tensor in network.items()}
-    write_tensors(path, packed, {"format": FORMAT, "level": level})
+    write_tensors(path, packed, ChainFolder(path=path.parent).notes(level))
 
 
 def read_packed(path: Path, folder: ChainFolder, full: Masks) -> dict[str, Tensor]:
     """Read a network that `write_packed` wrote; pruned weights are zero. `full` are the masks of level 0."""
-    packed, notes = read_tensors(path)
-    masks = folder.masks(notes["level"]) if notes["level"] else full
+    packed, level, _ = folder.tensors(path)
+    masks = folder.masks(level) if level else full
+    check_shapes(folder.mask(level), masks, full)
+    if not all(name in packed and packed[name].shape == (int(masks[name].sum()),) for name in masks):
+        raise damaged(path, f"it does not hold the weights that the masks of level {level} keep")
     return {
         name: _scattered(tensor, masks[name]) if name in masks else tensor for name, tensor in packed.items()
     }
@@ -211,8 +306,7 @@ def read_packed(path: Path, folder: ChainFolder, full: Masks) -> dict[str, Tenso
 
 def packed_level(path: Path) -> int:
     """The level whose masks a packed file was written with."""
-    level: int = read_tensors(path)[1]["level"]
-    return level
+    return ChainFolder(path=path.parent).tensors(path)[1]
 
 
 def _scattered(values: Tensor, mask: Tensor) -> Tensor:

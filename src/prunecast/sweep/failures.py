@@ -4,8 +4,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.errors import PrunecastError
-from prunecast.pruning import FORMAT, chain_folder, code_version, make_folder, read_json, write_json
+from prunecast.errors import PrunecastError, UnreadableError
+from prunecast.files import is_there
+from prunecast.pruning import FORMAT, chain_folder, code_version, is_whole, make_folder, read_json, write_json
 from prunecast.spec import ChainSpec
 from prunecast.sweep.events import Job
 
@@ -40,13 +41,18 @@ def write_failure(store: Path, spec: ChainSpec, error: str, trace: str) -> Failu
 def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
     """The chain's failure that nobody has mended yet."""
     path = failure_path(store, spec)
-    if not path.exists():
-        return None
     try:
+        if not is_there(path):
+            return None
         body = read_json(path)
-        return Failure(error=body["error"], traceback=body["traceback"], times=body["times"])
-    except (PrunecastError, KeyError):
-        return Failure(error=f"{path} is damaged", traceback="", times=1)
+    except UnreadableError as problem:
+        return Failure(error=str(problem), traceback="", times=1)
+    except PrunecastError:
+        body = {}
+    error, trace, times = body.get("error"), body.get("traceback"), body.get("times")
+    if isinstance(error, str) and isinstance(trace, str) and is_whole(times, 1):
+        return Failure(error=error, traceback=trace, times=times)
+    return Failure(error=f"{path} is damaged; the next run replaces it", traceback="", times=1)
 
 
 def new_failure(job: Job, store: Path) -> Failure | None:

@@ -2,13 +2,15 @@
 
 import fcntl
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Literal
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, UnreadableError
+from prunecast.files import open_at_once
 from prunecast.pruning import (
     FORMAT,
     Holder,
@@ -28,7 +30,7 @@ from prunecast.sweep.failures import Failure, failure_of
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.plan import Plan
 
-State = Literal["ended", "running", "failed", "damaged", "left out", "begun", "waiting"]
+State = Literal["ended", "running", "failed", "damaged", "unreadable", "left out", "begun", "waiting"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class ChainStatus:
     failure: Failure | None = None
     problem: str = ""
     """Why its records cannot be read."""
+    intact: bool = True
+    """Whether they may be intact nevertheless, as those that this user may not read."""
     locked: bool = field(default=False, compare=False)
     """Whether a process is working on it now."""
     holder: Holder | None = field(default=None, compare=False)
@@ -56,7 +60,7 @@ class ChainStatus:
     def state(self) -> State:
         """The status in one word."""
         if self.problem:
-            return "damaged"
+            return "unreadable" if self.intact else "damaged"
         if self.left_out:
             return "left out"
         if self.ended:
@@ -93,13 +97,12 @@ def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
 
 def _chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
     folder = chain_folder(store, chain.spec)
-    if not folder.path.is_dir():
-        return ChainStatus(number=number, chain=chain)
     failure = failure_of(store, chain.spec)
     try:
         records = tuple(within(folder.records(), chain.rules))
     except PrunecastError as problem:
-        return ChainStatus(number=number, chain=chain, failure=failure, problem=str(problem))
+        intact = isinstance(problem, UnreadableError)
+        return ChainStatus(number=number, chain=chain, failure=failure, problem=str(problem), intact=intact)
     ended = why_ended(records, chain.rules)
     return ChainStatus(
         number=number,
@@ -115,12 +118,12 @@ def _chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
 def is_locked(lock: Path) -> bool:
     """Whether a process holds this lock file. The check takes a shared lock for an instant; sweeps tolerate that."""
     try:
-        with lock.open() as file:
+        with os.fdopen(open_at_once(lock, os.O_RDONLY)) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
     except BlockingIOError:
         return True
+    except OSError:  # absent, or not to be read by this user
+        return False
     return False
 
 
@@ -253,13 +256,12 @@ class PlanEdit:
 
 def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
     """How a plan differs from its last run in this store; None if it does not, or never ran here."""
-    path = _remembered(plan, store)
-    if not path.exists():
-        return None
     try:
-        before: dict[str, int] = read_json(path)["chains"]
-    except (PrunecastError, KeyError):
+        before = read_json(_remembered(plan, store)).get("chains")
+    except PrunecastError:
         return None  # the file serves only this notice
+    if not isinstance(before, dict):
+        return None
     now = _level_caps(plan)
     found = PlanEdit(
         added=len(now.keys() - before.keys()),

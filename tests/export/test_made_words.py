@@ -62,6 +62,7 @@ CARD = Card(
         weights=132_000,
         nonzero=4_884,
         stored=5_884,
+        dead_layers=(),
         connected=4_800,
         multiply_adds=20_000_000,
         multiply_adds_kept=900_000,
@@ -124,3 +125,11 @@ def test_the_card_for_programs_has_it_all(tmp_path: Path) -> None:
     body = json.loads((tmp_path / "card.json").read_text(encoding="utf-8"))
     assert body == json.loads(json.dumps(CARD.as_json()))
     assert {"network", "question", "predicted", "measured", "counts", "disk", "training"} <= set(body)
+
+
+def test_layers_without_weights_are_named() -> None:
+    card = replace(CARD, counts=replace(CARD.counts, dead_layers=("block3.conv.weight", "fc.weight")))
+    said = "2 layers have no weight left: block3.conv.weight, fc.weight."
+    assert said in words.text(card)
+    assert said in " ".join(card_text(card, Path("network")).split())
+    assert card.as_json()["counts"]["dead_layers"] == ("block3.conv.weight", "fc.weight")

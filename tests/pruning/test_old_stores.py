@@ -22,6 +22,7 @@ def test_a_store_of_format_1_stays_readable():
     assert [record.nonzero for record in records] == [
         kept_at(spec.method, records[0].weights, k) for k in range(5)
     ]
+    assert {record.dead_layers for record in records} == {None}
     assert why_ended(records, StopRules(level_cap=4)) == "level cap"
     assert len(within(records, StopRules(level_cap=2))) == 3
     for level in range(1, 6):

@@ -91,7 +91,7 @@ def order_text(placed: "Order") -> str:
 
 def card_text(made: "Card", folder: Path) -> str:
     """What was measured and what was predicted, the sizes, and where the files are."""
-    from prunecast.export import ZEROS, title, verdict
+    from prunecast.export import ZEROS, dead, title, verdict
 
     counts, disk = made.counts, made.disk
     rows = [
@@ -105,6 +105,10 @@ def card_text(made: "Card", folder: Path) -> str:
             title=f"Made: {title(made)}.",
             text=[verdict(made)],
             grids=[Grid(header=["Size", "Dense", "Without zeros"], rows=rows)],
-            notes=[ZEROS, f"The network and its card are in {folder}; card.md has the rest."],
+            notes=[
+                *([dead(made)] if counts.dead_layers else []),
+                ZEROS,
+                f"The network and its card are in {folder}; card.md has the rest.",
+            ],
         )
     )

@@ -187,8 +187,8 @@ def _utc(since: str) -> str:
 
 
 def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
-    """Restarts, failures, damaged records and chains left out, with the reasons."""
-    from prunecast.sweep import error_rise_words
+    """Restarts, failures, damaged records, chains left out with the reasons, and layers without a weight left."""
+    from prunecast.sweep import deaths_words, error_rise_words
 
     yield from _restarted(statuses)
     texts = []
@@ -202,6 +202,8 @@ def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
         numbers = [str(own.number) for own in statuses if own.left_out == reason]
         some = ", ".join(numbers[:MOST_NAMED]) + " ..." * (count > MOST_NAMED)
         texts.append(f"left out, chain{'s' * (count > 1)} {some}: {error_rise_words(reason)}")
+    dead = ((own.number, deaths_words(own.records)) for own in statuses)
+    texts.extend(f"chain {number}: {words}" for number, words in dead if words)
     yield from texts[:MOST_LISTED]
     if len(texts) > MOST_LISTED:
         yield f"and {len(texts) - MOST_LISTED} more"

@@ -79,6 +79,8 @@ class Counts:
     """the prunable ones kept"""
     stored: int
     """those, biases and normalisation"""
+    dead_layers: tuple[str, ...]
+    """prunable tensors without a weight left"""
     connected: int | None
     """kept weights on a path from image to output; None where the network is not understood"""
     multiply_adds: int

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from prunecast.export.card import Card, Measured
+from prunecast.text import plural
 from prunecast.wording import sentences
 
 ZEROS = (
@@ -79,7 +80,14 @@ def _sizes(card: Card) -> str:
     ]
     if counts.connected is not None:
         rows.insert(1, ("of these on a path from image to output", "", f"{counts.connected:,}"))
-    return _table(("size", "dense", "without zeros"), rows)
+    table = _table(("size", "dense", "without zeros"), rows)
+    return "\n\n".join([table, *([dead(card)] if counts.dead_layers else [])])
+
+
+def dead(card: Card) -> str:
+    """The layers that have no weight left."""
+    layers = card.counts.dead_layers
+    return f"{plural(len(layers), 'layer', 'has', 'have')} no weight left: {', '.join(layers)}."
 
 
 def _errors(found: Measured) -> str:

@@ -23,7 +23,7 @@ from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
 from prunecast.export.orders import Order, order
 from prunecast.families import Weighted
 from prunecast.laws import Fit
-from prunecast.pruning import Record, chain_folder, choose_examples, make_folder
+from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan, work
 from prunecast.table import Table
@@ -80,7 +80,7 @@ def finish(order: Order) -> Card:
     write_network(order.folder, stored.network(order.level, order.model.state_dict()), masks, spec.digest)
     errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
     arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
-    card = describe(order, records, stored.spec()[1], errors, arithmetic)
+    card = describe(order, records, stored.spec()[1], errors, masks, arithmetic)
     write_card(order.folder, card, card_text.text(card))
     return card
 
@@ -157,6 +157,7 @@ def describe(
     records: tuple[Record, ...],
     about: dict[str, Any],
     errors: Errors,
+    masks: Masks,
     arithmetic: tuple[int, int],
 ) -> Card:
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
@@ -167,7 +168,7 @@ def describe(
         question=order.choice.question,
         predicted=predicted(order.choice),
         measured=_measured(order.choice, errors, records[-1]),
-        counts=_counts(records[-1], arithmetic),
+        counts=_counts(records[-1], dead_layers(masks), arithmetic),
         disk=_disk(order.folder),
         training=_training(order, records, about),
     )
@@ -223,13 +224,14 @@ def _shape(order: Order, last: Record) -> Shape:
     )
 
 
-def _counts(last: Record, arithmetic: tuple[int, int]) -> Counts:
+def _counts(last: Record, dead: tuple[str, ...], arithmetic: tuple[int, int]) -> Counts:
     alive = last.effective_density
     return Counts(
         parameters=last.parameters,
         weights=last.weights,
         nonzero=last.nonzero,
         stored=last.parameters - last.weights + last.nonzero,
+        dead_layers=dead,
         connected=None if alive is None else round(alive * last.weights),
         multiply_adds=arithmetic[0],
         multiply_adds_kept=arithmetic[1],

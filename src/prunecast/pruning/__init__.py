@@ -31,7 +31,7 @@ from prunecast.pruning.level import (
     read_checkpoint,
     write_checkpoint,
 )
-from prunecast.pruning.masks import Masks, Scores, count_kept, full_masks
+from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
 from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
 from prunecast.pruning.prune import Schedule, kept_at, levels_to, register_schedule
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
@@ -66,6 +66,7 @@ __all__ = [
     "close_level",
     "code_version",
     "count_kept",
+    "dead_layers",
     "device_name",
     "file_version",
     "follow_chain",

@@ -14,7 +14,7 @@ from prunecast.files import is_there
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
-from prunecast.pruning.masks import Masks, count_kept, count_total
+from prunecast.pruning.masks import Masks, count_kept, count_total, dead_layers
 from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
@@ -156,6 +156,7 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
         device=end.device,
         code=code_version(),
         note=level.counts.note,
+        dead_layers=dead_layers(level.masks),
         following=following,
     )
 

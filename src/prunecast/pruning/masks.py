@@ -28,6 +28,11 @@ def count_total(masks: Mapping[str, Tensor]) -> int:
     return sum(mask.numel() for mask in masks.values())
 
 
+def dead_layers(masks: Mapping[str, Tensor]) -> tuple[str, ...]:
+    """The names of prunable tensors without a weight left, in module order."""
+    return tuple(name for name, mask in masks.items() if not bool(mask.any()))
+
+
 def lowest(scores: NDArray[Any], count: int) -> NDArray[np.int64]:
     """The positions of the `count` lowest scores; of equal scores, the first."""
     if count == 0:

@@ -61,6 +61,8 @@ class Record:
     """The version of the engine that trained this level."""
     note: str = ""
     """Why effective_density is unknown."""
+    dead_layers: tuple[str, ...] | None = None
+    """Prunable tensors without a weight left; None in records of a prunecast that did not look for them."""
     following: Pruned | None = None
     """The sizes of the next level; None if the training diverged, which ends the chain."""
 
@@ -79,10 +81,11 @@ def records_from(levels: object) -> list[Record]:
 def _record(values: object, level: int) -> Record:
     if not isinstance(values, dict):
         raise ValueError(f"level {level} is not an object")
-    following = values.get("following")
+    following, dead = values.get("following"), values.get("dead_layers")
     try:
         pruned = None if following is None else Pruned(**following)
-        record = Record(**{**values, "following": pruned})
+        layers = None if dead is None else tuple(dead)
+        record = Record(**{**values, "following": pruned, "dead_layers": layers})
     except TypeError as failure:
         raise ValueError(f"the record of level {level} lacks a field, or has an unknown one") from failure
     for field, good in _checks(record, level).items():
@@ -103,6 +106,7 @@ def _checks(record: Record, level: int) -> dict[str, bool]:
     checks["loss"] = _unknown_or(record.loss, is_finite)
     checks["weights"] = is_whole(record.weights, 1)
     checks["seconds"] = is_finite(record.seconds, 0)
+    checks["dead_layers"] = all(isinstance(name, str) for name in record.dead_layers or ())
     checks["status"] = record.status in ("ok", "diverged")
     if all(checks.values()):
         checks["density"] = math.isclose(record.density, record.nonzero / record.weights, rel_tol=1e-9)

@@ -22,6 +22,7 @@ from prunecast.sweep.status import (
 from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
 from prunecast.sweep.wording import (
     damaged_line,
+    deaths_words,
     edit_sentence,
     end_line,
     error_rise_words,
@@ -73,6 +74,7 @@ __all__ = [
     "chain_statuses",
     "check_store",
     "damaged_line",
+    "deaths_words",
     "drive",
     "edit_sentence",
     "end_line",

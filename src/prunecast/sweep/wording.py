@@ -3,11 +3,15 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from prunecast.pruning import Record
 from prunecast.spec import ChainSpec, ErrorRise, Recipe
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress
-from prunecast.text import duration, plural
+from prunecast.text import duration, listed, plural
+
+MOST_NAMED = 3
+"""Layers that a line names."""
 
 
 def event_line(plan: Plan, event: Event) -> str:
@@ -29,8 +33,37 @@ def _what_happened(event: Event) -> str:
     level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
+    dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
-    return f"{level}{status} · {record.seconds:.1f} s{note}{ended}"
+    return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"
+
+
+def dead_words(layers: Sequence[str]) -> str:
+    """The layers that have no weight left."""
+    some = [
+        *layers[:MOST_NAMED],
+        *([f"{len(layers) - MOST_NAMED:,} more"] if len(layers) > MOST_NAMED else []),
+    ]
+    return f"no weight is left in {listed(some)}"
+
+
+def first_deaths(records: Sequence[Record]) -> dict[int, list[str]]:
+    """The layers that lost their last weight, by the first level without them."""
+    deaths: dict[int, list[str]] = {}
+    known: set[str] = set()
+    for record in records:
+        new = [name for name in record.dead_layers or () if name not in known]
+        known.update(new)
+        if new:
+            deaths[record.level] = new
+    return deaths
+
+
+def deaths_words(records: Sequence[Record]) -> str:
+    """The layers of a chain that have no weight left, and since which level; empty if there are none."""
+    return "; ".join(
+        f"from level {level} on {dead_words(new)}" for level, new in first_deaths(records).items()
+    )
 
 
 def error_rise_words(reason: ErrorRise) -> str:

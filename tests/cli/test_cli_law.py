@@ -164,7 +164,9 @@ MISTAKES = {
     "misspelt column": (
         "fit misspelt.csv",
         "misspelt.csv: there is no column density. A table needs density and error; the columns found are denisty, "
-        "error. If denisty is the share of weights kept, rename it to density",
+        'error. If denisty is the share of weights kept, use --column density=denisty (columns={"density": '
+        '"denisty"} in Python). If it is the share pruned, use --column density=1-denisty (columns={"density": '
+        '"1-denisty"} in Python)',
     ),
     "misspelt selection": (
         "fit good.csv --where eror=1",
@@ -276,7 +278,10 @@ USAGE = {
         "fit good.csv --law eq7",
         "No law is called 'eq7'; there are eq2, dip. Did you mean eq2?",
     ),
-    "unknown metric": ("fit good.csv --metric bleu", "'bleu' is not one of"),
+    "unknown metric": (
+        "fit cifar10-resnet20-24ep --metric bleu",
+        "there is no column bleu, which --metric bleu",
+    ),
     "high error": ("fit good.csv --high-error some", "'some' is neither free, chance nor a number"),
 }
 

@@ -137,7 +137,11 @@ def test_a_table_of_losses_is_labelled_so():
 
 
 def test_a_metric_names_itself():
-    assert [metric.measured for metric in Metric] == ["test error", "validation error", "test loss"]
+    assert [metric.measured for metric in (Metric.ERROR, Metric.VALIDATION_ERROR, Metric.LOSS)] == [
+        "test error",
+        "validation error",
+        "test loss",
+    ]
 
 
 def test_the_same_table_gives_the_same_bytes(tmp_path):

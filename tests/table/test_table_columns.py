@@ -102,7 +102,8 @@ def test_the_canonical_name_wins_and_the_other_is_kept() -> None:
 def test_two_synonyms_are_refused_by_name(frame: pd.DataFrame, words: str) -> None:
     with pytest.raises(TableError, match=words) as caught:
         read(frame)
-    assert "rename the right one" in str(caught.value)
+    assert "Rename the right one" in str(caught.value)
+    assert f"--column {words.rsplit(' ', 1)[1]}={words.split(' ', 1)[0]} (columns=" in str(caught.value)
 
 
 def test_absent_columns_are_constant_and_reported() -> None:
@@ -172,7 +173,7 @@ def test_replicate_labels_are_numbered() -> None:
 
 @pytest.mark.parametrize(
     "column",
-    [[True, False], [1 + 0j, 0.5 + 0j], pd.to_datetime(["2020", "2021"]), [[1], [2]], [None, None], [{}, 1]],
+    [[True, False], [1 + 0j, 0.5 + 0j], pd.to_datetime(["2020", "2021"]), [[1], [2]], [None, "x"], [{}, 1]],
 )
 def test_a_frame_with_columns_of_another_kind_is_refused(column: object) -> None:
     with pytest.raises(TableError, match=r"DataFrame, row 1.*: density is "):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from prunecast.table import Table, read
 
-shares = st.floats(min_value=0, max_value=1, exclude_min=True)
+shares = st.floats(min_value=1e-9, max_value=1)
 sizes = st.floats(min_value=1e-6, max_value=1e6)
 
 

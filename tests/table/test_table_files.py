@@ -42,14 +42,15 @@ BAD_FILES = {
         b"density,wer,weights,note\n1,0.2,9,a\n",
         [
             "If wer is the share of wrong answers",
-            "rename it to error",
-            "rename it to loss and use --metric loss",
+            "use --column error=wer (",
+            "If it is another metric of which less is better, use --metric wer (",
+            "if more is better, --metric 1-wer (",
         ],
     ),
     "one unknown share": (
         "runs.csv",
         b"left,error\n1,0.2\n",
-        ["If left is the share of weights kept", "to density"],
+        ["If left is the share of weights kept, use --column density=left ("],
     ),
     "no error": ("runs.csv", b"density,b\n1,2\n", ["no column error", "needs density and error"]),
     "losses": ("runs.csv", b"density,loss\n1,2\n", ["no column error", "--metric loss"]),

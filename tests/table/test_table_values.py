@@ -16,7 +16,7 @@ BAD_ROWS = {
     "20,1,50000,1,3,0,0.08": "density is 0, but it must be greater than 0 and at most 1.",
     "20,1,50000,1,3,-0.5,0.08": "density is -0.5, but",
     "20,1,50000,1,3,1.2,0.08": (
-        "density is 1.2, but it must be greater than 0 and at most 1. If it is a percentage, divide by 100."
+        "density is 1.2, but it must be greater than 0 and at most 1. If it is a percentage, divide by 100"
     ),
     "20,1,50000,1,3,inf,0.08": "density is inf, but",
     "20,1,50000,1,3,,0.08": "density is missing. Add the value, or remove the row.",
@@ -91,7 +91,7 @@ def test_more_bad_rows_are_counted(tmp_path: Path) -> None:
     ("header", "rows"),
     [
         ("density,error", ["1,8.1", "0.8,8.4"]),
-        ("density,accuracy", ["1,91.9", "0.8,91.2"]),
+        ("density,accuracy", ["1,0.919", "0.8,91.2"]),
         ("density,error", ["100,0.081", "80,0.084"]),
         ("sparsity,error", ["0,0.081", "20,0.084"]),
     ],
@@ -99,7 +99,7 @@ def test_more_bad_rows_are_counted(tmp_path: Path) -> None:
 def test_percentages_are_refused_with_the_remedy(header: str, rows: list[str], tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("\n".join([header, *rows]))
-    assert refusal(path).endswith("If it is a percentage, divide by 100.")
+    assert "If it is a percentage, divide by 100 with --column" in refusal(path)
 
 
 @pytest.mark.parametrize("value", ["-0.5", "0", "150"])
@@ -173,4 +173,7 @@ def test_where_that_cannot_be_met(where: dict[str, object], fragments: list[str]
 
 
 def test_a_metric_that_does_not_exist(tmp_path: Path) -> None:
-    assert "error or loss" in refusal(tmp_path / "runs.csv", metric="bleu")
+    path = tmp_path / "runs.csv"
+    path.write_text("density,error\n1,0.1\n")
+    assert "or error, loss, perplexity" in refusal(path, metric=" ")
+    assert "there is no column bleu, which --metric bleu" in refusal(path, metric="bleu")

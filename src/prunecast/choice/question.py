@@ -135,7 +135,7 @@ def validated(table: Table) -> Table | None:
     A network chosen by its test error is no longer tested by it, so choices use the validation errors where
     there are any.
     """
-    name = Metric.VALIDATION_ERROR.value
+    name = str(Metric.VALIDATION_ERROR)
     if name not in table.frame or table.metric != Metric.ERROR:
         return None
     values = pd.to_numeric(table.frame[name], errors="coerce").to_numpy(dtype=float)

@@ -32,7 +32,7 @@ def law_of(source: Source, law: str | None) -> Fit:
         Metric.ERROR,
         saved.metric,
     )
-    if another or source.where or source.without_too_large or source.chance is not None:
+    if another or source.read_otherwise:
         raise PrunecastError(
             f"{source.table} is a fitted law ({saved.law} of a table of {saved.metric.plural}): give the table itself "
             "to fit another law, to select rows, or to read it otherwise"

@@ -2,7 +2,8 @@
 
 import functools
 import os
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,10 +76,21 @@ TABLE = (
     ),
     click.option(
         "--metric",
-        type=click.Choice([Metric.ERROR.value, Metric.LOSS.value]),
-        default=Metric.ERROR.value,
+        default=str(Metric.ERROR),
         show_default=True,
-        help="What the table holds: errors, as shares, or losses.",
+        metavar="NAME",
+        help="What the table holds: error, loss, perplexity or another of which less is better, or a score such as f1 "
+        "or bleu.",
+    ),
+    click.option(
+        "--column",
+        "columns",
+        multiple=True,
+        metavar="NAME=FORMULA",
+        help="Read a column as another, such as density=1-sparsity/100; may be repeated.",
+    ),
+    click.option(
+        "--depth-from", metavar="COLUMN", help="Take depths from a column of names such as resnet20."
     ),
     click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
     click.option(
@@ -122,24 +134,43 @@ class Source:
     table: str
     where: tuple[str, ...]
     metric: str
+    columns: tuple[str, ...]
+    depth_from: str | None
     chance: float | None
     without_too_large: bool
 
+    @property
+    def read_otherwise(self) -> bool:
+        """Whether an option selects or converts what the table holds."""
+        return bool(self.where or self.columns or self.depth_from or self.without_too_large) or (
+            self.chance is not None
+        )
+
     def read(self) -> Table:
         """The checked table."""
-        where: dict[str, str] = {}
-        for name, sign, value in (condition.partition("=") for condition in self.where):
-            if not (name and sign and value):
-                raise PrunecastError(
-                    f"--where {name}{sign}{value}: write it as COLUMN=VALUE, for example num_examples=50000"
-                )
-            if where.setdefault(name.strip(), value) != value:
-                raise PrunecastError(
-                    f"--where asks for {name.strip()} {where[name.strip()]} and {value}, and no row has both: leave "
-                    "one of them out"
-                )
-        table = read(self.table, metric=self.metric, chance=self.chance, where=where)
+        table = read(
+            self.table,
+            metric=self.metric,
+            chance=self.chance,
+            where=_pairs("--where", self.where, "COLUMN=VALUE, for example num_examples=50000"),
+            columns=_pairs("--column", self.columns, "NAME=FORMULA, for example density=1-sparsity"),
+            depth_from=self.depth_from,
+        )
         return table.without_too_large() if self.without_too_large else table
+
+
+def _pairs(option: str, given: Iterable[str], example: str) -> dict[str, str]:
+    """The values of an option that is a name and a value and may be repeated."""
+    found: dict[str, str] = {}
+    for name, sign, value in (pair.partition("=") for pair in given):
+        if not (name and sign and value):
+            raise PrunecastError(f"{option} {name}{sign}{value}: write it as {example}")
+        if found.setdefault(name.strip(), value) != value:
+            raise PrunecastError(
+                f"{option} asks for {name.strip()} {found[name.strip()]} and {value}, and no row has both: leave "
+                "one of them out"
+            )
+    return found
 
 
 def gathered(command: Callable[..., None]) -> Callable[..., None]:
@@ -195,9 +226,11 @@ def command_line(context: click.Context) -> str:
         if context.get_parameter_source(own.name or "") != click.core.ParameterSource.COMMANDLINE:
             continue
         if isinstance(own, click.Argument):
-            words.append(str(value))
+            words.append(shlex.quote(str(value)))
         elif isinstance(own, click.Option) and own.is_flag:
             words.append((own.opts if value else own.secondary_opts)[0])
         else:
-            words += [f"{own.opts[-1]} {one}" for one in (value if own.multiple else [value])]
+            words += [
+                f"{own.opts[-1]} {shlex.quote(str(one))}" for one in (value if own.multiple else [value])
+            ]
     return " ".join(words)

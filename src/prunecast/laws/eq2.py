@@ -150,7 +150,7 @@ def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...]
     top = float(points.error.max())
     lowest = max(top / 2, float(np.quantile(points.unpruned, HIGH_ERROR_QUANTILE, method="higher")))
     shared = (
-        replace(high, lower=lowest, upper=100 * top if metric == Metric.LOSS else 1.0, start=top),
+        replace(high, lower=lowest, upper=1.0 if Metric(metric).is_share else 100 * top, start=top),
         gamma,
         replace(scale, start=float(np.sqrt(points.density.min())) / 10),
     )

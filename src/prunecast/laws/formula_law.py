@@ -167,7 +167,7 @@ class FormulaLaw(Law):
         if parameter.role is not Role.PLATEAU:
             return parameter
         top = float(points.error.max())
-        upper = max(parameter.upper, 100 * top) if metric == Metric.LOSS else parameter.upper
+        upper = max(parameter.upper, 100 * top) if not Metric(metric).is_share else parameter.upper
         return replace(parameter, upper=upper, start=min(max(top, parameter.lower), upper))
 
     def _check_arguments(self) -> None:

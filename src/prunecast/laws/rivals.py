@@ -90,7 +90,7 @@ def rivals(points: Points, metric: str = "error") -> tuple[Rival, ...]:
         parameter for parameter in ours if parameter.role is Role.EXPONENT and parameter.axis in axes
     )
     top, highest_unpruned = float(points.error.max()), float(points.unpruned.max())
-    ceiling = 100 * top if metric == Metric.LOSS else 1.0
+    ceiling = 1.0 if Metric(metric).is_share else 100 * top
     high = (max(top / 2, 1.001 * highest_unpruned), max(ceiling, 1.01 * highest_unpruned))
     slopes = {"c0": (1e-4, 2.0), "break_at": (1e-6, 10.0), "c1": (0.01, 5.0), "sharpness": (0.1, 5.0)}
     lower = _positive(gamma=(0.05, 20.0), p=(1e-8, 10.0))

@@ -248,7 +248,7 @@ def origin_section(table: Table, fit: Fit | None, command: str) -> Section:
         ["Digest of the measurements (SHA-256)", table.digest],
         *([name, value] for name, value in named.items() if value),
     ]
-    if metric is not Metric.LOSS:
+    if metric.is_share:
         rows.append(["Chance error", "unknown" if table.chance is None else f"{table.chance:g}"])
     if fit is not None:
         given = [f"{OPTIONS[name]}: {value}" for name, value in fit.options.items() if value != "None"]

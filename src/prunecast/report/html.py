@@ -120,7 +120,7 @@ def _render(
     )
     environment.filters["coded"] = coded
     lookup: dict[str, Any] = {"sizes": [], "shown": 0} if answer is None else answer.lookup()
-    lookup.update(word=metric.word, share=metric is not Metric.LOSS)
+    lookup.update(word=metric.word, share=metric.is_share)
     found = () if answer is None else answer.answers
     every = [*(() if answer is None else [answer.chart]), *_charts(body)]
     specs, places, datasets = packed(every, [own.data for own in found])

@@ -2,14 +2,13 @@
 
 from prunecast.errors import TableError
 from prunecast.table import findings, shipped
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, METRICS, NAMES, synonyms
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, synonyms
 from prunecast.table.table import ConfigurationKey, Table, read
 
 __all__ = [
     "CANONICAL",
     "CONFIGURATION",
     "COUNTS",
-    "METRICS",
     "NAMES",
     "ConfigurationKey",
     "Table",

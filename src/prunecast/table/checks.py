@@ -1,8 +1,7 @@
 """From raw columns to the canonical frame: numbers checked, absent columns filled in, unpruned errors computed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,166 +11,18 @@ from prunecast.errors import TableError
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.table import findings
-from prunecast.table.columns import CANONICAL, CONFIGURATION, NAMES, Binding, title
+from prunecast.table.columns import CANONICAL, CONFIGURATION, NAMES, Binding, Transform, title
+from prunecast.table.options import column_option, depth_option, where_option
 from prunecast.table.parse import Places
-from prunecast.text import nearest, normalized, parse_number
+from prunecast.table.prepare import PERCENT, in_percent, is_empty, split_depths
+from prunecast.table.selection import UNPRUNED, distinct, matches, matching, selected, without_method
+from prunecast.table.values import COUNT, POSITIVE, SHARE, Limit, Numbers, Rows, as_numbers, checked
+from prunecast.text import normalized
 
-Numbers = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
-Rows = npt.NDArray[np.bool_]
 Column = npt.NDArray[np.generic]
 SAME_DENSITY = 1e-4
 """Densities of several replicates that differ by less than this share belong to one level."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limit:
-    """The values that a quantity can have: above `low` (or from it on) up to `high`, perhaps whole numbers only."""
-
-    low: float
-    high: float = np.inf
-    includes_low: bool = False
-    whole: bool = False
-
-    def allows(self, values: Numbers) -> Rows:
-        """Which values are allowed; NaN and infinities never are."""
-        above = values >= self.low if self.includes_low else values > self.low
-        inside = above & (values <= self.high) & np.isfinite(values)
-        return inside & (values == np.floor(values)) if self.whole else inside
-
-    def __str__(self) -> str:
-        kind = "a whole number, " if self.whole else ""
-        low = f"{kind}{self.low:g} or more" if self.includes_low else f"{kind}greater than {self.low:g}"
-        return low + (f" and at most {self.high:g}" if np.isfinite(self.high) else "")
-
-
-SHARE = Limit(low=0, high=1)
-POSITIVE = Limit(low=0)
-COUNT = Limit(low=0, includes_low=True, whole=True)
-
-
-def as_numbers(column: "pd.Series[Any]") -> Numbers:
-    """The column as float64, fractions such as 1/4 included, with NaN for everything that is not a number."""
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "bmMc":
-        return np.full(len(column), np.nan)
-    if kind == "O" and isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(object)
-    numbers = pd.to_numeric(column, errors="coerce")
-    values = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
-    if kind == "O":
-        unread = np.isnan(values)
-        values[unread] = [_fraction(cell) for cell in column[unread]]
-    return values
-
-
-def _fraction(cell: object) -> float:
-    try:
-        return parse_number(cell) if isinstance(cell, str) and "/" in cell else np.nan
-    except ValueError:
-        return np.nan
-
-
-def checked(
-    column: "pd.Series[Any]",
-    name: str,
-    limit: Limit,
-    places: Places,
-    *,
-    complement: bool = False,
-    called: str = "",
-) -> Numbers:
-    """The column's numbers (or one minus them), refused if one is missing or outside the limit.
-
-    `called` is the quantity's name for people, where it differs from the canonical one.
-    """
-    given = as_numbers(column)
-    values = 1 - given if complement else given
-    bad = ~limit.allows(values)
-    if bad.any():
-        row = int(np.argmax(bad))
-        heading, called = places.heading(name), called or name
-        known = (
-            heading if complement or normalized(heading) == normalized(called) else f"{heading} ({called})"
-        )
-        problem = _problem(column.iloc[row], given, row, known, called, limit, complement)
-        places.refuse(bad, problem)
-    return values
-
-
-def _problem(
-    raw: object, given: Numbers, row: int, heading: str, called: str, limit: Limit, complement: bool
-) -> str:
-    """What is wrong with one value, and what to do about it."""
-    value = given[row]
-    if np.isnan(value) and (pd.isna(raw) or raw == ""):  # type: ignore[call-overload]
-        return f"{heading} is missing. Add the value, or remove the row."
-    if np.isnan(value):
-        return f"{heading} is {raw!r}, which is not a number. {_unreadable(str(raw))}"
-    seen = f"{heading} is {value:g}" + (f", so {called} is {1 - value:g}" if complement else "")
-    metric = next((word for word in ("loss", "error") if called.endswith(word)), "")
-    if metric and value == (1 if complement else 0):
-        return f"{seen}. Rows with zero {metric} cannot be fitted; remove them."
-    percent = limit.high == 1 and 1 < value <= 100
-    return f"{seen}, but it must be {limit}." + (" If it is a percentage, divide by 100." if percent else "")
-
-
-def _unreadable(raw: str) -> str:
-    if raw.rstrip().endswith("%"):
-        return "Remove the % and divide by 100."
-    return "Write decimals with a point." if raw.count(",") == 1 else "Correct it, or remove the row."
-
-
-def matching(frame: pd.DataFrame, where: Mapping[str, object], label: str) -> Rows:
-    """Which rows have all the given values; an unknown column and values that no row has are refused."""
-    rows = np.ones(len(frame), dtype=np.bool_)
-    for name, value in where.items():
-        column = frame[_column(frame, name, label)]
-        rows &= _equals(column, value)
-        if not rows.any():
-            raise TableError(f"{label}: no row has {name} = {value}; {name} is {distinct(column)}.")
-    return rows
-
-
-def selected(rows: Rows, where: Mapping[str, object]) -> findings.RowsSelected:
-    """The finding for rows that match the given values."""
-    values = tuple((name, str(value)) for name, value in where.items())
-    return findings.RowsSelected(rows=int(rows.sum()), total=len(rows), where=values)
-
-
-def distinct(column: "pd.Series[Any]", most: int = 8) -> str:
-    """The first few different values of a column as text."""
-    values = [_shown(value) for value in column.unique()]
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
-
-
-def _shown(value: object) -> str:
-    if pd.isna(value) or value == "":  # type: ignore[call-overload]
-        return "(empty)"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _column(frame: pd.DataFrame, name: str, label: str) -> str:
-    columns = [str(column) for column in frame.columns]
-    if name in columns:
-        return name
-    alike = [column for column in columns if normalized(column) == normalized(name)]
-    if len(alike) != 1:
-        near = nearest(name, columns)
-        guess = "" if near is None else f" Did you mean {near}?"
-        raise TableError(f"{label}: there is no column {name}.{guess} The columns are {', '.join(columns)}.")
-    return alike[0]
-
-
-def _equals(column: "pd.Series[Any]", value: object) -> Rows:
-    """Equality as numbers if both are numbers, as text otherwise."""
-    try:
-        same: Rows = as_numbers(column) == parse_number(str(value))
-    except ValueError:
-        same = np.zeros(len(column), dtype=np.bool_)
-    if getattr(column.dtype, "kind", "O") in "iuf":
-        return same
-    return same | (column.astype(str).str.strip() == str(value).strip()).to_numpy(dtype=np.bool_)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,16 +40,17 @@ class RawTable:
         cls, frame: pd.DataFrame, places: Places, bound: Mapping[str, Binding], metric: Metric
     ) -> "RawTable":
         """Give the bound columns their canonical names; another column of such a name becomes `original_...`."""
+        bound = in_percent(frame, bound)
         canonical = {binding.column: name for name, binding in bound.items()}
+        taken = {*CANONICAL, *map(str, frame.columns)}
         names: dict[str, str] = {}
         found: list[Finding] = []
         for column in map(str, frame.columns):
-            names[column] = canonical.get(column) or _free(column, frame.columns)
+            names[column] = canonical.get(column) or _free(column, taken)
             if column not in canonical and names[column] != column:
                 found.append(findings.ColumnKeptAs(column=column, name=names[column]))
             elif column in canonical and (name := title(names[column], metric)) != column:
-                complement = bound[names[column]].complement
-                found.append(findings.ColumnReadAs(column=column, name=name, complement=complement))
+                found.append(_read_as(bound[names[column]], name))
         places = replace(places, headings={name: binding.column for name, binding in bound.items()})
         frame = frame.rename(columns=names)
         return cls(frame=frame, places=places, bound=bound, metric=metric, findings=tuple(found))
@@ -206,28 +58,79 @@ class RawTable:
     @property
     def limit(self) -> Limit:
         """The values that the metric can have."""
-        return POSITIVE if self.metric is Metric.LOSS else SHARE
+        return SHARE if self.metric.is_share else POSITIVE
 
     def number(self, name: str, limit: Limit, rows: Rows | None = None) -> Numbers:
         """A canonical column as checked numbers, perhaps of some rows only."""
         column = self.frame[name] if rows is None else self.frame[name][rows]
         places = self.places if rows is None else self.places.keep(rows)
-        complement, called = self.bound[name].complement, title(name, self.metric)
-        return checked(column, name, limit, places, complement=complement, called=called)
+        called = title(name, self.metric)
+        percent = self._percentages() if limit is SHARE else ""
+        return checked(column, name, limit, places, binding=self.bound[name], called=called, percent=percent)
+
+    def _percentages(self) -> str:
+        """The option that divides every share by 100 that seems to be a percentage; "" if there is none."""
+        formulas: dict[str, str] = {}
+        for name in ("density", "error", "unpruned_error"):
+            if name in self.bound and (name == "density" or self.metric.is_share):
+                binding = self.bound[name]
+                values = as_numbers(self.frame[name]) / binding.divided_by
+                if (values > 1).any() and not (values > PERCENT).any():
+                    before = "1-" if binding.transform is Transform.COMPLEMENT else ""
+                    formulas[title(name, self.metric)] = f"{before}{binding.column}/{PERCENT:g}"
+        return column_option(**formulas) if formulas else ""
 
     def where(self, wanted: Mapping[str, object]) -> "RawTable":
         """The rows with the wanted values in columns given by their canonical or original names."""
-        if not wanted:
-            return self
-        rows = matching(
-            self.frame, {self._key(name): value for name, value in wanted.items()}, self.places.label
+        keyed = {self._key(name): value for name, value in wanted.items()}
+        rows = matching(self.frame, keyed, self.places.label)
+        baseline = self._baseline(rows, {name: value for name, value in keyed.items() if name != "method"})
+        found = (selected(rows, wanted),) if wanted else ()
+        methods = list(self.frame["method"][rows & ~baseline].unique()) if baseline.any() else []
+        if len(methods) != 1:
+            return self._keep(rows, *found)
+        column = self.frame["method"].astype(object)
+        shared = findings.BaselineShared(
+            method=str(column[baseline].iloc[0]) if column[baseline].notna().iloc[0] else "",
+            rows=int(baseline.sum()),
+            shared_by=str(methods[0]),
         )
+        frame = self.frame.assign(method=column.where(~baseline, methods[0]))
+        return replace(self, frame=frame)._keep(rows | baseline, *found, shared)
+
+    def _keep(self, rows: Rows, *found: Finding) -> "RawTable":
+        """Some of the rows, without columns that have no value in them."""
+        if rows.all() and not found:
+            return self
         frame, places = self.frame[rows].reset_index(drop=True), self.places.keep(rows)
-        return replace(self, frame=frame, places=places, findings=(*self.findings, selected(rows, wanted)))
+        optional = set(self.bound) - {"density", "error", *NAMES}
+        empty = [name for name in self.bound if name in optional and is_empty(frame[name])]
+        lost = [findings.ColumnEmpty(column=places.heading(name), name=name) for name in empty]
+        bound = {name: binding for name, binding in self.bound.items() if name not in empty}
+        frame = frame.drop(columns=empty)
+        return replace(
+            self, frame=frame, places=places, bound=bound, findings=(*self.findings, *found, *lost)
+        )
+
+    def _baseline(self, rows: Rows, others: Mapping[str, object]) -> Rows:
+        """Unpruned networks without a method, of configurations that the rows prune and do not have unpruned."""
+        if "method" not in self.bound:
+            return np.zeros(len(rows), dtype=np.bool_)
+        dense = self.bound["density"].of(as_numbers(self.frame["density"])) == 1
+        baseline = dense & without_method(self.frame["method"])
+        if not baseline.any():
+            return np.zeros(len(rows), dtype=np.bool_)
+        for name, value in others.items():
+            baseline &= matches(self.frame, name, value, self.places.label)
+        sizes = [self.frame[name].to_numpy() for name in CONFIGURATION if name in self.bound]
+        configuration = codes(sizes) if sizes else np.zeros(len(rows), dtype=np.int64)
+        pruned = np.isin(configuration, configuration[rows & ~baseline])
+        unpruned = np.isin(configuration, configuration[rows & ~baseline & dense])
+        return np.asarray(baseline & pruned & ~unpruned, dtype=np.bool_)
 
     def _key(self, name: str) -> str:
         for canonical, binding in self.bound.items():
-            if binding.complement and name in (canonical, binding.column):
+            if binding.computed and name in (canonical, binding.column):
                 raise TableError(
                     f"{self.places.label}: rows cannot be selected by {name}, because {canonical} is computed from"
                     f" {binding.column}; add a column {canonical}."
@@ -237,18 +140,29 @@ class RawTable:
         return name
 
 
-def _free(column: str, taken: Iterable[str]) -> str:
+def _read_as(binding: Binding, name: str) -> findings.ColumnReadAs:
+    return findings.ColumnReadAs(
+        column=binding.column,
+        name=name,
+        complement=binding.transform is Transform.COMPLEMENT,
+        inverse=binding.transform is Transform.INVERSE,
+        divided_by=binding.divided_by,
+    )
+
+
+def _free(column: str, taken: set[str]) -> str:
     """The column's own name, or one that is free if it would pass for a canonical column."""
-    others = {*CANONICAL, *taken} - {column}
-    name = f"original_{column}" if column in CANONICAL else column
-    while name in others:
+    if column not in CANONICAL:
+        return column
+    name = f"original_{column}"
+    while name in taken:
         name = f"original_{name}"
     return name
 
 
 def canonical_frame(raw: RawTable) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
     """The checked and completed frame, canonical columns first, and what was renamed or assumed."""
-    names = {name: _single(raw.frame, name, raw.places) for name in NAMES}
+    names = {name: _single(raw, name) for name in NAMES}
     density, error = raw.number("density", SHARE), raw.number("error", raw.limit)
     columns: dict[str, Column] = {name: _positive(raw, name) for name in CONFIGURATION}
     columns["width"] = columns["width"].astype(np.float64)
@@ -268,19 +182,30 @@ def canonical_frame(raw: RawTable) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
     return frame, (*raw.findings, *_absent(raw), *numbering, *_averaged(raw, stated, unpruned))
 
 
-def _single(frame: pd.DataFrame, name: str, places: Places) -> str:
+def _single(raw: RawTable, name: str) -> str:
     """The one value of a name column, "" if it is absent or empty; several are refused."""
+    frame, places = raw.frame, raw.places
     if name not in frame.columns:
         return ""
     values = sorted({"" if pd.isna(value) else str(value).strip() for value in frame[name].unique()})
     if len(values) > 1:
-        first = next(value for value in values if value)
         raise TableError(
             f"{places.label}: column {places.heading(name)} has several values ({distinct(pd.Series(values))}), but a"
-            f' law needs a single {name}. Select one with --where {name}={first} (where={{"{name}": "{first}"}} in'
-            " Python)."
+            f" law needs a single {name}. {_remedy(raw, name, values)}"
         )
     return values[0]
+
+
+def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
+    """How to get along with several values of a name: select one, or take depths from them."""
+    pruned = [value for value in values if normalized(value) not in UNPRUNED]
+    first = next(iter(pruned if name == "method" and pruned else filter(None, values)))
+    select = f"Select one with {where_option(name, first)}."
+    split = split_depths(values) if name == "family" and "depth" not in raw.bound else {}
+    if len(split) < len(values) or len({family for family, _ in split.values()}) == len(values):
+        return select
+    heading = raw.places.heading(name)
+    return f"If the numbers in these names are depths, use {depth_option(heading)}. {select}"
 
 
 def _positive(raw: RawTable, name: str) -> Column:
@@ -318,10 +243,31 @@ def _level(raw: RawTable, configuration: Codes, chain: Codes, density: Numbers) 
         places, name = raw.places, raw.places.heading("level" if given else "density")
         raise TableError(
             f"{places.label}: {places.place(first)} and {places.place(second)} are the same network twice (same depth,"
-            f" width, num_examples, replicate and {name} {by[second]:g}). Remove one, or number the replicates in a"
-            " column replicate."
+            f" width, num_examples, replicate and {name} {by[second]:g}). {_difference(raw, key)}"
         )
     return by.astype(np.int64) if given else levels(configuration, chain, density)
+
+
+def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
+    """How to get along with rows that are the same network: the column that they differ in, where there is one."""
+    twice = key.duplicated(keep=False).to_numpy()
+    repeated, found = np.asarray(key)[twice], list[tuple[int, str]]()
+    for name in raw.frame.columns.difference(list(CANONICAL), sort=False):
+        labels, values = pd.factorize(raw.frame[name].astype(object)[twice])
+        several = 1 < len(values) <= max(len(labels) // 2, 2)
+        if several and not pd.Series(codes((repeated, labels))).duplicated().any():
+            found.append((len(values), name))
+    if not found:
+        return "Remove one, or number the replicates in a column replicate."
+    column = min(found)[1]
+    first = raw.frame[column][twice].iloc[0]
+    choices = [f"keep one value with {where_option(column, first)}"]
+    choices += [
+        f"use {column_option(**{name: column})} if it is {meaning}"
+        for name, meaning in (("replicate", "the replicate"), ("num_examples", "the amount of data"))
+        if name not in raw.bound
+    ]
+    return f"They differ in column {column} ({distinct(raw.frame[column])}): {', or '.join(choices)}."
 
 
 def _stated(raw: RawTable, configuration: Codes, chain: Codes, dense: Rows) -> Numbers:
@@ -363,8 +309,9 @@ def _refuse_unknown_unpruned(columns: Mapping[str, Column], unpruned: Numbers, r
 
 def _absent(raw: RawTable) -> list[Finding]:
     """What is assumed for each absent column."""
-    absent = (name for name in (*CONFIGURATION, "replicate") if name not in raw.bound)
-    levels = [] if "level" in raw.bound else [findings.LevelsComputed()]
+    told = {own.name for own in raw.findings if isinstance(own, findings.ColumnEmpty)}
+    absent = (name for name in (*CONFIGURATION, "replicate") if name not in {*raw.bound, *told})
+    levels = [] if "level" in {*raw.bound, *told} else [findings.LevelsComputed()]
     return [*(findings.ColumnAbsent(column=name) for name in absent), *levels]
 
 

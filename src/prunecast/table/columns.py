@@ -2,9 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
 
 from prunecast.errors import TableError
-from prunecast.metric import Metric
+from prunecast.metric import SCORE, Metric
+from prunecast.table.options import column_option, metric_option
 from prunecast.text import nearest, normalized
 
 NAMES = ("family", "dataset", "method", "recipe")
@@ -12,8 +17,6 @@ CONFIGURATION = ("depth", "width", "num_examples")
 CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "unpruned_error")
 COUNTS = ("parameters", "weights", "nonzero")
 """Optional columns with numbers of weights, which some laws read."""
-METRICS = (Metric.ERROR, Metric.LOSS)
-"""What a table can be read as; validation errors are a column of a table of errors."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -58,20 +61,78 @@ _COMPLEMENTS = {
     "error": _words("accuracy acc test_accuracy test_acc top1 top1_accuracy top1_acc"),
     "unpruned_error": _words("unpruned_accuracy dense_accuracy accuracy_np accuracy_dense"),
 }
-_MEANING = {
-    "density": "the share of weights kept",
-    "error": "the share of wrong answers",
-    "loss": "the loss",
+_INVERSES = {
+    "density": _words("compression compression_ratio compression_rate compression_factor"),
 }
-_AS_LOSS = 'use --metric loss (metric="loss" in Python)'
+"""Names of one divided by a quantity."""
+_SCORES = {
+    "f1": _words("f1_score macro_f1 micro_f1"),
+    "bleu": _words("bleu_score sacrebleu"),
+    "rouge": _words("rouge_l rougel"),
+    "auc": _words("auroc roc_auc"),
+    "map": _words("mean_average_precision"),
+    "miou": _words("mean_iou"),
+    "iou": (),
+    "exact_match": _words("em"),
+    "precision": (),
+    "recall": (),
+    "dice": (),
+}
+"""Metrics of which more is better, and other names of theirs."""
+_LOWER = {"perplexity": _words("ppl"), "cross_entropy": _words("ce xent")}
+"""Metrics other than the loss of which less is better, and other names of theirs."""
+
+
+class Transform(StrEnum):
+    """How a quantity is computed from its column."""
+
+    SAME = "same"
+    COMPLEMENT = "complement"
+    """one minus the column"""
+    INVERSE = "inverse"
+    """one divided by the column"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Binding:
-    """Which column of the source holds a canonical quantity, and whether it holds one minus the quantity."""
+    """Which column of the source holds a canonical quantity, and how the quantity is computed from it."""
 
     column: str
-    complement: bool
+    transform: Transform = Transform.SAME
+    times: float = 1.0
+    divided_by: float = 1.0
+    """the column's values are multiplied and divided by these first: divided by 100 where they are percentages"""
+
+    def of(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The quantity, from the column's values."""
+        scaled = values * self.times / self.divided_by
+        if self.transform is Transform.INVERSE:
+            with np.errstate(divide="ignore"):
+                return np.asarray(1 / scaled)
+        return 1 - scaled if self.transform is Transform.COMPLEMENT else scaled
+
+    @property
+    def computed(self) -> bool:
+        """Whether the quantity differs from what the column holds."""
+        return self.transform is not Transform.SAME or self.times != 1 or self.divided_by != 1
+
+
+def as_metric(name: str) -> Metric:
+    """The metric that a person names: a quantity of which less is better, or a score, of which more is better."""
+    own = normalized(name.removeprefix(SCORE))
+    errors = {normalized(word) for word in ("error", *_ERROR["error"], *_COMPLEMENTS["error"])}
+    if own in errors:
+        return Metric.ERROR
+    for known, others in (_SCORES | _LOWER).items():
+        if own in map(normalized, (known, *others)):
+            return Metric(f"{SCORE}{known}" if known in _SCORES or name.startswith(SCORE) else known)
+    text = name.strip().replace(" ", "_")
+    if not text.removeprefix(SCORE) or own == normalized(Metric.VALIDATION_ERROR):
+        raise TableError(
+            f"there is no metric {name!r}; name a column of which less is better, or error, loss, perplexity, "
+            f"{', '.join(_SCORES)}."
+        )
+    return Metric(text)
 
 
 def synonyms(canonical: str, metric: Metric) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -80,26 +141,64 @@ def synonyms(canonical: str, metric: Metric) -> tuple[tuple[str, ...], tuple[str
         return _COMMON[canonical], _COMPLEMENTS.get(canonical, ())
     if metric is Metric.LOSS:
         return _LOSS[canonical], ()
-    return _ERROR[canonical], _COMPLEMENTS[canonical]
+    if metric is Metric.ERROR:
+        return _ERROR[canonical], _COMPLEMENTS[canonical]
+    name = metric.score or str(metric)
+    known = (name, *_SCORES.get(name, ()), *_LOWER.get(name, ()))
+    patterns = _MEASURED if canonical == "error" else _UNPRUNED
+    own = tuple(pattern.format(word) for word in known for pattern in patterns)
+    return ((), own) if metric.score else (own, ())
+
+
+_MEASURED = ("{}", "test_{}", "val_{}", "eval_{}", "{}_score")
+_UNPRUNED = ("unpruned_{}", "dense_{}", "{}_unpruned", "{}_dense", "{}_np")
 
 
 def title(canonical: str, metric: Metric) -> str:
     """What a canonical column is called for people: `error` holds losses if these are the metric."""
-    as_loss = {"error": "loss", "unpruned_error": "unpruned_loss"} if metric is Metric.LOSS else {}
-    return as_loss.get(canonical, canonical)
+    return {"error": metric.column, "unpruned_error": f"unpruned_{metric.column}"}.get(canonical, canonical)
 
 
-def bind(columns: Sequence[str], metric: Metric, label: str, numeric: Sequence[str]) -> dict[str, Binding]:
+def _known_words() -> set[str]:
+    """Every name that a column with a meaning can have."""
+    metrics = (Metric.ERROR, Metric.LOSS)
+    names = {word for name in CANONICAL for metric in metrics for word in (title(name, metric), name)}
+    names |= {
+        word for name in CANONICAL for metric in metrics for part in synonyms(name, metric) for word in part
+    }
+    return {normalized(word) for word in (*names, *_INVERSES["density"], *COUNTS, "chance_error")}
+
+
+def has_meaning(column: str, metric: Metric) -> bool:
+    """Whether a column of this name is read, as what it says or converted."""
+    own = {normalized(word) for name in ("error", "unpruned_error") for word in synonyms(name, metric)[0]}
+    return normalized(column) in _KNOWN | own
+
+
+_KNOWN = _known_words()
+
+
+def bind(
+    columns: Sequence[str], metric: Metric, label: str, numeric: Sequence[str], empty: Sequence[str] = ()
+) -> dict[str, Binding]:
     """Match a header to the canonical columns; ambiguous and missing columns are refused.
 
-    With the metric LOSS, the canonical `error` is the column `loss` or one of its synonyms, never a column of errors.
-    If a required column is missing, the refusal suggests one of the `numeric` columns without a known meaning.
+    With a metric other than errors, the canonical `error` is the column of that name or one of its synonyms, never a
+    column of errors. If a required column is missing, the refusal suggests one of the `numeric` columns without a known
+    meaning, or says that it is among the `empty` ones.
     """
     found = {name: _bind_one(name, columns, metric, label) for name in CANONICAL}
     bound = {name: binding for name, binding in found.items() if binding is not None}
-    missing = [title(name, metric) for name in ("density", "error") if name not in bound]
+    missing = [name for name in ("density", "error") if name not in bound]
+    for name in missing:
+        hollow = _bind_one(name, empty, metric, label)
+        if hollow is not None:
+            raise TableError(
+                f"{label}: column {hollow.column} is empty, but a table needs {title(name, metric)} in every row."
+            )
     if missing:
-        raise TableError(f"{label}: {_missing(missing, bound, columns, metric, numeric)}")
+        unused = _unused(bound, columns, numeric, metric)
+        raise TableError(f"{label}: {_missing(missing, columns, metric, unused)}")
     return bound
 
 
@@ -107,57 +206,100 @@ def _bind_one(canonical: str, columns: Sequence[str], metric: Metric, label: str
     """The column of the canonical name itself, in any spelling, else the only one with a synonym."""
     name = title(canonical, metric)
     same, complements = (set(map(normalized, words)) for words in synonyms(canonical, metric))
-    for accepted in ({normalized(name)}, same | complements):
+    inverses = set(map(normalized, _INVERSES.get(canonical, ())))
+    score = {normalized(metric.score)} if canonical == "error" and metric.score else set()
+    for accepted in ({normalized(name)}, score, same | complements, inverses):
         hits = [column for column in columns if normalized(column) in accepted]
         if name in hits:
             hits = [name]
         if len(hits) > 1:
+            transform = _transform(hits[0], complements, inverses)
             raise TableError(
-                f"{label}: columns {' and '.join(hits)} both mean {name}; rename the right one to {name}."
+                f"{label}: columns {' and '.join(hits)} both mean {name}. Rename the right one to {name}, or use "
+                f"{column_option(**{name: _FORMULA[transform].format(hits[0])})} to take {hits[0]}."
             )
         if hits:
-            return Binding(column=hits[0], complement=normalized(hits[0]) in complements)
+            return Binding(column=hits[0], transform=_transform(hits[0], complements, inverses))
     return None
 
 
-def _missing(
-    missing: list[str],
-    bound: Mapping[str, Binding],
-    columns: Sequence[str],
-    metric: Metric,
-    numeric: Sequence[str],
-) -> str:
-    """What is missing, and the most likely remedy."""
-    other = _of_other_metric(columns, metric) if missing == [metric] else None
-    if other is not None and metric is Metric.LOSS:
-        return (
-            'there is no column loss, which --metric loss (metric="loss" in Python) needs. Leave that option out to '
-            f"use the errors in column {other}, or rename the column to loss if it holds losses."
-        )
-    text = (
-        f"there is no column {' and no column '.join(missing)}. A table needs density and {title('error', metric)};"
-        f" the columns found are {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
-    )
-    if other is not None:
-        text += f" For a table of losses, {_AS_LOSS}."
-    if len(missing) > 1:
-        return text
-    taken = {binding.column for binding in bound.values()} | {other}
-    unused = [name for name in numeric if name not in taken and normalized(name) not in _RESERVED]
-    similar = nearest(missing[0], columns)
-    if similar:
-        return f"{text} If {similar} is {_MEANING[missing[0]]}, rename it to {missing[0]}."
-    if len(unused) != 1:
-        return text
-    text += f" If {unused[0]} is {_MEANING[missing[0]]}, rename it to {missing[0]}."
-    return f"{text} If it is a loss, rename it to loss and {_AS_LOSS}." if missing == ["error"] else text
+def _transform(column: str, complements: set[str], inverses: set[str]) -> Transform:
+    word = normalized(column)
+    if word in complements:
+        return Transform.COMPLEMENT
+    return Transform.INVERSE if word in inverses else Transform.SAME
 
 
+_FORMULA = {Transform.SAME: "{}", Transform.COMPLEMENT: "1-{}", Transform.INVERSE: "1/{}"}
 _RESERVED = {normalized(name) for name in ("chance_error", *COUNTS)}
 
 
+def _unused(
+    bound: Mapping[str, Binding], columns: Sequence[str], numeric: Sequence[str], metric: Metric
+) -> list[str]:
+    """Columns of numbers that have no meaning so far."""
+    taken = {binding.column for binding in bound.values()} | {_of_other_metric(columns, metric)}
+    return [name for name in numeric if name not in taken and normalized(name) not in _RESERVED]
+
+
+def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused: Sequence[str]) -> str:
+    """What is missing, and the most likely remedy."""
+    names = [title(name, metric) for name in missing]
+    other = _of_other_metric(columns, metric) if missing == ["error"] else None
+    if other is not None and metric is not Metric.ERROR:
+        name = metric.score or str(metric)
+        return (
+            f"there is no column {name}, which {metric_option(name)} needs. Leave that option out to use the errors in "
+            f"column {other}, or rename the column to {name} if it holds {metric.plural}."
+        )
+    text = (
+        f"there is no column {' and no column '.join(names)}. A table needs density and {title('error', metric)};"
+        f" the columns found are {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
+    )
+    if len(missing) > 1:
+        return text
+    if other is not None:
+        return f"{text} To read column {other}, use {metric_option(_metric_name(other))}."
+    likely = nearest(names[0], columns) or (unused[0] if len(unused) == 1 else None)
+    return text if likely is None else f"{text} {_suggested(missing[0], likely, metric)}"
+
+
+def _suggested(name: str, column: str, metric: Metric) -> str:
+    """What a column without a known meaning may be, and the option that says so."""
+    if name == "density":
+        return (
+            f"If {column} is the share of weights kept, use {column_option(density=column)}. If it is the share "
+            f"pruned, use {column_option(density=f'1-{column}')}."
+        )
+    option = column_option(**{title(name, metric): column})
+    if metric is not Metric.ERROR:
+        return f"If {column} is the {metric.word}, use {option}."
+    text = f"If {column} is the share of wrong answers, use {option}."
+    if normalized(column).endswith("error"):
+        return text
+    return (
+        f"{text} If it is another metric of which less is better, use {metric_option(column)}; if more is better, "
+        f"{metric_option(SCORE + column)}."
+    )
+
+
+def _metric_name(column: str) -> str:
+    """The metric that a column of losses or scores holds."""
+    word = normalized(column)
+    for known, others in (_SCORES | _LOWER).items():
+        if word in {normalized(pattern.format(own)) for own in (known, *others) for pattern in _MEASURED}:
+            return known
+    return str(Metric.LOSS)
+
+
 def _of_other_metric(columns: Sequence[str], metric: Metric) -> str | None:
-    """The first column that holds errors where losses are wanted, or losses where errors are."""
-    other = Metric.LOSS if metric is Metric.ERROR else Metric.ERROR
-    names = {normalized(word) for words in ((other,), *synonyms("error", other)) for word in words}
-    return next((column for column in columns if normalized(column) in names), None)
+    """The first column that holds errors where another metric is wanted, or losses or scores where errors are."""
+    if metric is not Metric.ERROR:
+        names = {
+            normalized(word) for words in (("error",), *synonyms("error", Metric.ERROR)) for word in words
+        }
+        return next((column for column in columns if normalized(column) in names), None)
+    losses = {normalized(word) for word in ("loss", *_LOSS["error"])}
+    return next(
+        (own for own in columns if normalized(own) in losses or _metric_name(own) != Metric.LOSS), None
+    )

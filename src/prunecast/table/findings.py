@@ -15,6 +15,50 @@ class ColumnReadAs(Finding):
     column: str
     name: str
     complement: bool
+    """whether the quantity is one minus the column"""
+    inverse: bool = False
+    """whether the quantity is one divided by the column"""
+    divided_by: float = 1.0
+    """the column is divided by this first: 100 if it holds percentages"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnDefined(Finding):
+    """A column is defined by a formula that the caller gave."""
+
+    kind: ClassVar[str] = "column_defined"
+    name: str
+    formula: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnEmpty(Finding):
+    """A column has no value in any row, and is ignored."""
+
+    kind: ClassVar[str] = "column_empty"
+    column: str
+    name: str
+    """the canonical column that it would be"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthsFromNames(Finding):
+    """Depths are the numbers in the names of a column."""
+
+    kind: ClassVar[str] = "depths_from_names"
+    column: str
+    depths: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineShared(Finding):
+    """Unpruned networks without a method serve the one that is used."""
+
+    kind: ClassVar[str] = "baseline_shared"
+    method: str
+    """what the source calls no method, perhaps nothing"""
+    rows: int
+    shared_by: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,20 +16,18 @@ from prunecast.metric import Metric
 from prunecast.spec import ErrorRise, Unpruned, pooled_noise, too_large
 from prunecast.table import shipped
 from prunecast.table.checks import (
-    SHARE,
     RawTable,
-    as_numbers,
     canonical_frame,
-    checked,
     codes,
-    matching,
-    selected,
     unpruned_errors,
 )
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, METRICS, NAMES, bind
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, as_metric, bind
 from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
-from prunecast.text import listed, plural
+from prunecast.table.prepare import prepare
+from prunecast.table.selection import matching, selected
+from prunecast.table.values import SHARE, as_numbers, checked
+from prunecast.text import plural
 
 USUAL_NOISE = 0.034
 """Relative standard deviation of replicates in the paper, for tables that have no replicates."""
@@ -166,7 +164,7 @@ def digest(frame: pd.DataFrame, metric: Metric) -> str:
     Numbers enter as little-endian float64. Extra columns do not enter, except the counts of parameters, which some
     laws read. Validation errors count as errors, because the numbers already tell the two apart.
     """
-    kind = "loss" if metric is Metric.LOSS else "error"
+    kind = "error" if metric in (Metric.ERROR, Metric.VALIDATION_ERROR) else str(metric)
     columns = [*CANONICAL[len(NAMES) :], *(name for name in COUNTS if name in frame.columns)]
     values = [as_numbers(frame[name]) for name in columns]
     order = np.lexsort(values[::-1])
@@ -182,22 +180,27 @@ def read(
     metric: str = Metric.ERROR,
     chance: float | None = None,
     where: Mapping[str, object] | None = None,
+    columns: Mapping[str, str] | None = None,
+    depth_from: str | None = None,
 ) -> Table:
     """Read and check a table of pruning results.
 
     `source` is a CSV, TSV or Parquet file, a DataFrame, or the name of a shipped table if there is no such file.
-    `metric` is "error" or "loss". `where` keeps the rows whose columns have the given values, before anything is
-    checked.
+    `metric` is "error", "loss", or any other metric by its name; a score such as F1, of which more is better, is
+    converted to one minus it. `where` keeps the rows whose columns have the given values, before anything is checked.
+    `columns` defines canonical columns by formulas of others, such as {"density": "1-sparsity/100"}. `depth_from` is a
+    column of names such as resnet20, whose numbers are depths.
     """
-    if metric not in METRICS:
-        raise TableError(f"there is no metric {metric!r}; choose {listed(METRICS, 'or')}.")
-    kind = Metric(metric)
-    columns, places, name = _open(source)
-    if columns.empty:
+    kind = as_metric(metric)
+    frame, places, name = _open(source)
+    if frame.empty:
         raise TableError(f"{places.label} has no rows; a table needs at least one.")
-    numeric = [name for name in columns.columns if pd.api.types.is_numeric_dtype(columns[name])]
-    bound = bind(list(columns.columns), kind, places.label, numeric)
-    raw = RawTable.renamed(columns, places, bound, kind).where(where or {})
+    prepared = prepare(frame, places.label, kind, columns, depth_from)
+    frame = prepared.frame
+    numeric = [own for own in frame.columns if pd.api.types.is_numeric_dtype(frame[own])]
+    bound = bind(list(frame.columns), kind, places.label, numeric, prepared.empty)
+    raw = RawTable.renamed(frame, places, bound, kind)
+    raw = replace(raw, findings=(*prepared.findings, *raw.findings)).where(where or {})
     frame, found = canonical_frame(raw)
     guess, assumed = _chance(frame, kind, chance, raw.places)
     return Table(
@@ -206,7 +209,7 @@ def read(
         source=name,
         digest=digest(frame, kind),
         chance=guess,
-        columns=frozenset(bound) | (set(COUNTS) & set(frame.columns)),
+        columns=frozenset(raw.bound) | (set(COUNTS) & set(frame.columns)),
         findings=(*found, *assumed),
     )
 
@@ -248,9 +251,9 @@ def _chance(
     frame: pd.DataFrame, metric: Metric, given: float | None, places: Places
 ) -> tuple[float | None, list[Finding]]:
     """The chance error: the argument, else the column `chance_error`, else that of the known dataset."""
-    if metric is Metric.LOSS:
+    if metric is not Metric.ERROR:
         if given is not None:
-            raise TableError(f"{places.label}: losses have no chance error; leave it out.")
+            raise TableError(f"{places.label}: {metric.plural} have no chance error; leave it out.")
         return None, []
     if given is not None:
         if not 0 < given <= 1:

@@ -2,6 +2,7 @@
 
 from prunecast.metric import Metric
 from prunecast.spec import ErrorRise
+from prunecast.table import CONFIGURATION
 from prunecast.table import findings as found
 from prunecast.text import plural
 from prunecast.wording.core import words
@@ -9,8 +10,39 @@ from prunecast.wording.core import words
 
 @words(found.ColumnReadAs)
 def _column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
-    formula = f" = 1 - {finding.column}" if finding.complement else ""
+    value = finding.column + (f" / {finding.divided_by:g}" if finding.divided_by != 1 else "")
+    if finding.complement:
+        value = f"1 - {value}"
+    elif finding.inverse:
+        value = f"1 / {value}"
+    formula = "" if value == finding.column else f" = {value}"
     return f"Column {finding.column} is read as {finding.name}{formula}."
+
+
+@words(found.ColumnDefined)
+def _column_defined(finding: found.ColumnDefined, metric: Metric) -> str:
+    return f"{finding.name} is {finding.formula}, as asked."
+
+
+@words(found.ColumnEmpty)
+def _column_empty(finding: found.ColumnEmpty, metric: Metric) -> str:
+    instead = dict.fromkeys((*CONFIGURATION, "replicate"), "it is taken to be 1 in every row")
+    instead["level"] = "levels are computed from the densities"
+    return f"Column {finding.column} is empty; {instead.get(finding.name, 'it is not used')}."
+
+
+@words(found.DepthsFromNames)
+def _depths_from_names(finding: found.DepthsFromNames, metric: Metric) -> str:
+    return f"Depths are the numbers in column {finding.column}: {', '.join(map(str, finding.depths))}."
+
+
+@words(found.BaselineShared)
+def _baseline_shared(finding: found.BaselineShared, metric: Metric) -> str:
+    which = f"method {finding.method}" if finding.method else "no method"
+    return (
+        f"{plural(finding.rows, 'row')} of unpruned networks with {which} "
+        f"{'serves' if finding.rows == 1 else 'serve'} as those of {finding.shared_by}."
+    )
 
 
 @words(found.ColumnKeptAs)

@@ -1,0 +1,29 @@
+"""Options that a refusal gives to paste: quoted for a shell, and the same in Python."""
+
+import json
+import shlex
+
+
+def where_option(column: str, value: object) -> str:
+    """Keep the rows with one value."""
+    return _both(f"--where {shlex.quote(f'{column}={value}')}", "where", {column: str(value)})
+
+
+def column_option(**formulas: str) -> str:
+    """Read columns as canonical ones, each by a formula."""
+    given = (f"--column {shlex.quote(f'{name}={formula}')}" for name, formula in formulas.items())
+    return _both(" ".join(given), "columns", formulas)
+
+
+def depth_option(column: str) -> str:
+    """Take the depth from the names in a column."""
+    return _both(f"--depth-from {shlex.quote(column)}", "depth_from", column)
+
+
+def metric_option(name: str) -> str:
+    """Read a metric by its name."""
+    return _both(f"--metric {shlex.quote(name)}", "metric", name)
+
+
+def _both(option: str, argument: str, value: object) -> str:
+    return f"{option} ({argument}={json.dumps(value, ensure_ascii=False)} in Python)"

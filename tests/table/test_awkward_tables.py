@@ -1,0 +1,254 @@
+"""Tables as other people publish them: each is read as it is, or with the one option that the refusal gives."""
+
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from prunecast.cli import cli
+from prunecast.table import TableError, read
+from prunecast.wording import sentences
+
+DENSITIES = tuple(0.7**level for level in range(9))
+
+
+def curves(sizes: tuple[float, ...] = (1.0, 0.5, 0.25), name: str = "width") -> pd.DataFrame:
+    """Errors of some networks at some densities, after Eq. 1 with the invariant size · density."""
+    rows = []
+    for size in sizes:
+        unpruned = 0.1 * size**-0.2
+        for density in DENSITIES:
+            low, high = (size * density) ** 2, 0.05**2
+            ratio = (low + high * (0.8 / unpruned) ** 2) / (low + high)
+            rows.append({name: size, "density": density, "error": min(unpruned * ratio**0.5, 0.85)})
+    return pd.DataFrame(rows)
+
+
+def names(pattern: str) -> pd.DataFrame:
+    frame = curves((20, 32, 56), "depth")
+    frame["Model"] = [pattern.format(depth) for depth in frame.pop("depth")]
+    return frame
+
+
+def retrained() -> pd.DataFrame:
+    return pd.concat([curves().assign(retrain_time=time, seconds=range(27)) for time in (10, 40)])
+
+
+def fractions() -> pd.DataFrame:
+    parts = [curves().assign(n_fraction=part) for part in (0.5, 1.0)]
+    return pd.concat(parts).assign(error=lambda own: own["error"] * own["n_fraction"] ** -0.3)
+
+
+def baseline() -> pd.DataFrame:
+    plain = curves()
+    pruned = plain[plain["density"] < 1]
+    return pd.concat(
+        [
+            plain[plain["density"] == 1].assign(method="dense"),
+            pruned.assign(method="global magnitude"),
+            pruned.assign(method="random", error=pruned["error"] * 1.05),
+        ]
+    )
+
+
+def percentages() -> pd.DataFrame:
+    own = curves()
+    return pd.DataFrame(
+        {"width": own["width"], "sparsity": 100 - 100 * own["density"], "error (%)": 100 * own["error"]}
+    ).rename(columns={"error (%)": "test error"})
+
+
+ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
+    "depths in names": (lambda: names("resnet{}"), "--depth-from Model"),
+    "depths in names with a hyphen": (lambda: names("Conv-{} (C10)"), "--depth-from Model"),
+    "another column differs": (retrained, "--where retrain_time=10"),
+    "a share of the data": (fractions, "--column num_examples=n_fraction"),
+    "a baseline of two methods": (baseline, "--where 'method=global magnitude'"),
+    "percentages": (percentages, "--column density=1-sparsity/100 --column 'error=test error/100'"),
+    "a ratio below one": (
+        lambda: curves().rename(columns={"density": "compression ratio"}),
+        "--column 'density=compression ratio'",
+    ),
+    "perplexity": (
+        lambda: curves().assign(error=lambda own: 20 * own["error"]).rename(columns={"error": "ppl"}),
+        "--metric perplexity",
+    ),
+    "BLEU": (
+        lambda: curves().assign(BLEU=lambda own: 100 - 100 * own["error"]).drop(columns="error"),
+        "--metric bleu",
+    ),
+    "F1": (
+        lambda: curves().assign(test_f1=lambda own: 1 - own["error"]).drop(columns="error"),
+        "--metric f1",
+    ),
+    "a metric of one's own": (
+        lambda: curves().rename(columns={"error": "word_mistakes"}),
+        "--metric word_mistakes",
+    ),
+    "two errors": (
+        lambda: curves().assign(top1_error=0.5).rename(columns={"error": "err"}),
+        "--column error=err",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ONE_OPTION)
+def test_the_refusal_gives_the_option_that_reads_the_table(name: str, tmp_path: Path) -> None:
+    build, option = ONE_OPTION[name]
+    path = tmp_path / "runs.csv"
+    build().to_csv(path, index=False)
+    with pytest.raises(TableError) as refused:
+        read(path)
+    given = [found.strip() for found in re.findall(r"(--[a-z].*?) \(\w+=", str(refused.value))]
+    assert option in given, str(refused.value)
+    run = CliRunner().invoke(cli, ["fit", str(path), *shlex.split(option), "--json"])
+    assert run.exit_code == 0, run.output
+    assert len(json.loads(run.output)["parameters"]) > 2
+
+
+def as_they_are() -> dict[str, tuple[pd.DataFrame, list[str]]]:
+    plain = curves()
+    pruned, dense = plain[plain["density"] < 1], plain[plain["density"] == 1]
+    return {
+        "an empty column": (
+            plain.assign(replicate=None, depth="", level=np.nan, chance_error=np.nan, weights=" "),
+            [
+                "Column replicate is empty; it is taken to be 1 in every row.",
+                "Column depth is empty; it is taken to be 1 in every row.",
+                "Column level is empty; levels are computed from the densities.",
+                "Column chance_error is empty; it is not used.",
+                "Column weights is empty; it is not used.",
+            ],
+        ),
+        "a compression ratio": (
+            plain.assign(compression_ratio=1 / plain["density"]).drop(columns="density"),
+            ["Column compression_ratio is read as density = 1 / compression_ratio."],
+        ),
+        "accuracies in percent": (
+            plain.assign(Accuracy=100 - 100 * plain["error"]).drop(columns="error"),
+            ["Column Accuracy is read as error = 1 - Accuracy / 100."],
+        ),
+        "a baseline of one method": (
+            pd.concat([pruned.assign(method="magnitude"), dense.assign(method="dense")]),
+            ["3 rows of unpruned networks with method dense serve as those of magnitude."],
+        ),
+        "a baseline without a method": (
+            pd.concat([pruned.assign(method="magnitude"), dense]),
+            ["3 rows of unpruned networks with no method serve as those of magnitude."],
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", as_they_are())
+def test_it_is_read_as_it_is_and_says_so(name: str, tmp_path: Path) -> None:
+    frame, said = as_they_are()[name]
+    path = tmp_path / "runs.csv"
+    frame.to_csv(path, index=False)
+    table = read(path)
+    assert [one for one in sentences(table.findings) if one in said] == said
+    own = curves().sort_values(["width", "density"])
+    there = table.frame.sort_values(["width", "density"])
+    for column in ("density", "error"):
+        np.testing.assert_allclose(there[column], own[column], rtol=1e-9)
+
+
+def test_a_selected_method_keeps_the_unpruned_networks_of_its_own() -> None:
+    """A baseline serves those configurations only that the method has not measured unpruned."""
+    own = curves((1.0,)).assign(method="imp")
+    table = read(pd.concat([baseline(), own]), where={"method": "imp"})
+    assert (table.method, len(table)) == ("imp", len(DENSITIES))
+    table = read(baseline(), where={"method": "random"})
+    assert (table.method, len(table)) == ("random", 3 * len(DENSITIES))
+    assert table.frame["unpruned_error"].notna().all()
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        (["resnet20", "resnet56"], {"resnet20": ("resnet", 20), "resnet56": ("resnet", 56)}),
+        (["cifar10-vgg11", "cifar10-vgg16"], {"cifar10-vgg11": ("cifar10-vgg", 11)}),
+        (["wrn-28-10"], {"wrn-28-10": ("wrn-10", 28)}),
+        (["vgg_16_bn", "vgg_19_bn"], {"vgg_16_bn": ("vgg_bn", 16)}),
+    ],
+)
+def test_the_number_that_differs_is_the_depth(values: list[str], found: dict[str, tuple[str, int]]) -> None:
+    frame = pd.concat([curves((1.0,)).assign(family=value) for value in values])
+    table = read(frame, depth_from="family")
+    family, depth = next(iter(found.values()))
+    assert table.family == family
+    assert depth in table.frame["depth"].tolist()
+
+
+def test_names_without_a_depth_are_refused() -> None:
+    two = pd.concat([curves((1.0,)).assign(family=value) for value in ("wrn-28-10", "wrn-16-8")])
+    with pytest.raises(
+        TableError, match=r"'wrn-28-10' in column family has no number, or several that differ"
+    ):
+        read(two, depth_from="family")
+    with pytest.raises(TableError, match="column depth gives the depth already; leave --depth-from out"):
+        read(two.assign(depth=20), depth_from="family")
+    with pytest.raises(TableError, match=r"there is no column famly\. Did you mean family\?"):
+        read(two, depth_from="famly")
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("kept", 0.5),
+        ("1-kept", 0.5),
+        ("kept/2", 0.25),
+        ("kept*2", 1.0),
+        ("1/KEPT", 0.5),
+        (" 1 - kept * 1 ", 0.5),
+    ],
+)
+def test_a_column_is_computed_by_its_formula(formula: str, expected: float) -> None:
+    frame = pd.DataFrame({"kept": [2.0 if "/K" in formula else 0.5], "error": [0.2], "unpruned_error": [0.1]})
+    assert read(frame, columns={"density": formula}).frame["density"].tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"densty": "kept"}, "no column is called 'densty' in prunecast. Did you mean density?"),
+        ({"density": "kpt"}, "there is no column kpt. Did you mean kept?"),
+        ({"density": "kept+1"}, r"there is no column kept\+1"),
+        ({"density": "1/kept*2"}, r"'1/kept\*2' is not a formula of a column"),
+    ],
+)
+def test_a_wrong_formula_is_refused(columns: dict[str, str], words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        read(pd.DataFrame({"kept": [0.5, 1], "error": [0.2, 0.1]}), columns=columns)
+
+
+def test_a_score_is_one_minus_an_error_by_name() -> None:
+    frame = curves().assign(F1=lambda own: 100 - 100 * own["error"]).drop(columns="error")
+    table = read(frame, metric="f1")
+    assert (table.metric, table.metric.word, table.chance) == ("1-f1", "F1 error", None)
+    assert "Column F1 is read as f1_error = 1 - F1 / 100." in sentences(table.findings)
+    np.testing.assert_allclose(table.frame["error"], curves()["error"], rtol=1e-9)
+    assert table.digest != read(curves()).digest
+    assert read(frame.rename(columns={"F1": "goodness"}), metric="1-goodness").metric.word == "goodness error"
+
+
+def test_an_empty_column_of_errors_is_named() -> None:
+    with pytest.raises(TableError, match="column accuracy is empty, but a table needs error in every row"):
+        read(pd.DataFrame({"density": [1.0, 0.5], "accuracy": [None, None]}))
+    table = read(pd.DataFrame({"density": [1.0, 0.5], "accuracy": [None, None], "error": [0.1, 0.2]}))
+    assert table.frame["error"].tolist() == [0.1, 0.2]
+
+
+@pytest.mark.parametrize(
+    "columns", [{"density": 1e-300}, {"error": 1e-300}, {"width": 1e-300}, {"depth": 1e300}]
+)
+def test_values_that_no_fit_can_use_are_refused(columns: dict[str, float]) -> None:
+    frame = curves().assign(depth=20.0)
+    frame.loc[5, list(columns)] = list(columns.values())
+    with pytest.raises(TableError, match=r"row 6.*must not be (smaller than 1e-12|larger than 1e\+15)"):
+        read(frame)

@@ -15,7 +15,7 @@ from torch.nn import functional
 from prunecast.fleet import pack
 from prunecast.fleet.device import run_to_the_end
 from prunecast.fleet.evaluation import evaluate_pack
-from prunecast.fleet.kernels import Unfused, examination
+from prunecast.fleet.kernels import Unfused, fused_evaluation
 from prunecast.fleet.runner import Runner, make_fused_runner
 from prunecast.fleet.step import EAGER, PackTrainer, reset, step
 
@@ -85,7 +85,7 @@ def test_a_later_step_reads_its_own_images_and_rate():
     assert all(torch.equal(own, before) for own, before in zip(ours.parameters, start, strict=True))
 
 
-def examined(own: PackTrainer) -> Runner:
+def evaluated(own: PackTrainer) -> Runner:
     return Runner(trainer=own, step=lambda: None, way="written")
 
 
@@ -95,11 +95,11 @@ def test_evaluation_is_that_of_the_written_way_and_leaves_no_trace(widths, share
     ours, other = ready(widths), ready(widths)
     one, undisturbed = fused(ours), fused(other)
     source = noise(19, size=32, seed=5) if shared else one.source
-    look = examination(one, source, shared=shared)
+    look = fused_evaluation(one, source, shared=shared)
     for count in (17, 7):  # neither is a multiple of the batch, and fewer than the last time
         shape = (count,) if shared else (len(widths), count)
         chosen = np.random.default_rng(count).integers(0, len(source), shape)
-        wanted = run_to_the_end(evaluate_pack(examined(ours), source, chosen))
+        wanted = run_to_the_end(evaluate_pack(evaluated(ours), source, chosen))
         wrong, losses = look.counts(torch.from_numpy(chosen))
         for bad, loss, known in zip(wrong.tolist(), losses.tolist(), wanted, strict=True):
             assert loss / count == pytest.approx(known.loss, rel=0.01)
@@ -113,16 +113,16 @@ def test_evaluation_is_that_of_the_written_way_and_leaves_no_trace(widths, share
         assert torch.equal(mine, undisturbed_ones)
 
 
-def test_a_fused_runner_starts_clean_and_finds_its_examinations():
+def test_a_fused_runner_starts_clean_and_finds_its_evaluations():
     ours, other = ready(MIXED), ready(MIXED)
     test = noise(7, size=32, seed=5)
     runner = make_fused_runner(fused(ours), test)
-    assert (runner.way, set(runner.examinations)) == ("fused", {id(test), id(ours.source)})
+    assert (runner.way, set(runner.evaluations)) == ("fused", {id(test), id(ours.source)})
     assert not any(own.count_nonzero() for own in (ours.cursor, ours.losses, ours.healthy))
     both = make_fused_runner(fused(other), other.source)
     every = torch.arange(20)
-    counts = both.examinations[id(other.source)].counts(every.expand(3, -1))
-    assert all(map(torch.equal, counts, both.examinations[id(other.source)].counts(every)))
+    counts = both.evaluations[id(other.source)].counts(every.expand(3, -1))
+    assert all(map(torch.equal, counts, both.evaluations[id(other.source)].counts(every)))
 
 
 @pytest.mark.parametrize("spoilt", [0, 2])

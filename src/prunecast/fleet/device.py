@@ -62,29 +62,34 @@ class Loop:
         """Let `step` look again; may be called from any thread."""
         self._wake.set()
 
-    def step(self) -> None:
-        """Advance every coroutine that need not wait; where all must, wait for the first."""
+    def step(self) -> bool:
+        """Advance every coroutine that need not wait; where all must, wait for the first. Whether one has ended."""
         self._wake.clear()
-        ready = [task for task in self._tasks if task.waits.done()]
-        for task in ready:
-            self._advance(task)
-        if ready:
-            return
-        self._collect()
-        on_device = any(isinstance(task.waits, Mark) for task in self._tasks)
-        self._wake.wait(POLL_SECONDS if on_device else None)
+        before, any_ready = len(self._tasks), False
+        for task in list(self._tasks):
+            any_ready |= self._advance(task)
+        if not any_ready:
+            self._collect()
+            on_device = any(isinstance(task.waits, Mark) for task in self._tasks)
+            self._wake.wait(POLL_SECONDS if on_device else None)
+        return len(self._tasks) != before
 
-    def _advance(self, task: _Task) -> None:
+    def _advance(self, task: _Task) -> bool:
+        """Run a coroutine up to what it waits for next; False where it must wait on. Raises what it raises."""
         try:
+            if not task.waits.done():
+                return False
             with task.current():
                 task.waits = next(task.work)
         except BaseException as end:
             self._tasks.remove(task)
+            task.work.close()
             if not isinstance(end, StopIteration):
                 raise
-            return
+            return True
         if isinstance(task.waits, Future):
             task.waits.add_done_callback(lambda _: self.wake())
+        return True
 
     def _collect(self) -> None:
         if not gc.isenabled() and time.monotonic() - self._collected > COLLECT_SECONDS:
@@ -177,7 +182,10 @@ class DeviceThread(Generic[T]):
     """
 
     def __init__(
-        self, device: torch.device, serve: Callable[[Callable[[T], None]], None], stop: Callable[[], None]
+        self,
+        device: torch.device,
+        serve: Callable[[Callable[[T], None]], None],
+        stop: Callable[[BaseException | None], None],
     ) -> None:
         """Nothing runs yet."""
         self._device, self._serve, self._stop = device, serve, stop
@@ -186,15 +194,20 @@ class DeviceThread(Generic[T]):
     def run(self) -> Iterator[T]:
         """Start the thread, yield what it tells, and raise what it raises; it has ended when this is over."""
         thread = threading.Thread(target=self._run, name="device")
-        thread.start()
+        reason: BaseException | None = None
         try:
+            thread.start()
             while (told := self._told.get()) is not None:
                 if isinstance(told, BaseException):
                     raise told
                 yield told[0]
+        except BaseException as stop:
+            reason = stop
+            raise
         finally:
-            self._stop()
-            thread.join()
+            self._stop(reason)
+            if thread.ident is not None:
+                thread.join()
 
     def _run(self) -> None:
         try:
@@ -218,11 +231,13 @@ def _owning(device: torch.device) -> Iterator[None]:
     gc.freeze()  # what is there already need not be looked at again and again
     gc.disable()
     try:
-        yield
+        try:
+            yield
+        finally:
+            torch.cuda.synchronize(device)
+            gc.collect()
+            torch.cuda.empty_cache()
     finally:
-        torch.cuda.synchronize(device)
-        gc.collect()
-        torch.cuda.empty_cache()
         gc.unfreeze()
         if was_enabled:
             gc.enable()

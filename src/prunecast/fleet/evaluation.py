@@ -44,8 +44,8 @@ def evaluate_pack(
 ) -> Generator[Done, None, list[Score]]:
     """Every slot's score, on examples that all share (count) or on each one's own (slots, count)."""
     chosen = to_device(torch.from_numpy(indices), runner.trainer.cursor.device)
-    if (examination := runner.examinations.get(id(source))) is not None:
-        wrong, loss = examination.counts(chosen)
+    if (fused_evaluation := runner.evaluations.get(id(source))) is not None:
+        wrong, loss = fused_evaluation.counts(chosen)
     else:
         wrong, loss = yield from _counted(runner, source, chosen)
     yield runner.mark()

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from prunecast.fleet.evaluation import evaluate_members
 from prunecast.fleet.members import EpochData, Member, draw_epochs
-from prunecast.fleet.pack import Contents, Pack
+from prunecast.fleet.pack import Contents, Pack, PackLayout
 from prunecast.fleet.runner import Done, Mark, Runner
 from prunecast.fleet.step import PackTrainer, reset, to_device
 from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
@@ -92,14 +92,15 @@ class LevelTraining:
         if min(counts) == last - first:
             scores = yield from evaluate_members(self.runner, members, self.places)
         trainer.pack.wipe()
+        yield self.runner.mark()  # whoever gets or drops the runner finds its stream done
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(members)
         suspects = _suspects(counts, ends, last - first)
-        overflown = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
-        if suspects or (overflown and len(members) > 1):
+        overflowed = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
+        if suspects or (overflowed and len(members) > 1):
             noticed = _noticed(members[0], min(counts))
-            return Spoilt(suspects=suspects or overflown, networks=ends, steps=noticed, seconds=seconds)
+            return Spoilt(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
         trained = [
             Trained(
                 network=network,
@@ -121,11 +122,11 @@ class LevelTraining:
     def _begin(self) -> Work[None]:
         """Lay the members into their slots, as their levels or their checkpoints begin."""
         trainer = self.trainer
-        filled = self.host.submit(_contents, trainer.pack, self.members, self.places)
+        filled = self.host.submit(_contents, trainer.pack.layout, self.members, self.places)
         contents = yield from result_of(filled)
         state = None
         if any(member.checkpoint for member in self.members):
-            laid_out = self.host.submit(_optimizer_contents, trainer.pack, self.members, self.places)
+            laid_out = self.host.submit(_optimizer_contents, trainer.pack.layout, self.members, self.places)
             state = yield from result_of(laid_out)
         trainer.pack.fill(contents)
         reset(trainer)
@@ -159,7 +160,9 @@ class LevelTraining:
             due = time.perf_counter() - saved > self.checkpoint_seconds and not at_end
             if stop or due:
                 yield from ahead.finish()
-                yield from self._save(piece.start + int(self.trainer.cursor), began, snapshot)
+                step = piece.start + int(self.trainer.cursor)
+                if step > self.members[0].first:
+                    yield from self._save(step, began, snapshot)
                 saved = time.perf_counter()
             if stop:
                 raise Stopped
@@ -191,7 +194,7 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        write = partial(_write_checkpoints, trainer.pack, self.members, self.places, state)
+        write = partial(_write_checkpoints, trainer.pack.layout, self.members, self.places, state)
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
@@ -202,7 +205,7 @@ class LevelTraining:
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
             for slot in self.places
         ]
-        return self.host.submit(_networks, pack, host, self.members, self.places, counts)
+        return self.host.submit(_networks, pack.layout, host, self.members, self.places, counts)
 
 
 class _StepsAhead:
@@ -325,23 +328,23 @@ def _suspects(counts: Sequence[int], networks: Networks, steps: int) -> tuple[in
 # What host threads do: nothing here touches the device.
 
 
-def _contents(pack: Pack, members: Sequence[Member], places: Sequence[int]) -> Contents:
+def _contents(layout: PackLayout, members: Sequence[Member], places: Sequence[int]) -> Contents:
     """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
     found = {}
     for member, slot in zip(members, places, strict=True):
         start = member.checkpoint.state if member.checkpoint else member.level
         network = start.network
-        if pack.single:  # buffers that a state dict leaves out are the network's own
+        if layout.single:  # buffers that a state dict leaves out are the network's own
             network = {**dict(member.chain.untrained.named_buffers()), **network}
         found[slot] = (network, member.level.masks)
-    return pack.contents(found)
+    return layout.contents(found)
 
 
 def _optimizer_contents(
-    pack: Pack, members: Sequence[Member], places: Sequence[int]
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int]
 ) -> dict[str, list[Tensor]]:
     """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
-    names = list(pack.masks)
+    names = layout.parameters
     packed: dict[str, dict[str, Tensor]] = {}
     counts: dict[str, list[Tensor]] = {}
     for member, slot in zip(members, places, strict=True):
@@ -353,14 +356,13 @@ def _optimizer_contents(
                 counts[kind] = [kept["count/0"]]
                 continue
             if kind not in packed:
-                shapes = ((name, pack.blocks[name].shape) for name in names)
-                packed[kind] = {name: torch.zeros(shape, dtype=pack.dtypes[name]) for name, shape in shapes}
-            pack.write(packed[kind], slot, {name: kept[f"{kind}/{positions[name]}"] for name in names})
+                packed[kind] = {name: layout.empty(name) for name in names}
+            layout.write(packed[kind], slot, {name: kept[f"{kind}/{positions[name]}"] for name in names})
     return {kind: [tensors[name] for name in names] for kind, tensors in packed.items()} | counts
 
 
 def _networks(
-    pack: Pack,
+    layout: PackLayout,
     tensors: Mapping[str, Tensor],
     members: Sequence[Member],
     places: Sequence[int],
@@ -369,13 +371,13 @@ def _networks(
     """Every member's own network."""
     found = []
     for member, slot, counts in zip(members, places, batch_counts, strict=True):
-        own = pack.read(tensors, slot) | counts
+        own = layout.read(tensors, slot) | counts
         found.append({name: own[name] for name in member.level.network})
     return found
 
 
 def _write_checkpoints(
-    pack: Pack,
+    layout: PackLayout,
     members: Sequence[Member],
     places: Sequence[int],
     optimizer_state: Mapping[str, Sequence[Tensor]],
@@ -385,7 +387,7 @@ def _write_checkpoints(
     seconds: float,
 ) -> None:
     """Store the members' trainings in progress as the plain loop stores its own, so that either goes on with them."""
-    names = list(pack.masks)
+    names = layout.parameters
     for place, (member, slot) in enumerate(zip(members, places, strict=True)):
         if rewinds is not None:
             store_rewind(member, rewinds[place])
@@ -393,7 +395,7 @@ def _write_checkpoints(
         state: dict[str, Tensor] = {}
         for kind, tensors in optimizer_state.items():
             if len(tensors) == len(names):
-                own = pack.read(dict(zip(names, tensors, strict=True)), slot)
+                own = layout.read(dict(zip(names, tensors, strict=True)), slot)
                 state |= {f"{kind}/{positions[name]}": tensor for name, tensor in own.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import fx, nn
@@ -26,69 +26,30 @@ class Contents:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pack:
-    """A packed network with slots, each of which holds one member or nobody.
+class PackLayout:
+    """Where everything lies in a pack; it holds no tensor of the device, so host threads may use it."""
 
-    `module` takes images (batch, `inputs.size`, height, width) and gives class scores (batch, slots,
-    classes), or (batch, classes) where the pack is a single network as it is. Its tensors have the members' own names.
-    `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
-    blocks, in pruned places, in padding and in empty slots. A step that multiplies the parameters by it keeps the
-    members apart for ever.
-    """
-
-    module: nn.Module
-    masks: dict[str, torch.Tensor]
     blocks: Mapping[str, Blocks]
     """Where the members' parts of each packed tensor lie."""
     dtypes: Mapping[str, torch.dtype]
+    parameters: tuple[str, ...]
     inputs: Layout
     single: bool = False
     """Whether the pack is one network that runs as it is written."""
-    batch_counts: list[dict[str, torch.Tensor] | None] = field(default_factory=list)
-    """For every slot None, or what its member's state dict holds besides packed tensors: counts of batches."""
 
     @property
     def slots(self) -> int:
         """The number of members there is room for."""
         return len(self.inputs.places)
 
-    def load(self, slot: int, state: Tensors, masks: Tensors = NO_MASKS) -> None:
-        """Put a member's state dict in a slot; weights that its masks (by name) prune become zero."""
-        self.batch_counts[slot] = self._write_member(self.tensors(), self.masks, slot, state, masks)
-
     def contents(self, members: Mapping[int, tuple[Tensors, Tensors]]) -> Contents:
-        """State dicts and masks by slot, laid out for `fill`; touches nothing but host memory."""
-        tensors = {name: self._empty(name) for name in self.blocks}
-        masks = {name: self._empty(name) for name in self.masks}
+        """State dicts and masks by slot, laid out for `Pack.fill`."""
+        tensors = {name: self.empty(name) for name in self.blocks}
+        masks = {name: self.empty(name) for name in self.parameters}
         counts: list[dict[str, torch.Tensor] | None] = [None] * self.slots
         for slot, (state, own) in members.items():
-            counts[slot] = self._write_member(tensors, masks, slot, state, own)
+            counts[slot] = self.write_member(tensors, masks, slot, state, own)
         return Contents(tensors=tensors, masks=masks, batch_counts=counts)
-
-    @torch.no_grad()
-    def fill(self, contents: Contents) -> None:
-        """Replace everything in the pack, slots that nobody takes included."""
-        for name, tensor in self.tensors().items():
-            tensor.copy_(contents.tensors[name])
-        for name, mask in self.masks.items():
-            mask.copy_(contents.masks[name])
-        self.batch_counts[:] = contents.batch_counts
-
-    def unload(self, slot: int, *, batches: int = 0) -> dict[str, torch.Tensor]:
-        """Take a member out as its own state dict and empty its slot; it has trained on `batches` here."""
-        counts = self.batch_counts[slot]
-        if counts is None:
-            raise PrunecastError(f"Slot {slot} of the pack is empty.")
-        state = self.read(self.tensors(), slot) | {name: count + batches for name, count in counts.items()}
-        self.clear(slot)
-        return state
-
-    def clear(self, slot: int) -> None:
-        """Empty a slot: zeros, and a running variance of one, as in a pack that was never filled."""
-        self.batch_counts[slot] = None
-        with torch.no_grad():
-            for name, tensor in (*self.tensors().items(), *self.masks.items()):
-                tensor[self.blocks[name].members[slot]] = _resting_value(name)
 
     def write(self, tensors: Tensors, slot: int, values: Tensors) -> None:
         """Copy a member's values into its part of packed tensors of the same names, momenta for instance."""
@@ -105,43 +66,7 @@ class Pack:
             for name, tensor in tensors.items()
         }
 
-    def twin(self) -> "Pack":
-        """An empty pack of the same shape with tensors of its own."""
-        masks = {name: torch.zeros_like(mask) for name, mask in self.masks.items()}
-        empty = Pack(
-            module=copy.deepcopy(self.module),
-            masks=masks,
-            blocks=self.blocks,
-            dtypes=self.dtypes,
-            inputs=self.inputs,
-            single=self.single,
-            batch_counts=[None] * self.slots,
-        )
-        empty.wipe()
-        return empty
-
-    def wipe(self) -> None:
-        """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
-        self.batch_counts[:] = [None] * self.slots
-        with torch.no_grad():
-            for name, tensor in (*self.tensors().items(), *self.masks.items()):
-                tensor.fill_(_resting_value(name))
-
-    def parameters(self) -> dict[str, torch.Tensor]:
-        """The packed parameters by name, in the order of the masks."""
-        return dict(self.module.named_parameters())
-
-    def join(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of all slots, (slots, batch, channels, height, width), joined along channels and padded."""
-        slots, batch, channels, *size = images.shape
-        packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
-        return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """The packed parameters and statistics by name."""
-        return {name: tensor for name, tensor in _all_tensors(self.module).items() if name in self.blocks}
-
-    def _write_member(
+    def write_member(
         self,
         tensors: Tensors,
         packed_masks: Tensors,
@@ -164,10 +89,110 @@ class Pack:
         self.write(tensors, slot, {**state, **pruned})
         return counts
 
-    def _empty(self, name: str) -> torch.Tensor:
+    def empty(self, name: str) -> torch.Tensor:
+        """A packed tensor on the host with nobody in it."""
         shape = self.blocks[name].shape
         empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
         return empty.to(memory_format=torch.channels_last) if len(shape) == 4 else empty
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pack:
+    """A packed network with slots, each of which holds one member or nobody.
+
+    `module` takes images (batch, `inputs.size`, height, width) and gives class scores (batch, slots,
+    classes), or (batch, classes) where the pack is a single network as it is. Its tensors have the members' own names.
+    `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
+    blocks, in pruned places, in padding and in empty slots. A step that multiplies the parameters by it keeps the
+    members apart for ever.
+    """
+
+    module: nn.Module
+    layout: PackLayout
+    masks: dict[str, torch.Tensor]
+    batch_counts: list[dict[str, torch.Tensor] | None]
+    """For every slot None, or what its member's state dict holds besides packed tensors: counts of batches."""
+
+    @property
+    def blocks(self) -> Mapping[str, Blocks]:
+        """Where the members' parts of each packed tensor lie."""
+        return self.layout.blocks
+
+    @property
+    def inputs(self) -> Layout:
+        """Whose images the channels of the input are."""
+        return self.layout.inputs
+
+    @property
+    def single(self) -> bool:
+        """Whether the pack is one network that runs as it is written."""
+        return self.layout.single
+
+    @property
+    def slots(self) -> int:
+        """The number of members there is room for."""
+        return self.layout.slots
+
+    def load(self, slot: int, state: Tensors, masks: Tensors = NO_MASKS) -> None:
+        """Put a member's state dict in a slot; weights that its masks (by name) prune become zero."""
+        self.batch_counts[slot] = self.layout.write_member(self.tensors(), self.masks, slot, state, masks)
+
+    @torch.no_grad()
+    def fill(self, contents: Contents) -> None:
+        """Replace everything in the pack, slots that nobody takes included."""
+        for name, tensor in self.tensors().items():
+            tensor.copy_(contents.tensors[name])
+        for name, mask in self.masks.items():
+            mask.copy_(contents.masks[name])
+        self.batch_counts[:] = contents.batch_counts
+
+    def unload(self, slot: int, *, batches: int = 0) -> dict[str, torch.Tensor]:
+        """Take a member out as its own state dict and empty its slot; it has trained on `batches` here."""
+        counts = self.batch_counts[slot]
+        if counts is None:
+            raise PrunecastError(f"Slot {slot} of the pack is empty.")
+        state = self.layout.read(self.tensors(), slot)
+        self.clear(slot)
+        return state | {name: count + batches for name, count in counts.items()}
+
+    def clear(self, slot: int) -> None:
+        """Empty a slot: zeros, and a running variance of one, as in a pack that was never filled."""
+        self.batch_counts[slot] = None
+        with torch.no_grad():
+            for name, tensor in (*self.tensors().items(), *self.masks.items()):
+                tensor[self.blocks[name].members[slot]] = _resting_value(name)
+
+    def twin(self) -> "Pack":
+        """An empty pack of the same shape with tensors of its own."""
+        return _empty_pack(copy.deepcopy(self.module), self.layout)
+
+    def wipe(self) -> None:
+        """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
+        self.batch_counts[:] = [None] * self.slots
+        with torch.no_grad():
+            for name, tensor in (*self.tensors().items(), *self.masks.items()):
+                tensor.fill_(_resting_value(name))
+
+    def parameters(self) -> dict[str, torch.Tensor]:
+        """The packed parameters by name, in the order of the masks."""
+        return dict(self.module.named_parameters())
+
+    def join(self, images: torch.Tensor) -> torch.Tensor:
+        """Images of all slots, (slots, batch, channels, height, width), joined along channels and padded."""
+        slots, batch, channels, *size = images.shape
+        packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
+        return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The packed parameters and statistics by name."""
+        return {name: tensor for name, tensor in _all_tensors(self.module).items() if name in self.blocks}
+
+
+def _empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
+    masks = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
+    packed = Pack(module=module, layout=layout, masks=masks, batch_counts=[None] * layout.slots)
+    packed.wipe()
+    return packed
 
 
 def single_network(
@@ -180,15 +205,14 @@ def single_network(
     module = copy.deepcopy(network)
     module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     tensors = _all_tensors(module)
-    return Pack(
-        module=module,
-        masks={name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()},
-        blocks={name: Blocks(shape=tuple(tensor.shape), members=((),)) for name, tensor in tensors.items()},
-        dtypes={name: tensor.dtype for name, tensor in tensors.items()},
+    layout = PackLayout(
+        blocks={name: Blocks(shape=tuple(own.shape), members=((),)) for name, own in tensors.items()},
+        dtypes={name: own.dtype for name, own in tensors.items()},
+        parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=side_by_side([image_shape[0]]),
         single=True,
-        batch_counts=[None],
     )
+    return _empty_pack(module, layout)
 
 
 def _all_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
@@ -223,16 +247,13 @@ def pack(
     module = fx.GraphModule(plan.modules, _with_member_axis(plan), class_name="Packed")
     module = module.to_empty(device=device).to(dtype=dtype)
     module.to(memory_format=memory_format)  # type: ignore[call-overload]
-    packed = Pack(
-        module=module,
-        masks={name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()},
+    layout = PackLayout(
         blocks=plan.blocks,
         dtypes=dict.fromkeys(plan.blocks, dtype),
+        parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=plan.inputs,
-        batch_counts=[None for _ in members],
     )
-    packed.wipe()
-    return packed
+    return _empty_pack(module, layout)
 
 
 def _with_member_axis(plan: Plan) -> fx.Graph:

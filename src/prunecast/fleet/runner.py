@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
-from prunecast.fleet.kernels import Examination, FusedStep, examination, on_device
+from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
 from prunecast.fleet.streams import OwnStream, own_stream
 from prunecast.spec import MODULE_CALLS
@@ -63,7 +63,7 @@ class Runner:
     """None on a CPU."""
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
     """By number of steps; empty where nothing was captured."""
-    examinations: dict[int, Examination] = field(default_factory=dict)
+    evaluations: dict[int, FusedEvaluation] = field(default_factory=dict)
     """How a fused pack is evaluated, by the identity of the source of examples."""
 
     @property
@@ -143,8 +143,8 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
         _capture(runner)
         for source in {id(own): own for own in (fused.source, test)}.values():
             if on_device(source) and source.image_shape == fused.source.image_shape:
-                own = examination(fused, source, shared=source is not fused.source)
-                runner.examinations[id(source)] = own
+                own = fused_evaluation(fused, source, shared=source is not fused.source)
+                runner.evaluations[id(source)] = own
         reset(fused.trainer)
     runner.synchronize()
     return runner

@@ -3,6 +3,7 @@
 All of it belongs to the thread that owns the device.
 """
 
+import gc
 import logging
 import math
 import time
@@ -297,8 +298,7 @@ class RunnerPool:
     def _drop_idle(self) -> None:
         for known in self._kinds.values():
             known.drop_idle()
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
+        release_memory()
 
     def measured_budget(self, kind: PackKind, members: Sequence[Member], sizes: Sequence[float]) -> float:
         """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better.
@@ -330,7 +330,7 @@ class RunnerPool:
         torch.cuda.synchronize(kind.device)
         seconds = [_advance(runners, steps) / steps / sum(shape) / packs for _ in range(2)]
         del runners
-        torch.cuda.empty_cache()
+        release_memory()
         return min(seconds)
 
 
@@ -380,6 +380,13 @@ def network(kind: PackKind, width: float) -> nn.Module:
 def describe(shape: PackShape) -> str:
     """How a pack is called in messages."""
     return f"A pack of {len(shape)} networks, width {sum(shape):g},"
+
+
+def release_memory() -> None:
+    """Give back what dropped packs had; their modules are part of cycles."""
+    if torch.cuda.is_available():
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def free_bytes(device: torch.device) -> int:

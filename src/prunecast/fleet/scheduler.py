@@ -61,6 +61,7 @@ class Scheduler:
         """Nothing is opened yet."""
         self._store, self._device, self._options, self._opener = store, device, options, opener
         self._loop, self._stopping = Loop(), threading.Event()
+        self._reason: BaseException | None = None
         self._remaining = Remaining(jobs)
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
         self._pool = RunnerPool([job.spec for _, job in jobs], options, self._packs_at_once())
@@ -77,8 +78,12 @@ class Scheduler:
         self.told: Counter[int] = Counter()
         """Levels of each job that were told."""
 
-    def stop(self) -> None:
-        """Let every level store where it stands as soon as it can, and begin no other; may be called by any thread."""
+    def stop(self, reason: BaseException | None = None) -> None:
+        """Let every level store where it stands as soon as it can, and begin no other; may be called by any thread.
+
+        Chains are let go of for this reason, which the store takes note of where it is a time limit.
+        """
+        self._reason = reason
         self._stopping.set()
         self._loop.wake()
 
@@ -88,12 +93,12 @@ class Scheduler:
         self._tell = tell
         with host_threads(2 * self._options.workers + 4, self._options.threads) as self._host:
             try:
-                while True:
-                    self._open_next()
-                    self._dispatch()
-                    if not self._loop:
-                        return
-                    self._loop.step()
+                changed = True
+                while changed or self._loop:
+                    if changed:
+                        self._open_next()
+                        self._dispatch()
+                    changed = self._loop.step() if self._loop else False
             finally:
                 self._end()
                 LOG.info(
@@ -104,12 +109,16 @@ class Scheduler:
     def _end(self) -> None:
         """Let every level store where it stands, and let go of everything."""
         self._stopping.set()
-        while self._loop:
-            with contextlib.suppress(StoreError):  # whoever met it first has raised it
-                self._loop.step()
-        for lock in self._locks.values():
-            lock.close()
-        self._pool.clear()
+        try:
+            while self._loop:
+                with contextlib.suppress(
+                    Exception
+                ):  # a full disk or a broken device: what came first is raised
+                    self._loop.step()
+        finally:
+            for lock in self._locks.values():
+                lock.__exit__(type(self._reason), self._reason, None)
+            self._pool.clear()
 
     def _open_next(self) -> None:
         """Let the next chain be opened, one at a time, while others train."""

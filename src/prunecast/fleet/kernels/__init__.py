@@ -1,6 +1,6 @@
 """A training step of packed CIFAR ResNets as launches of our own CUDA kernels."""
 
-from prunecast.fleet.kernels.evaluation import Examination, examination
+from prunecast.fleet.kernels.evaluation import FusedEvaluation, fused_evaluation
 from prunecast.fleet.kernels.library import compiler
 from prunecast.fleet.kernels.lowering import lower
 from prunecast.fleet.kernels.nvrtc import NoKernels
@@ -9,12 +9,12 @@ from prunecast.fleet.kernels.program import Unfused
 from prunecast.fleet.kernels.step import FusedStep, fused_step, on_device, refuse_recipe
 
 __all__ = [
-    "Examination",
+    "FusedEvaluation",
     "FusedStep",
     "NoKernels",
     "Unfused",
     "compiler",
-    "examination",
+    "fused_evaluation",
     "fused_step",
     "lower",
     "on_device",

@@ -12,7 +12,7 @@ BATCHES_PER_GRAPH = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examination:
+class FusedEvaluation:
     """The evaluation of a pack on examples of one source."""
 
     fused: FusedStep
@@ -41,7 +41,7 @@ class Examination:
         return buffers.wrong.clone(), buffers.losses.clone()
 
 
-def examination(fused: FusedStep, source: MemorySource, *, shared: bool) -> Examination:
+def fused_evaluation(fused: FusedStep, source: MemorySource, *, shared: bool) -> FusedEvaluation:
     """Allocate tensors, and capture on a GPU; `shared` if all slots are evaluated on the same examples."""
     device, slots = fused.trainer.cursor.device, fused.trainer.pack.slots
     buffers = EvaluationBuffers(
@@ -52,7 +52,7 @@ def examination(fused: FusedStep, source: MemorySource, *, shared: bool) -> Exam
         wrong=torch.zeros(slots, dtype=torch.int32, device=device),
         losses=torch.zeros(slots, device=device),
     )
-    return Examination(
+    return FusedEvaluation(
         fused=fused, buffers=buffers, graph=_captured(fused, buffers) if device.type == "cuda" else None
     )
 

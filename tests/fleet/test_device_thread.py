@@ -34,9 +34,9 @@ def test_a_host_thread_that_does_is_found_out(guarded, tmp_path, monkeypatch, ca
 
     write = level._contents
 
-    def careless(pack, members, places):
-        next(iter(pack.masks.values())).sum()
-        return write(pack, members, places)
+    def careless(layout, members, places):
+        members[0].chain.dataset.train.labels.sum()
+        return write(layout, members, places)
 
     monkeypatch.setattr(level, "_contents", careless)
     jobs = jobs_of([chain(recipe={"epochs": 2})], cap=0, dataset=data.load("digits"))

@@ -117,7 +117,7 @@ class Scheduler:
                     self._loop.step()
         finally:
             for lock in self._locks.values():
-                lock.__exit__(type(self._reason), self._reason, None)
+                lock.__exit__(None if self._reason is None else type(self._reason), self._reason, None)
             self._pool.clear()
 
     def _open_next(self) -> None:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test slow check docs renew format bench clean
+.PHONY: demo test slow check docs renew format bench fuzz clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.demo
@@ -37,6 +37,10 @@ format: $(VENV)/.dev
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/fit.py
+
+# Files of a store, damaged and forged at random; the tests run a few cases.
+fuzz: $(VENV)/.dev
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_store.py --cases 5000
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

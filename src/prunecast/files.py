@@ -26,11 +26,12 @@ def check_folder(path: Path | None) -> None:
         )
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, *, wait: bool = True) -> None:
     """Write a file so that a reader sees the old one or the new one, never a part.
 
     The new content is written aside, synced and renamed. A link stays: the file that it leads to is replaced. What is
-    not a regular file, such as /dev/null or a pipe, is written to directly, and so is this process's own output.
+    not a regular file, such as /dev/null or a pipe, is written to directly, and so is this process's own output. A pipe
+    that nobody reads is an OSError unless `wait`.
     """
     try:
         found = path.stat()
@@ -39,7 +40,8 @@ def replace_file(path: Path, data: bytes) -> None:
     if found is not None and (descriptor := _own_output(found)) is not None:
         _write_all(descriptor, data)
     elif found is not None and not stat.S_ISREG(found.st_mode):
-        with path.open("wb", buffering=0) as file:
+        own = os.open(path, os.O_WRONLY) if wait else open_at_once(path, os.O_WRONLY)
+        with os.fdopen(own, "wb", buffering=0) as file:
             _write_all(file.fileno(), data)
     else:
         _replace_regular(Path(os.path.realpath(path)), data)
@@ -157,7 +159,8 @@ def sync_folder(folder: Path) -> None:
 def remove_temporary_files(folder: Path) -> None:
     """Delete what killed processes had not finished writing."""
     for leftover in folder.glob(f".*{TEMPORARY}"):
-        leftover.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # gone already, or not to be removed
+            leftover.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

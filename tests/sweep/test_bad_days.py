@@ -23,6 +23,7 @@ from prunecast.sweep import (
     rows_of,
     run_plan,
 )
+from prunecast.sweep.failures import record_failure
 from prunecast.sweep.status import SweepProgress
 from prunecast.sweep.table import as_csv
 
@@ -132,6 +133,18 @@ def test_the_table_goes_to_standard_output_without_a_message(tmp_path, plan_file
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == as_csv(rows(parsed(BRIEF), store))
     assert done.stderr == "1 row in /dev/stdout\n"
+
+
+def test_leftovers_of_a_killed_worker_are_removed_from_a_finished_chain(tmp_path):
+    plan = parsed(BRIEF)
+    list(run_plan(plan, tmp_path))
+    folder = chain_folder(tmp_path, plan.chains[0].spec).path
+    record_failure(tmp_path, plan.chains[0].spec, ValueError("before it was finished"))
+    (folder / ".mask-002.safetensors.99999.tmp").touch()
+    for _ in range(2):  # the first run takes the chain up again for its leftovers
+        list(run_plan(plan, tmp_path))
+    assert not (folder / "failure.json").exists()
+    assert not list(folder.glob(".*"))
 
 
 def test_two_runs_at_once_share_the_work_and_both_end_well(tmp_path, plan_file, unbroken):

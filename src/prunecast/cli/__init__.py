@@ -25,6 +25,7 @@ COMMANDS = {
     "run": ("engine:run", "Train and prune the networks of a plan."),
     "status": ("engine:status", "Show the state of a plan's sweep."),
     "export": ("engine:export", "Write the table of a plan's finished training runs."),
+    "check": ("engine:check", "Verify the files of a store."),
     "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
     "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
     "demo": ("report:demo", "Run everything once, on two cores in a few minutes."),

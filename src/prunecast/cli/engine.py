@@ -1,4 +1,4 @@
-"""The commands of the engine: show a plan, run it, show its status, and export its table."""
+"""The commands of the engine: show a plan, run it, show its status, export its table, and check its store."""
 
 import contextlib
 from pathlib import Path
@@ -174,6 +174,26 @@ def status(plan: str, scale: str, store: Path, everything: bool) -> None:
 def export(plan: str, scale: str, store: Path, output: Path) -> None:
     """Write the table of PLAN so far; also while it runs."""
     if not _export(read(plan, scale), store, output):
+        raise SystemExit(1)
+
+
+@click.command()
+@click.argument("store", type=click.Path(path_type=Path), default=Path("prunecast-store"))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+def check(store: Path, as_json: bool) -> None:
+    """Read every file of STORE and name those that are damaged or do not belong together, and what to do.
+
+    Nothing is written, so it may be used while a sweep runs. The exit status is 1 if something is wrong.
+    """
+    from dataclasses import asdict
+
+    from prunecast.files import dumps
+    from prunecast.pruning import verify_store
+    from prunecast.sweep import check_lines
+
+    found = verify_store(store)
+    click.echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(check_lines(found)))
+    if found.faults:
         raise SystemExit(1)
 
 

@@ -37,6 +37,7 @@ from prunecast.pruning.prune import Schedule, kept_at, levels_to, register_sched
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import Structure, register_structure
+from prunecast.pruning.verify import Fault, StoreCheck, verify_store
 
 __all__ = [
     "FORMAT",
@@ -46,6 +47,7 @@ __all__ = [
     "Checkpoint",
     "Criterion",
     "DeathsError",
+    "Fault",
     "FileVersion",
     "Holder",
     "Level",
@@ -56,6 +58,7 @@ __all__ = [
     "Schedule",
     "Scores",
     "StopRules",
+    "StoreCheck",
     "Structure",
     "TimeLimitReached",
     "Trained",
@@ -89,6 +92,7 @@ __all__ = [
     "take_up",
     "train_level",
     "understand",
+    "verify_store",
     "why_ended",
     "within",
     "write_checkpoint",

@@ -36,10 +36,10 @@ _MALFORMED = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 _LARGEST = 1e300
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file of the store, complete or not at all."""
+def write_whole(path: Path, data: bytes, *, wait: bool = False) -> None:
+    """Write a file of the store, complete or not at all; `wait` for the reader where it is a pipe."""
     try:
-        replace_file(path, data)
+        replace_file(path, data, wait=wait)
     except OSError as failure:
         remedy = "free some space" if failure.errno in _FULL else f"make {path.parent} a writable folder"
         raise StoreError(

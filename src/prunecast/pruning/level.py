@@ -195,8 +195,8 @@ def read_checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
         return None
     try:
         return _checkpoint(chain, level)
-    except DamagedError as problem:
-        LOG.warning("%s is damaged, so its level begins anew (%s)", path, problem)
+    except DamagedError:
+        LOG.warning("%s is damaged, so its level begins anew.", path)
         return None
 
 

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor
 
 from prunecast.errors import BusyError, DamagedError, PrunecastError, StoreError, UnreadableError
-from prunecast.files import is_there, open_at_once, remove_temporary_files
+from prunecast.files import TEMPORARY, is_there, open_at_once, remove_temporary_files
 from prunecast.pruning.files import (
     damaged,
     is_whole,
@@ -161,11 +161,17 @@ class ChainFolder:
         if begun == DAMAGED:
             LOG.warning("%s is damaged, so its level begins anew.", self.checkpoint)
         for path in self._stale(done, begun):
-            path.unlink(missing_ok=True)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as failure:
+                raise StoreError(
+                    f"Cannot remove {path}: {failure.strerror}; remove it yourself."
+                ) from failure
 
     def _stale(self, done: int, begun: int | None) -> list[Path]:
-        starts = [path for path in self.path.glob("start-*.safetensors") if path < self.start(done)]
-        return starts if begun is None or begun >= done else [self.checkpoint, *starts]
+        old = [path for path in self.path.glob("start-*.safetensors") if path < self.start(done)]
+        old += self.path.glob(f".*{TEMPORARY}")
+        return old if begun is None or begun >= done else [self.checkpoint, *old]
 
     def _begun(self) -> int | None:
         """The level of the checkpoint, if there is one; a damaged one costs only the time since the level began."""

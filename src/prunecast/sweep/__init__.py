@@ -21,6 +21,7 @@ from prunecast.sweep.status import (
 )
 from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
 from prunecast.sweep.wording import (
+    check_lines,
     damaged_line,
     deaths_words,
     edit_sentence,
@@ -72,6 +73,7 @@ __all__ = [
     "WorkerSpec",
     "as_csv",
     "chain_statuses",
+    "check_lines",
     "check_store",
     "damaged_line",
     "deaths_words",

@@ -1,5 +1,6 @@
 """Failures of chains, kept in the store until the chain has continued."""
 
+import contextlib
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,8 @@ def new_failure(job: Job, store: Path) -> Failure | None:
 
 def forget_failure(store: Path, spec: ChainSpec) -> None:
     """Remove the failure of a chain that has gone on."""
-    failure_path(store, spec).unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # a finished chain may be in a store that is read-only now
+        failure_path(store, spec).unlink(missing_ok=True)
 
 
 def in_one_line(problem: BaseException) -> str:

@@ -13,7 +13,7 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, why_ended, within
 from prunecast.sweep.driver import drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
-from prunecast.sweep.failures import failure_of
+from prunecast.sweep.failures import failure_of, forget_failure
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan, check_data
 from prunecast.sweep.processes import Processes
@@ -123,4 +123,6 @@ def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[
             failure = failure_of(store, chain.spec)
             done, failures = len(within(records, chain.rules)), failure.times if failure else 0
             found.append(Job(number=number, chain=chain, done=done, failures=failures))
+        else:
+            forget_failure(store, chain.spec)  # of a worker that was killed before it could
     return found

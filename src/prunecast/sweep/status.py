@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Literal
 
 from prunecast.errors import PrunecastError, UnreadableError
-from prunecast.files import open_at_once
+from prunecast.files import open_at_once, remove_temporary_files
 from prunecast.pruning import (
     FORMAT,
     Holder,
@@ -275,6 +275,7 @@ def remember_plan(plan: Plan, store: Path) -> None:
     """Save the chains of a plan that starts to run, so that the next run can report edits."""
     path = _remembered(plan, store)
     make_folder(path.parent)
+    remove_temporary_files(path.parent)
     write_json(path, {"format": FORMAT, "chains": _level_caps(plan)})
 
 

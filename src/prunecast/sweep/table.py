@@ -51,7 +51,7 @@ def as_csv(table: Iterable[dict[str, Any]]) -> str:
 
 def write_table(table: Sequence[dict[str, Any]], path: Path) -> None:
     """Write rows as CSV, atomically."""
-    write_whole(path.absolute(), as_csv(table).encode())
+    write_whole(path.absolute(), as_csv(table).encode(), wait=True)
 
 
 def export(plan: Plan, store: Path, path: Path) -> int:

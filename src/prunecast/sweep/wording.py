@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from prunecast.pruning import Record
+from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ChainSpec, ErrorRise, Recipe
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.plan import Plan
@@ -119,6 +119,15 @@ def stopped_line(store: Path, progress: SweepProgress) -> str:
 def damaged_line(status: ChainStatus) -> str:
     """A chain that cannot be read, so that its rows are missing from the table."""
     return f"Not in the table, chain {status.number}: {status.problem}"
+
+
+def check_lines(check: StoreCheck) -> Iterator[str]:
+    """What is wrong with a store, a line per file, and how much was read."""
+    yield from (fault.text for fault in check.faults)
+    what = f"{plural(check.chains, 'chain')}, {plural(check.levels, 'finished level')}, {plural(check.files, 'file')}"
+    chains = len({fault.chain for fault in check.faults})
+    verdict = f"{plural(chains, 'chain', 'has', 'have')} faults" if chains else "nothing is wrong"
+    yield f"{check.store}: {what}; {verdict}."
 
 
 def sizes_words(specs: Sequence[ChainSpec]) -> str:

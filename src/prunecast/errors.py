@@ -11,6 +11,10 @@ from collections.abc import Iterable, Mapping
 class PrunecastError(Exception):
     """Something that a user can fix; the command line prints the message and exits with status 2."""
 
+    def __init__(self, message: str) -> None:
+        """Keep the message with escapes for what no terminal shows: parts of file names that are not UTF-8."""
+        super().__init__(message.encode(errors="backslashreplace").decode())
+
 
 class TableError(PrunecastError):
     """A table is refused; the message names the file, the row and the column, and what to do."""

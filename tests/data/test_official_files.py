@@ -127,7 +127,7 @@ def test_wrong_cifar_pickles_are_named_and_never_run(place, content, message):
 
 @pytest.mark.parametrize("module", ["builtins", "numpy", "posix", "codecs", "numpy._core.multiarray"])
 def test_the_unpickler_admits_no_other_function(tmp_path, module):
-    from prunecast.data.official import unpickle
+    from prunecast.data.pickles import unpickle
 
     file = tmp_path / "batch"
     file.write_bytes(b"c" + module.encode() + b"\nload\n.")
@@ -136,7 +136,7 @@ def test_the_unpickler_admits_no_other_function(tmp_path, module):
 
 
 def test_the_unpickler_reads_bytes_of_old_protocols_and_no_other_encoding(tmp_path):
-    from prunecast.data.official import unpickle
+    from prunecast.data.pickles import unpickle
 
     file = tmp_path / "batch"
     file.write_bytes(pickle.dumps({"a": b"\xff\x00", "b": (1, 2.5, None)}, protocol=2))

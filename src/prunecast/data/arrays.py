@@ -11,8 +11,11 @@ import numpy as np
 from prunecast.catalog import DIGITS
 from prunecast.data.cache import save
 from prunecast.data.dataset import PARTS, Half, Halves, checked_labels, described
-from prunecast.data.files import Tree
+from prunecast.data.files import HARMLESS_BYTES, MOST_EXPANSION, Tree
 from prunecast.errors import PrunecastError
+
+MOST_CLASSES = 1_000_000
+"""A larger label is a mistake: the network would have an output for each number below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +34,15 @@ class FoundArrays:
         return num_classes
 
     def _bundled(self) -> dict[str, Any]:
+        place = self.tree.base / self.files[0]
         try:
             with self.tree.open(self.files[0]) as file, np.load(file) as bundle:
+                _check_expansion(bundle.zip, place)
                 return {part: bundle[part] for part in PARTS if part in bundle}
+        except PrunecastError:
+            raise
         except Exception as broken:  # damaged zip files raise nearly anything
-            raise PrunecastError(_unreadable(self.tree.base / self.files[0], broken)) from broken
+            raise PrunecastError(_unreadable(place, broken)) from broken
 
     def _separate(self) -> dict[str, Any]:
         arrays = {}
@@ -43,7 +50,9 @@ class FoundArrays:
             try:
                 with self.tree.open(name) as file:
                     arrays[part] = np.load(file)
-            except (OSError, ValueError, EOFError) as broken:
+            except PrunecastError:
+                raise
+            except Exception as broken:  # a damaged header can ask for any amount of memory
                 raise PrunecastError(_unreadable(self.tree.base / name, broken)) from broken
         return arrays
 
@@ -65,8 +74,8 @@ def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, i
     for part in PARTS:
         if part not in arrays:
             raise PrunecastError(f"{place} has no array {part}; it needs {', '.join(PARTS)}.")
-    labels = [np.asarray(arrays[f"{half}_labels"]) for half in ("train", "test")]
-    num_classes = max((int(part.max()) + 1 for part in labels if part.size), default=1)
+    labels = [_array(arrays, f"{half}_labels", place) for half in ("train", "test")]
+    num_classes = max((_largest(part) + 1 for part in labels), default=1)
     train, test = (_half(arrays, half, num_classes, place) for half in ("train", "test"))
     if train.images.shape[1:] != test.images.shape[1:]:
         shapes = f"{train.images.shape[1:]} and {test.images.shape[1:]}"
@@ -74,16 +83,37 @@ def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, i
     return train, test, num_classes
 
 
+def _array(arrays: Mapping[str, Any], part: str, place: Path | str) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(arrays[part])
+    except ValueError as ragged:
+        raise PrunecastError(f"{part} in {place} is no array ({ragged}).") from ragged
+
+
+def _largest(labels: np.ndarray[Any, Any]) -> int:
+    """Return the largest of labels that are whole numbers; what is wrong with others is said later."""
+    whole = labels.size > 0 and labels.dtype.kind in "iu"
+    return min(int(labels.max()), MOST_CLASSES - 1) if whole else 0
+
+
 def _half(arrays: Mapping[str, Any], half: str, num_classes: int, place: Path | str) -> Half:
-    images = np.asarray(arrays[f"{half}_images"])
+    images = _array(arrays, f"{half}_images", place)
     if images.ndim == 3:
         images = images[..., None]
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] > 4:
+    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[3] > 4 or 0 in images.shape[1:]:
         found = f"{images.dtype} of shape {images.shape}"
         wanted = "uint8 of shape N, H, W or N, H, W, C with at most 4 channels"
         raise PrunecastError(f"{half}_images in {place} is {found}; it must be {wanted}.")
     labels = checked_labels(arrays[f"{half}_labels"], len(images), num_classes, f"{half}_labels in {place}")
     return Half(images=images, labels=labels)
+
+
+def _check_expansion(bundle: Any, place: Path) -> None:
+    """Refuse an .npz file that is far larger in memory than on disk."""
+    size = sum(member.file_size for member in bundle.infolist())
+    if size > max(HARMLESS_BYTES, MOST_EXPANSION * place.stat().st_size):
+        problem = f"expands to more than {MOST_EXPANSION} times its size"
+        raise PrunecastError(f"{place} {problem}; save it with numpy.savez if you trust it.")
 
 
 def _unreadable(place: Path, broken: Exception) -> str:

@@ -43,6 +43,8 @@ CHUNK = 1 << 20
 SMALL_CHUNK = 1 << 12
 """What is expanded at once where a compression sets no limit to the result."""
 END_OF_ZIP_BYTES = 22
+MANY_IN_ZIP = 0xFFFF
+"""Stands for a number of members that needs more than two bytes."""
 
 
 class Tree(Protocol):
@@ -256,15 +258,18 @@ def _decompressed(archive: Path) -> IO[bytes]:
 
 def _zip_members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(archive) as zipped:
-        _check_end(archive, zipped.comment)
+        _check_end(archive, zipped)
         for member in zipped.infolist():
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise PrunecastError(_refusal(archive, member.filename, "is a link or a device"))
+            if member.file_size > limit:
+                raise TooLargeError
+            data = _unzipped(zipped, member)  # folders, too: a damaged name can make a file look like one
             if not member.is_dir():
-                if member.file_size > limit:
-                    raise TooLargeError
-                yield member.filename, _unzipped(zipped, member)
+                yield member.filename, data
+            elif data:
+                raise zipfile.BadZipFile(f"the folder {member.filename} has content")
 
 
 def _unzipped(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
@@ -277,14 +282,16 @@ def _unzipped(zipped: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
     return data
 
 
-def _check_end(archive: Path, comment: bytes) -> None:
-    """Refuse a zip that does not end with its own directory, but with one of a zip inside it, for example."""
-    record = END_OF_ZIP_BYTES + len(comment)
+def _check_end(archive: Path, zipped: zipfile.ZipFile) -> None:
+    """Refuse a zip that does not end with its own directory, or has fewer members than are counted there."""
     with archive.open("rb") as file:
-        file.seek(-record, os.SEEK_END)
+        file.seek(-(END_OF_ZIP_BYTES + len(zipped.comment)), os.SEEK_END)
         end = file.read()
-    if not end.startswith(b"PK\5\6") or int.from_bytes(end[20:22], "little") != len(comment):
+    count, comment_bytes = (int.from_bytes(end[at : at + 2], "little") for at in (10, 20))
+    if not end.startswith(b"PK\5\6") or comment_bytes != len(zipped.comment):
         raise zipfile.BadZipFile("it is cut short")
+    if count not in (len(zipped.infolist()), MANY_IN_ZIP):
+        raise zipfile.BadZipFile(f"it lists {len(zipped.infolist())} of {count} members")
 
 
 def _plain(archive: Path, name: str) -> str:

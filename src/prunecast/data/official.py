@@ -3,17 +3,19 @@
 CIFAR comes as pickles or in a binary form, SVHN as train_32x32.mat and test_32x32.mat.
 """
 
-import pickle
+import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from prunecast.data.cache import save
 from prunecast.data.dataset import Bytes, Half, checked_labels
-from prunecast.data.files import Tree
+from prunecast.data.files import HARMLESS_BYTES, MOST_EXPANSION, Tree
+from prunecast.data.pickles import unpickle
 from prunecast.errors import PrunecastError
 
 PIXELS = 3 * 32 * 32
@@ -69,15 +71,27 @@ def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
         batch = unpickle(file, place)
         if not isinstance(batch, dict):
             raise PrunecastError(f"{place} holds no dictionary of data and labels; fetch it again.")
-        parts = {(key.encode() if isinstance(key, str) else key): value for key, value in batch.items()}
+        parts = {
+            (key.encode(errors="replace") if isinstance(key, str) else key): value
+            for key, value in batch.items()
+        }
         data, labels = parts.get(b"data"), parts.get(label_key)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (PIXELS,):
             raise PrunecastError(f"{place} has no `data` of {PIXELS} bytes an image; fetch it again.")
         if labels is None:
             raise PrunecastError(f"{place} has no `{label_key.decode()}`; fetch it again.")
+        if not isinstance(labels, np.ndarray) and not _are_numbers(labels):
+            raise PrunecastError(
+                f"{place} has `{label_key.decode()}` that are no whole numbers; fetch it again."
+            )
         return data, labels
 
     return read
+
+
+def _are_numbers(labels: object) -> bool:
+    """Say whether labels are a flat list; nested ones could make an array larger than any memory."""
+    return isinstance(labels, list | tuple) and all(type(label) is int for label in labels)
 
 
 def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
@@ -135,43 +149,6 @@ def _complete(tree: Tree, prefix: str, form: Form, num_classes: int) -> FoundCif
     return FoundCifar(tree=tree, train=train, test=test, read=form.read, num_classes=num_classes)
 
 
-NUMPY_MODULES = ("numpy.core.multiarray", "numpy._core.multiarray")
-
-
-def _latin_bytes(text: str, encoding: str) -> bytes:
-    """Replace `_codecs.encode`, with which Python 3 writes bytes in old pickles, always as latin1."""
-    if encoding != "latin1":
-        raise pickle.UnpicklingError(f"the encoding {encoding!r} is not admitted")
-    return text.encode("latin1")
-
-
-ADMITTED = {
-    **{(core, "_reconstruct"): np.empty(0).__reduce__()[0] for core in NUMPY_MODULES},
-    ("numpy", "ndarray"): np.ndarray,
-    ("numpy", "dtype"): np.dtype,
-    ("_codecs", "encode"): _latin_bytes,
-}
-
-
-class _PlainUnpickler(pickle.Unpickler):
-    """An unpickler that admits NumPy arrays and plain containers, and nothing that could run code."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in ADMITTED:
-            raise pickle.UnpicklingError(f"{module}.{name} is not admitted")
-        return ADMITTED[module, name]
-
-
-def unpickle(file: IO[bytes], place: Path) -> Any:
-    """Return what a pickle of arrays and plain containers holds; old byte strings stay bytes."""
-    try:
-        return _PlainUnpickler(file, encoding="bytes").load()
-    except Exception as broken:  # a damaged pickle can raise nearly anything
-        raise PrunecastError(
-            f"{place} is not a readable dataset pickle ({broken}); fetch it again."
-        ) from broken
-
-
 SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
@@ -193,18 +170,27 @@ def read_mat(tree: Tree, name: str) -> Half:
     """Read one file: X of height, width, 3, N bytes and y of N labels 1 to 10."""
     place = tree.base / name
     try:
-        from scipy.io import loadmat
+        from scipy.io import loadmat, whosmat
     except ImportError as missing:
         raise PrunecastError(f"{place} needs scipy to be read; install scipy.") from missing
     try:
         with tree.open(name) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            shapes: list[tuple[int, ...]] = [shape for _, shape, _ in whosmat(file)]  # type: ignore[arg-type]
+            stated = sum(map(math.prod, shapes))
+            if stated > max(HARMLESS_BYTES, MOST_EXPANSION * size):
+                raise ValueError(f"it expands to more than {MOST_EXPANSION} times its size")
+            file.seek(0)
             arrays = loadmat(file, variable_names=("X", "y"))  # type: ignore[arg-type]
         images, labels = arrays["X"], arrays["y"].reshape(-1)
     except Exception as broken:  # scipy has no single error for a damaged file
         raise PrunecastError(f"{place} is not a readable SVHN file ({broken!r}); fetch it again.") from broken
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[2] != 3:
         raise PrunecastError(f"{place} has no X of height, width, 3, N bytes; fetch it again.")
-    whole = checked_labels(labels.astype(np.int64), images.shape[3], 11, place)
+    if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
+        labels = labels.astype(np.int64)
+    whole = checked_labels(labels, images.shape[3], 11, place)
     return Half(images=images.transpose(3, 0, 1, 2), labels=whole % 10)
 
 

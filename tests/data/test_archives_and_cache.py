@@ -71,6 +71,7 @@ def test_reading_an_archive_writes_nothing_beside_the_cache_entry(place, tmp_pat
     assert sorted(path.name for path in entries[0].iterdir()) == [
         "about.json",
         "about.sha256",
+        "classes.json",
         "test_images.npy",
         "test_labels.npy",
         "train_images.npy",

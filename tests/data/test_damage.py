@@ -146,7 +146,7 @@ def removed(file):
 
 
 @pytest.mark.parametrize("harm", [flipped, emptied, cut, garbled, removed])
-@pytest.mark.parametrize("name", ["train_images.npy", "test_labels.npy", "about.json"])
+@pytest.mark.parametrize("name", ["train_images.npy", "test_labels.npy", "about.json", "classes.json"])
 def test_a_damaged_entry_is_made_again(place, tmp_path, harm, name):
     class_folders(place)
     first = load("folder", root=place)
@@ -188,6 +188,7 @@ def test_an_old_entry_is_verified_and_sealed(place, tmp_path, recwarn):
     first = load("folder", root=place)
     entry = entry_of(tmp_path / "cache")
     unsealed(entry)
+    (entry / "classes.json").unlink()
     before = (entry / "train_images.npy").stat().st_ino
     cache._verified.clear()
     assert load("folder", root=place).digest == first.digest

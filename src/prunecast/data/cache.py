@@ -1,12 +1,12 @@
 """Decoded datasets on disk: written aside, synced and renamed, then memory-mapped by every run.
 
-One entry is a folder `<name>-<key>` with the images and labels of both halves as .npy files,
-`about.json` and `about.sha256`. The key is a digest of the names, sizes and times of the files it was made
-from, so a dataset that changes is decoded anew.
+One entry is a folder `<name>-<key>` with the images and labels of both halves as .npy files, `about.json`,
+`classes.json` where the classes have names, and `about.sha256`. The key is a digest of the names, sizes and times
+of the files it was made from, so a dataset that changes is decoded anew.
 
-Every process verifies an entry before it first uses it. The digest in `about.json` covers the images and
-labels, and `about.sha256` covers `about.json`. A damaged entry is made again from the dataset's files, which
-gives the same digest.
+Every process verifies an entry before it first uses it. The digest in `about.json` covers the images and labels,
+and `about.sha256` covers the two .json files. A damaged entry is made again from the dataset's files, which gives
+the same digest.
 """
 
 import errno
@@ -26,7 +26,7 @@ from typing import IO
 
 import numpy as np
 
-from prunecast.data.dataset import BLOCK, PARTS, Half, Halves, content_digest, described
+from prunecast.data.dataset import BLOCK, Half, Halves, content_digest, described
 from prunecast.errors import PrunecastError
 from prunecast.files import replace_file
 
@@ -135,9 +135,8 @@ def _make(entry: Path, write: Callable[[Path], int]) -> None:
     try:
         num_classes = write(aside)
         made = described(_half(aside, "train"), _half(aside, "test"), num_classes)
-        about = json.dumps(_about(made)).encode()
-        (aside / ABOUT).write_bytes(about)
-        (aside / CHECKSUM).write_bytes(_checksum(about))
+        (aside / ABOUT).write_text(json.dumps(_about(made)))
+        (aside / CHECKSUM).write_bytes(_checksum(aside))
         aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
         for path in (*aside.iterdir(), aside):
             _sync(path)
@@ -170,7 +169,7 @@ def _open(entry: Path) -> Halves:
     """Map an entry; the first time in this process, verify it."""
     try:
         halves = _mapped(entry)
-        files = tuple(_identity(entry / name) for name in (*(f"{part}.npy" for part in PARTS), ABOUT))
+        files = tuple(_identity(file) for file in sorted(entry.iterdir()) if file.name != CHECKSUM)
         if _verified.get(entry) != files:
             _verify(entry, halves)
             _verified[entry] = files
@@ -196,9 +195,9 @@ def _mapped(entry: Path) -> Halves:
 
 def _verify(entry: Path, halves: Halves) -> None:
     """Compare an entry with its checksums; one written before there was `about.sha256` gets it now."""
-    about, sealed = (entry / ABOUT).read_bytes(), (entry / CHECKSUM).exists()
-    if sealed and (entry / CHECKSUM).read_bytes() != _checksum(about):
-        raise DamagedEntryError(f"{ABOUT} has changed")
+    sealed = (entry / CHECKSUM).exists()
+    if sealed and (entry / CHECKSUM).read_bytes() != _checksum(entry):
+        raise DamagedEntryError(f"{ABOUT} or {CLASSES} has changed")
     if content_digest(halves.train, halves.test) != halves.digest:
         raise DamagedEntryError("its images or labels have changed")
     if not sealed:
@@ -207,15 +206,17 @@ def _verify(entry: Path, halves: Halves) -> None:
         if _about(made) != _about(halves) or not largest < halves.num_classes:
             raise DamagedEntryError(f"{ABOUT} has changed")
         with suppress(OSError):  # the cache may belong to somebody else
-            replace_file(entry / CHECKSUM, _checksum(about))
+            replace_file(entry / CHECKSUM, _checksum(entry))
 
 
 def _about(halves: Halves) -> dict[str, object]:
     return {name: getattr(halves, name) for name in ("num_classes", "mean", "std", "digest")}
 
 
-def _checksum(data: bytes) -> bytes:
-    return hashlib.sha256(data).hexdigest().encode()
+def _checksum(entry: Path) -> bytes:
+    """Return the digest of the facts about an entry, the names of its classes included."""
+    facts = [(entry / name).read_bytes() for name in (ABOUT, CLASSES) if (entry / name).exists()]
+    return hashlib.sha256(b"\n".join(facts)).hexdigest().encode()
 
 
 def _identity(file: Path) -> tuple[int, int, int]:

@@ -278,6 +278,6 @@ def test_the_columns_that_the_source_gave_are_known() -> None:
     """Whatever they are called there; what is filled in is not among them."""
     frame = base().drop(columns=["unpruned_error", "depth", "recipe"]).rename(columns={"density": "kept"})
     given = {"family", "dataset", "method", "width", "num_examples", "replicate", "level", "density", "error"}
-    table = read(frame.assign(weights=9, seconds=1.0))
+    table = read(frame.assign(weights=9000, seconds=1.0))
     assert table.columns == given | {"weights"}
     assert table.select(width=0.5).columns == table.without_too_large().columns == table.columns

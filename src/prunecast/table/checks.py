@@ -12,6 +12,7 @@ from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.table import findings
 from prunecast.table.columns import CANONICAL, CONFIGURATION, NAMES, Binding, Transform, title
+from prunecast.table.counts import check_counts
 from prunecast.table.options import column_option, depth_option, where_option
 from prunecast.table.parse import Places
 from prunecast.table.prepare import PERCENT, in_percent, is_empty, split_depths
@@ -164,6 +165,7 @@ def canonical_frame(raw: RawTable) -> tuple[pd.DataFrame, tuple[Finding, ...]]:
     """The checked and completed frame, canonical columns first, and what was renamed or assumed."""
     names = {name: _single(raw, name) for name in NAMES}
     density, error = raw.number("density", SHARE), raw.number("error", raw.limit)
+    check_counts(raw.frame, density, raw.places)
     columns: dict[str, Column] = {name: _positive(raw, name) for name in CONFIGURATION}
     columns["width"] = columns["width"].astype(np.float64)
     columns["replicate"], numbering = _replicate(raw)

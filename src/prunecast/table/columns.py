@@ -169,10 +169,11 @@ def _known_words() -> set[str]:
     return {normalized(word) for word in (*names, *_INVERSES["density"], *COUNTS, "chance_error")}
 
 
-def has_meaning(column: str, metric: Metric) -> bool:
-    """Whether a column of this name is read, as what it says or converted."""
-    own = {normalized(word) for name in ("error", "unpruned_error") for word in synonyms(name, metric)[0]}
-    return normalized(column) in _KNOWN | own
+def with_meaning(columns: Sequence[str], metric: Metric) -> list[str]:
+    """The columns that are read, as what they say or converted."""
+    words = (word for name in ("error", "unpruned_error") for part in synonyms(name, metric) for word in part)
+    known = _KNOWN | set(map(normalized, words))
+    return [column for column in columns if normalized(column) in known]
 
 
 _KNOWN = _known_words()

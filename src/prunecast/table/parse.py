@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ from prunecast.table.columns import NAMES, synonyms
 from prunecast.text import normalized, plural
 
 Integers = npt.NDArray[np.int64]
+LARGEST_TEXT = 256 << 20
+"""How many bytes a compressed table may have when it is unpacked: about three million rows."""
+MOST_VALUES = 50_000_000
+"""How many values a Parquet file may have; as few bytes, repeated, can stand for any number of them."""
 _BINARY = {
     b"PK\x03\x04": "a zip archive or a spreadsheet; save the sheet as CSV",
     b"\xfd7zXZ\x00": "xz-compressed; unpack it, or compress it with gzip",
@@ -80,10 +84,7 @@ def read_file(path: Path) -> tuple[pd.DataFrame, Places]:
     if path.suffix.lower() in (".parquet", ".pq") or data.startswith(b"PAR1"):
         return numbered(_parquet(data, label), label)
     if data.startswith(b"\x1f\x8b"):
-        try:
-            data = gzip.decompress(data)
-        except (EOFError, OSError, zlib.error):
-            raise TableError(f"{label} is a truncated or damaged gzip file; copy it again.") from None
+        data = _unpacked(data, label)
     elif path.suffix.lower() == ".gz" and data:
         raise TableError(f"{label} is not gzip-compressed although its name ends in .gz; rename it.")
     for magic, kind in _BINARY.items():
@@ -92,6 +93,21 @@ def read_file(path: Path) -> tuple[pd.DataFrame, Places]:
     if b"\x00" in data:
         raise TableError(f"{label} is a binary file, not a table; a table is CSV, TSV or Parquet.")
     return _text(data, label)
+
+
+def _unpacked(data: bytes, label: str) -> bytes:
+    """The content of a gzip file, refused where it would fill the memory."""
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            text = file.read(LARGEST_TEXT + 1)
+    except (EOFError, OSError, zlib.error):
+        raise TableError(f"{label} is a truncated or damaged gzip file; copy it again.") from None
+    if len(text) > LARGEST_TEXT:
+        raise TableError(
+            f"{label} unpacks to more than {LARGEST_TEXT >> 20} MiB, which is too much for a table. Keep the rows and "
+            "columns that you need, or unpack it yourself."
+        )
+    return text
 
 
 def _bytes(path: Path) -> bytes:
@@ -115,10 +131,50 @@ def _parquet(data: bytes, label: str) -> pd.DataFrame:
             f"{label}: reading Parquet needs pyarrow; pip install 'prunecast[parquet]', or save the table as CSV."
         ) from None
     try:
-        return pd.read_parquet(io.BytesIO(data), engine="pyarrow")
+        return _parquet_frame(data, label)
+    except TableError:
+        raise
     except Exception as problem:  # pyarrow has many exceptions of its own for a damaged file
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise TableError(f"{label} is a damaged Parquet file ({reason}); copy it again.") from None
+
+
+def _parquet_frame(data: bytes, label: str) -> pd.DataFrame:
+    """The columns of a Parquet file that fits into memory.
+
+    Each different text is read once, however often it is there, to find out how long all of them are together.
+    """
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(io.BytesIO(data))
+    groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
+    chunks = [group.column(at) for group in groups for at in range(group.num_columns)]
+    values, size = sum(own.num_values for own in chunks), sum(own.total_uncompressed_size for own in chunks)
+    if values > MOST_VALUES or size > LARGEST_TEXT or file.metadata.num_rows > MOST_VALUES:
+        raise TableError(
+            f"{label} unpacks to {values:,} values of {size >> 20:,} MiB; a table may have {MOST_VALUES:,} values of "
+            f"{LARGEST_TEXT >> 20} MiB in all. Keep the rows and columns that you need."
+        )
+    texts = [field.name for field in file.schema_arrow if str(field.type) in _TEXT_TYPES]
+    frame = pd.read_parquet(io.BytesIO(data), engine="pyarrow", read_dictionary=texts)
+    again = {name: frame[name] for name in texts if name in frame.columns}
+    length = sum(_length(column) for column in again.values())
+    if length > LARGEST_TEXT:
+        raise TableError(
+            f"{label} unpacks to {length >> 20:,} MiB of text, which is too much for a table. Remove long texts."
+        )
+    return frame.assign(**{name: column.astype(object) for name, column in again.items()})
+
+
+def _length(column: "pd.Series[Any]") -> int:
+    """The length of all texts of a categorical column."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        return 0
+    lengths = np.array([*(len(text) for text in column.cat.categories), 0], dtype=np.int64)
+    return int(lengths[column.cat.codes.to_numpy()].sum())
+
+
+_TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
 
 
 def _text(data: bytes, label: str) -> tuple[pd.DataFrame, Places]:

@@ -16,7 +16,7 @@ from prunecast.errors import TableError
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.table import findings
-from prunecast.table.columns import CANONICAL, COUNTS, Binding, Transform, has_meaning, synonyms, title
+from prunecast.table.columns import CANONICAL, COUNTS, Binding, Transform, synonyms, title, with_meaning
 from prunecast.table.options import column_option
 from prunecast.table.selection import find_column
 from prunecast.table.values import as_numbers
@@ -52,7 +52,7 @@ def prepare(
     for name, formula in (columns or {}).items():
         frame, own = _define(frame, _settable(name, metric, label), formula, label)
         found.append(own)
-    empty = tuple(name for name in frame.columns if has_meaning(name, metric) and is_empty(frame[name]))
+    empty = tuple(name for name in with_meaning(list(frame.columns), metric) if is_empty(frame[name]))
     found += [findings.ColumnEmpty(column=name, name=_canonical(name, metric)) for name in empty]
     return Prepared(frame=frame.drop(columns=list(empty)), empty=empty, findings=tuple(found))
 

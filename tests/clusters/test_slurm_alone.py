@@ -10,11 +10,12 @@ import time
 import pytest
 from slurm_plans import LONG, planned, table
 
-from prunecast.clusters.slurm import SlurmBackend, _dead_drivers, _driver_folder, run_job
-from prunecast.clusters.slurm_commands import check_options, check_tools, parameters
+from prunecast.clusters import slurm
+from prunecast.clusters.slurm import Pace, SlurmBackend, _dead_drivers, _driver_folder, _Job, run_job
+from prunecast.clusters.slurm_commands import Row, check_options, check_tools, parameters
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, code_version, read_json, read_tensors
-from prunecast.sweep import Job, Resources, WorkerSpec, drive, run_plan, work
+from prunecast.sweep import Ended, Job, Resources, WorkerSpec, drive, run_plan, work
 from prunecast.sweep.shared_store import identified
 
 PROCESSES = multiprocessing.get_context("forkserver")
@@ -125,6 +126,8 @@ NEEDS = {
     "gpus": (Resources(gpus=2), {"gpus_per_node": 2}),
     "time": (Resources(minutes=120), {"time": 120, "signal_delay_s": 60}),
     "little time": (Resources(minutes=2), {"time": 2, "signal_delay_s": 30}),
+    "time on a GPU": (Resources(gpus=1, minutes=120), {"time": 120, "signal_delay_s": 150}),
+    "no limit on a GPU": (Resources(gpus=1), {"time": None, "signal_delay_s": 150}),
     "memory": (Resources(memory_gb=1.5), {"mem": "1536M"}),
 }
 
@@ -178,3 +181,23 @@ def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, devices, pe
     jobs = tuple(Job(number=number, chain=chain) for number, chain in enumerate(chains, 1))
     spec = WorkerSpec(jobs=jobs, store=tmp_path, resources=need, packed=need.gpus > 0)
     assert backend.room(spec) == workers
+
+
+def test_jobs_that_wait_when_nothing_is_left_are_cancelled_and_reported(tmp_path, monkeypatch):
+    waiting, running = (
+        Row(name="prunecast-own", job=f"7_{index}", state=state, restarts=0, node="", reason="")
+        for index, state in enumerate(["PENDING", "RUNNING"])
+    )
+    in_queue, cancelled = [waiting, running], []
+    monkeypatch.setattr(slurm, "queue", lambda names: list(in_queue))
+    monkeypatch.setattr(slurm, "cancel", cancelled.extend)
+    backend = SlurmBackend(pace=Pace(least=0.01, most=0.01))
+    backend._name = waiting.name
+    backend._jobs = {
+        row.job: _Job(folder=tmp_path, index=index, need=Resources()) for index, row in enumerate(in_queue)
+    }
+    backend.no_more()
+    in_queue.remove(waiting)
+    assert cancelled == ["7_0"]
+    assert list(backend.ended(0)) == [Ended(worker="7_0")]
+    assert list(backend.ended(0.02)) == [], "once is enough, and the other one runs"

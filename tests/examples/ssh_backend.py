@@ -12,7 +12,7 @@ import time
 
 from prunecast.errors import PrunecastError
 from prunecast.sweep import Backend, Ended
-from prunecast.sweep.worker import COMMAND, GRACE
+from prunecast.sweep.worker import COMMAND
 
 
 class Hosts(Backend):
@@ -20,12 +20,13 @@ class Hosts(Backend):
 
     def __init__(self):
         self.hosts = os.environ["PRUNECAST_HOSTS"].split(",")
-        self.workers = {}
+        self.workers, self.grace = {}, 0
 
     def room(self, spec):
         return len(self.hosts) - len(self.workers)
 
     def start(self, spec, count):
+        self.grace = max(self.grace, spec.resources.grace)  # seconds that workers have to stop
         free = [host for host in self.hosts if host not in self.workers][:count]
         for host in free:
             command = ["ssh", host, shlex.join(COMMAND)]
@@ -54,5 +55,5 @@ class Hosts(Backend):
             process.stdin.close()
         for process in self.workers.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE)
+                process.wait(self.grace)
             process.kill()

@@ -1,5 +1,6 @@
 import dataclasses
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -7,7 +8,16 @@ from small import BRIEF, parsed
 
 from prunecast.cli import cli
 from prunecast.errors import PrunecastError
-from prunecast.sweep import Ended, Progress, Resources, drive, find_backend, run_worker
+from prunecast.sweep import (
+    Ended,
+    Processes,
+    Progress,
+    Resources,
+    WorkerSpec,
+    drive,
+    find_backend,
+    run_worker,
+)
 from prunecast.sweep.backend import Backend, needs, with_resources
 from prunecast.sweep.driver import FLEET
 from prunecast.sweep.run import unfinished
@@ -91,6 +101,37 @@ def test_no_more_workers_than_the_plan_allows_over_all_kinds(tmp_path):
     others = [dataclasses.replace(chain, resources=Resources(at_once=1)) for chain in chains[2:]]
     backend, _ = driven(unfinished(enumerate([*some, *others], 1), tmp_path), tmp_path)
     assert {count for _, count in backend.specs} == {1}
+
+
+class Told:
+    """A process that writes down how long somebody waits for it."""
+
+    def __init__(self):
+        self.waited = []
+
+    def join(self, seconds=None):
+        self.waited.append(seconds)
+
+    terminate = kill = close = lambda self: None
+
+
+@pytest.mark.parametrize(("device", "grace"), [("cpu", 30), ("cuda:0", 120)])
+def test_a_worker_on_a_gpu_has_time_for_a_compile_before_it_is_killed(monkeypatch, device, grace):
+    backend, process = Processes([device]), Told()
+    monkeypatch.setattr(process, "pid", 1, raising=False)
+    monkeypatch.setattr(process, "start", lambda: None, raising=False)
+    monkeypatch.setattr(
+        backend, "_context", SimpleNamespace(Pipe=lambda: (Told(), Told()), Process=process_of(process))
+    )
+    need = backend.needs(short().chains[0], Resources())
+    spec = WorkerSpec(jobs=(), store=Path(), resources=need)
+    assert backend.start(spec, 1) == [1]
+    backend.stop()
+    assert process.waited[0] == pytest.approx(grace, abs=1)
+
+
+def process_of(process):
+    return lambda **_: process
 
 
 def test_backends_are_found_by_name():

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep import GRACE, Backend, Ended, Resources, WorkerSpec, in_one_line, run_worker
+from prunecast.sweep import Backend, Ended, Resources, WorkerSpec, in_one_line, run_worker
 from prunecast.text import plural
 
 LOG = logging.getLogger(__name__)
@@ -102,7 +102,8 @@ class RayBackend(Backend):
         """
         with self._connection:
             refs = list(self._workers) if self._ray.is_initialized() else []
-            for force, patience in ((False, GRACE), (True, REACH)):
+            grace = max((need.grace for need in self._workers.values()), default=0.0)
+            for force, patience in ((False, grace), (True, REACH)):
                 with contextlib.suppress(self._ray.exceptions.RayError):  # the cluster may be gone
                     for ref in refs:
                         self._ray.cancel(ref, force=force)

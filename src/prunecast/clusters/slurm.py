@@ -125,6 +125,8 @@ class SlurmBackend(Backend):
         self._unbegun, self._any_begun = 0, False
         self._died: set[Path] = set()
         """Folders with logs of jobs that died."""
+        self._withdrawn: list[str] = []
+        """Jobs that were cancelled before they began, because nothing is left to do for them."""
 
     def __enter__(self) -> Self:
         check_tools()
@@ -207,6 +209,8 @@ class SlurmBackend(Backend):
     def ended(self, seconds: float) -> Iterator[Ended]:
         """Jobs that have left the queue, or that Slurm has queued again, which it would let wait for minutes."""
         time.sleep(seconds)
+        withdrawn, self._withdrawn = self._withdrawn, []
+        yield from (Ended(worker=name) for name in withdrawn)
         if time.monotonic() < self._next_question:
             return
         rows = self._rows()
@@ -305,8 +309,7 @@ class SlurmBackend(Backend):
         rows = self._rows() or {}
         waiting = [name for name, row in rows.items() if row.state == "PENDING"]
         cancel(waiting)
-        for name in waiting:
-            self._jobs.pop(name, None)
+        self._withdrawn += [name for name in waiting if self._jobs.pop(name, None)]
         self._pace = dataclasses.replace(self._pace, most=self._pace.least)
         self._wait, self._next_question = 0.0, 0.0
 

@@ -22,6 +22,8 @@ FOR_NOW, ALWAYS = "accounting/qos policy", "array specification"
 """The words by which Slurm refuses so many jobs."""
 ANSWER = 300
 """Seconds until a command that should take moments is ended."""
+REPORT = 30
+"""Seconds that a job has after its worker's grace to report how it ended."""
 OURS = {
     "time": "--minutes",
     "mem": "--memory-gb",
@@ -86,9 +88,10 @@ def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
             f"gpus is {need.gpus}, and Slurm lends whole GPUs; give 1, which a fleet of chains fills."
         )
     cpus = math.ceil(need.cpus)
+    delay = int(need.grace) + REPORT
     known: dict[str, Any] = {
         "time": need.minutes,
-        "signal_delay_s": min(60, 15 * need.minutes) if need.minutes else 60,
+        "signal_delay_s": min(delay, 15 * need.minutes) if need.minutes else delay,
         "cpus_per_task": cpus,
         "srun_args": [f"--cpus-per-task={cpus}"],  # srun does not inherit it from sbatch since Slurm 22.05
         "mem": f"{math.ceil(need.memory_gb * 1024)}M" if need.memory_gb else None,

@@ -33,7 +33,6 @@ from prunecast.sweep.wording import (
     stopped_line,
 )
 from prunecast.sweep.worker import (
-    GRACE,
     Stopped,
     WorkerSpec,
     loader,
@@ -49,7 +48,6 @@ __all__ = [
     "BACKENDS",
     "COLUMNS",
     "FLEET",
-    "GRACE",
     "Backend",
     "Busy",
     "ChainStatus",

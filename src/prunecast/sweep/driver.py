@@ -30,7 +30,7 @@ from prunecast.sweep.failures import failure_path, new_failure, write_failure
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import identified
 from prunecast.sweep.status import is_locked
-from prunecast.sweep.worker import WorkerSpec, count_deaths, work
+from prunecast.sweep.worker import WorkerSpec, count_deaths, has_ended, work
 
 FLEET = 64.0
 """Widths added up that keep a whole GPU busy: two packs in training, and two to take their place."""
@@ -75,8 +75,10 @@ class _Pool:
     open: dict[int, Job]
     """Chains that have neither ended nor failed, by their number, the longest first."""
     workers: set[Hashable] = field(default_factory=set)
-    cancelled: int = 0
-    """Workers that somebody cancelled, which are not replaced."""
+    cancelled: list[str] = field(default_factory=list)
+    """How workers ended that somebody cancelled; they are not replaced."""
+    given_up: bool = False
+    """Whether no worker is started any more, because so many were cancelled."""
     pause: float = PAUSE
     next_start: float = 0.0
 
@@ -110,6 +112,7 @@ class _Driver:
             began = time.monotonic()
             for pool in self._pools.values():
                 yield from self._news(pool)
+                self._give_up(pool)
             # Reading many chains from a slow disk takes long, so do it less often then.
             pause = max(PAUSE, 10 * (time.monotonic() - began))
         self._backend.no_more()
@@ -123,24 +126,19 @@ class _Driver:
         """Tidy up chains that had ended when a worker was killed, and report those that others work on."""
         for pool in self._pools.values():
             for job in list(pool.open.values()):
-                if self._has_ended(job):
+                if has_ended(job, self._store):
                     del pool.open[job.number]
                     yield from work([job], self._store)
                 elif self._is_held(job):
                     yield Busy(number=job.number, chain=job.chain)
-
-    def _has_ended(self, job: Job) -> bool:
-        with contextlib.suppress(PrunecastError):
-            return bool(why_ended(chain_folder(self._store, job.chain.spec).records(), job.chain.rules))
-        return False
 
     def _is_held(self, job: Job) -> bool:
         return is_locked(chain_folder(self._store, job.chain.spec).path / "lock")
 
     def _start(self, pool: _Pool) -> None:
         """Start as many workers as there is room and use for, one for every chain at most."""
-        missing = len(pool.open) - len(pool.workers) - pool.cancelled
-        if missing <= 0 or time.monotonic() < pool.next_start:
+        missing = len(pool.open) - len(pool.workers) - len(pool.cancelled)
+        if pool.given_up or missing <= 0 or time.monotonic() < pool.next_start:
             return
         if self._at_once:
             missing = min(missing, self._at_once - sum(len(own.workers) for own in self._pools.values()))
@@ -200,9 +198,8 @@ class _Driver:
         pool.workers.remove(ended.worker)
         self._refresh(pool.open.values())
         if ended.cancelled:
-            pool.cancelled += 1
-            if not pool.workers:
-                self._give_up(pool, f"{ended.died}; the next run goes on with this chain")
+            pool.cancelled.append(ended.died)
+            pool.given_up = not pool.workers
         elif ended.died:
             self._judge(pool, ended)
 
@@ -218,9 +215,17 @@ class _Driver:
             problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
             write_failure(self._store, job.chain.spec, str(problem), "")
 
-    def _give_up(self, pool: _Pool, error: str) -> None:
-        for job in pool.open.values():
-            if not self._is_held(job):
+    def _give_up(self, pool: _Pool) -> None:
+        """Fail chains that no worker of this run will take, because all were cancelled, or as many as are left.
+
+        Another run may hold some of them; it may end them, or let go of them later.
+        """
+        if pool.workers or not pool.cancelled:
+            return
+        pool.given_up |= len(pool.cancelled) >= len(pool.open)
+        for job in pool.open.values() if pool.given_up else ():
+            if not self._is_held(job) and not has_ended(job, self._store):
+                error = f"{pool.cancelled[-1]}; the next run goes on with this chain"
                 write_failure(self._store, job.chain.spec, error, "")
 
 

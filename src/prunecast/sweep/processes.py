@@ -14,7 +14,7 @@ from prunecast.errors import PrunecastError
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.resources import Resources
-from prunecast.sweep.worker import GRACE, WorkerSpec, run_worker, stop_after
+from prunecast.sweep.worker import WorkerSpec, run_worker, stop_after
 
 PRELOADED = ["prunecast.sweep.processes"]
 MEMORY = "Is there enough memory for so many at once?"
@@ -28,6 +28,8 @@ class _Worker:
     pipe: Connection
     devices: tuple[int, ...]
     """Their places in the list of devices."""
+    grace: float
+    """Seconds that it has to stop."""
 
 
 class Processes(Backend):
@@ -74,7 +76,8 @@ class Processes(Backend):
         process.start()
         there.close()
         assert process.pid is not None
-        self._workers[process.pid] = _Worker(process=process, pipe=here, devices=devices)
+        grace = spec.resources.grace
+        self._workers[process.pid] = _Worker(process=process, pipe=here, devices=devices, grace=grace)
         return process.pid
 
     def ended(self, seconds: float) -> Iterator[Ended]:
@@ -93,11 +96,11 @@ class Processes(Backend):
 
     def stop(self) -> None:
         """Let every process store checkpoints and let go of its chains; end those that take too long."""
-        until = time.monotonic() + GRACE
+        told = time.monotonic()
         for worker in self._workers.values():
             worker.process.terminate()
         for worker in self._workers.values():
-            worker.process.join(max(0.0, until - time.monotonic()))
+            worker.process.join(max(0.0, told + worker.grace - time.monotonic()))
             worker.process.kill()
             worker.process.join()
             worker.pipe.close()
@@ -126,7 +129,7 @@ def _refusal(worker: _Worker) -> PrunecastError | None:
 
 def _serve(pipe: Connection, spec: WorkerSpec) -> None:
     """The worker's process."""
-    stop_after(pipe.recv)
+    stop_after(pipe.recv, spec.resources.grace)
     try:
         run_worker(spec)
     except PrunecastError as problem:

@@ -8,6 +8,10 @@ from typing import Any
 from prunecast.errors import require, require_known_keys, require_number
 
 WHOLE = ("minutes", "at_once")
+GRACE = 30.0
+"""Seconds that a worker on CPUs has to store its chains' checkpoints when it is told to stop."""
+GPU_GRACE = 120.0
+"""The same on a GPU: a pack may be compiling, which takes up to 60 seconds and cannot be interrupted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +26,11 @@ class Resources:
     memory_gb: float | None = None
     at_once: int | None = None
     """The most workers at the same time; as many as the cluster has room for if not given."""
+
+    @property
+    def grace(self) -> float:
+        """Seconds that a worker has to store its chains' checkpoints when it is told to stop."""
+        return GPU_GRACE if self.gpus else GRACE
 
 
 KEYS = tuple(field.name for field in dataclasses.fields(Resources))

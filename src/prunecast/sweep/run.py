@@ -97,13 +97,15 @@ def _to_the_end(
     jobs = unfinished(chains, store)
     told: set[int] = set()
     while jobs:
-        busy: list[int] = []
+        busy: set[int] = set()
         for outcome in executor(jobs, store):
             if isinstance(outcome, Busy):
-                busy.append(outcome.number)
+                busy.add(outcome.number)
                 if outcome.number in told:
                     continue
                 told.add(outcome.number)
+            elif isinstance(outcome, Failed):
+                busy.discard(outcome.number)
             yield outcome
         if len(busy) == len(jobs):
             time.sleep(PAUSE)

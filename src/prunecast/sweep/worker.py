@@ -36,7 +36,7 @@ from prunecast.pruning import (
     why_ended,
 )
 from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
-from prunecast.sweep.failures import forget_failure, new_failure, record_failure
+from prunecast.sweep.failures import forget_failure, in_one_line, new_failure, record_failure
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
@@ -44,8 +44,6 @@ from prunecast.sweep.status import is_locked
 
 PARTIAL_DEATH = 0.25
 """What a death counts against a chain that is hardly at fault: its worker had other chains, or its node was lost."""
-GRACE = 30.0
-"""Seconds that a worker has to store its chains' checkpoints when it is told to stop."""
 OUT_OF_TIME = 75
 """Exit code of a worker that did not stop by itself when its time was over."""
 COMMAND = (sys.executable, "-c", "from prunecast.sweep.worker import main; main()")
@@ -131,36 +129,57 @@ def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
 def _run_fleet(
     jobs: Sequence[Job], store: Path, device: torch.device, most_width: float | None, loaded: Datasets
 ) -> Iterator[Outcome]:
-    """Run chains packed together; those that another worker holds are reported as busy."""
+    """Run chains packed together; those that another worker holds are reported as busy.
+
+    Raises a FleetError where the fleet itself fails, as after an illegal memory access on the GPU.
+    """
     from prunecast import fleet
 
+    taken: dict[int, Job] = {}
     members = [
         fleet.Job(
             spec=job.chain.spec,
             rules=job.chain.rules,
-            dataset=partial(_load_unless_failed, job, store, loader(job.chain, device, loaded)),
+            dataset=partial(_take, job, store, taken, loader(job.chain, device, loaded)),
             keep_weights=job.chain.keep_weights,
         )
         for job in jobs
     ]
     options = fleet.Options(most_width=most_width)
-    for event in fleet.fleet_events(members, store, device=device, options=options):
-        job = jobs[event.number]
-        if isinstance(event, fleet.Finished):
-            if event.ended:
-                forget_failure(store, job.chain.spec)
-            if event.record.level >= job.done:
-                yield Progress(number=job.number, chain=job.chain, record=event.record, ended=event.ended)
-        elif isinstance(event.problem, BusyError):
-            yield Busy(number=job.number, chain=job.chain)
-        else:
-            yield failed(job, store, event.problem)
+    try:
+        for event in fleet.fleet_events(members, store, device=device, options=options):
+            job = jobs[event.number]
+            if isinstance(event, fleet.Failed) or event.ended:
+                taken.pop(job.number, None)
+            if isinstance(event, fleet.Finished):
+                if event.ended:
+                    forget_failure(store, job.chain.spec)
+                if event.record.level >= job.done:
+                    yield Progress(number=job.number, chain=job.chain, record=event.record, ended=event.ended)
+            elif isinstance(event.problem, BusyError):
+                yield Busy(number=job.number, chain=job.chain)
+            else:
+                yield failed(job, store, event.problem)
+    except PrunecastError:
+        raise
+    except Exception as problem:
+        raise FleetError(taken.values(), problem) from problem
 
 
-def _load_unless_failed(job: Job, store: Path, load_dataset: Callable[[], Dataset]) -> Dataset:
-    """The data of a chain that is about to be trained; raises if another worker has failed with it in this run."""
+class FleetError(Exception):
+    """A fleet failed as a whole."""
+
+    def __init__(self, jobs: Iterable[Job], problem: Exception) -> None:
+        """`jobs` are the chains that it had taken and that had not ended."""
+        super().__init__(f"a fleet failed with {in_one_line(problem)}")
+        self.jobs, self.problem = tuple(jobs), problem
+
+
+def _take(job: Job, store: Path, taken: dict[int, Job], load_dataset: Callable[[], Dataset]) -> Dataset:
+    """Note that a fleet has locked a chain, and load its data; raises if another worker has failed in this run."""
     if new_failure(job, store):
         raise _FailedBeforeError
+    taken[job.number] = job
     return load_dataset()
 
 
@@ -280,8 +299,9 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
     torch.set_num_threads(1)
 
 
-def pull_chains(spec: WorkerSpec, grace: float = GRACE) -> bool:
+def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
     """Work until there is no chain left to take; return whether the worker's time was over before."""
+    grace = spec.resources.grace if grace is None else grace
     try:
         with _at_most(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:
@@ -292,7 +312,11 @@ def pull_chains(spec: WorkerSpec, grace: float = GRACE) -> bool:
 
 
 def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
-    """What happens to the chains; where a fleet raises as a whole, those that had not ended fail."""
+    """What happens to the chains; where a fleet fails as a whole, so do the chains that it had taken.
+
+    The worker ends then, because its GPU may be unusable. Another one continues with the other chains. If the fleet had
+    taken none, all chains fail that nobody holds, or workers would fail for ever.
+    """
     left = {job.number: job for job in spec.jobs}
     options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
     try:
@@ -302,9 +326,32 @@ def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
             yield outcome
     except PrunecastError:  # a store that cannot be written, or a device that is not there
         raise
+    except FleetError as failure:
+        yield from _fail(failure.jobs or left.values(), spec.store, failure.problem)
     except Exception as problem:
-        for job in left.values():
-            yield failed(job, spec.store, problem)
+        yield from _fail(left.values(), spec.store, problem)
+
+
+def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> Iterator[Failed]:
+    """Record a failure of chains that have not ended, but not of those that another worker holds."""
+    for job in jobs:
+        try:
+            with chain_folder(store, job.chain.spec).locked():
+                if has_ended(job, store):
+                    continue
+                failure = failed(job, store, problem)
+        except BusyError:
+            continue
+        except DeathsError as deaths:
+            failure = failed(job, store, deaths)
+        yield failure
+
+
+def has_ended(job: Job, store: Path) -> bool:
+    """Whether the store shows that a chain has ended; not so if its records are damaged."""
+    with contextlib.suppress(PrunecastError):
+        return bool(why_ended(chain_folder(store, job.chain.spec).records(), job.chain.rules))
+    return False
 
 
 @functools.cache
@@ -357,8 +404,11 @@ class Stopped(SystemExit):
         self.signal = name
 
 
-def stop_after(driver_ended: Callable[[], object]) -> None:
-    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone."""
+def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
+    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone.
+
+    The process ends after `grace` seconds, however far it is.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
     stop_on({signal.SIGTERM: Stopped})
 
@@ -366,7 +416,7 @@ def stop_after(driver_ended: Callable[[], object]) -> None:
         with contextlib.suppress(EOFError, OSError):
             driver_ended()
         os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(GRACE)
+        time.sleep(grace)
         os._exit(0)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -380,7 +430,7 @@ def main() -> None:
     try:
         with os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0) as given:
             spec: WorkerSpec = pickle.load(given)
-            stop_after(given.readall)
+            stop_after(given.readall, spec.resources.grace)
             run_worker(spec)
     except PrunecastError as problem:
         print(sentence(problem), file=sys.stderr)

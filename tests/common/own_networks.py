@@ -25,3 +25,27 @@ def weak_branch(depth: int, width: float, num_classes: int) -> nn.Module:
 
 
 weak_branch.own_init = True  # type: ignore[attr-defined]
+
+
+class Vit(nn.Module):
+    """A small vision transformer for images of 8×8 grey pixels, out of torch's own encoder layers."""
+
+    def __init__(self, depth: int, channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Conv2d(1, channels, 2, stride=2)
+        self.positions = nn.Parameter(torch.randn(1, 16, channels) / 8)
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(channels, 2, 2 * channels, dropout=0.0, batch_first=True)
+            for _ in range(depth)
+        )
+        self.head = nn.Linear(channels, num_classes)
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = self.patches(image).flatten(2).transpose(1, 2) + self.positions
+        for block in self.blocks:
+            tokens = block(tokens)
+        return self.head(tokens.mean(dim=1))
+
+
+def vit(depth: int, width: float, num_classes: int) -> nn.Module:
+    return Vit(depth, round(8 * width), num_classes)

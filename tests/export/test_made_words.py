@@ -62,6 +62,7 @@ CARD = Card(
         weights=132_000,
         nonzero=4_884,
         stored=5_884,
+        not_prunable=(),
         dead_layers=(),
         connected=4_800,
         multiply_adds=20_000_000,

@@ -1,9 +1,12 @@
 """Layers that lose their last weight are reported: in the record, in the line of the level, and in `status`."""
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 
 from prunecast.cli import cli
+from prunecast.families import NotPrunable
 from prunecast.pruning import chain_folder
 from prunecast.sweep import event_line, read_plan, run_plan
 
@@ -44,3 +47,12 @@ def test_the_line_of_a_level_and_the_status_say_so(swept):
     asked = ["status", str(folder / "weak.toml"), "--store", str(folder / "store")]
     said = CliRunner().invoke(cli, asked, catch_exceptions=False).output
     assert f"chain 1: from level {first} on no weight is left in branch.weight" in " ".join(said.split())
+
+
+def test_the_first_line_of_a_chain_lists_what_is_never_pruned(swept):
+    _, plan, (first, second, *_) = swept
+    tensors = tuple(NotPrunable(name=f"table{number}", parameters=10 * number) for number in range(1, 6))
+    record = replace(first.record, not_prunable=tensors, parameters=1000)
+    said = "never pruned: table5 (5.0%), table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters"
+    assert said in event_line(plan, replace(first, record=record))
+    assert "never pruned" not in event_line(plan, second)

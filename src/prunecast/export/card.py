@@ -10,6 +10,7 @@ from prunecast import __version__
 from prunecast.choice import Question
 from prunecast.data import Preprocessing
 from prunecast.export.files import CARD, FORMAT
+from prunecast.families import NotPrunable
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.pruning import write_whole
@@ -79,6 +80,8 @@ class Counts:
     """the prunable ones kept"""
     stored: int
     """those, biases and normalisation"""
+    not_prunable: tuple[NotPrunable, ...]
+    """tensors other than vectors that are never pruned"""
     dead_layers: tuple[str, ...]
     """prunable tensors without a weight left"""
     connected: int | None

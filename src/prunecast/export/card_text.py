@@ -81,7 +81,15 @@ def _sizes(card: Card) -> str:
     if counts.connected is not None:
         rows.insert(1, ("of these on a path from image to output", "", f"{counts.connected:,}"))
     table = _table(("size", "dense", "without zeros"), rows)
-    return "\n\n".join([table, *([dead(card)] if counts.dead_layers else [])])
+    never = [not_prunable(card)] if counts.not_prunable else []
+    return "\n\n".join([table, *never, *([dead(card)] if counts.dead_layers else [])])
+
+
+def not_prunable(card: Card) -> str:
+    """The tensors that are never pruned, with their shares of all parameters."""
+    counts = card.counts
+    shares = [f"{one.name} ({one.parameters / counts.parameters:.1%})" for one in counts.not_prunable]
+    return f"Beside biases and normalisation, never pruned: {', '.join(shares)} of the parameters."
 
 
 def dead(card: Card) -> str:

@@ -4,7 +4,8 @@ import copy
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from prunecast.export import card_text
 from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
 from prunecast.export.orders import Order, order
-from prunecast.families import Weighted
+from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
 from prunecast.spec import ChainSpec
@@ -127,29 +128,67 @@ def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset)
 def multiply_adds(
     model: nn.Module, masks: Mapping[str, Tensor], image_shape: tuple[int, ...]
 ) -> tuple[int, int]:
-    """Multiply-adds of one image through convolutions and linear layers: of all weights, and of those kept."""
-    uses: dict[str, int] = {}
-    names = {id(module): name for name, module in model.named_modules() if isinstance(module, Weighted)}
+    """Multiply-adds of one image: of all weights, and of those kept.
 
-    def count(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        name = names[id(module)]
+    Convolutions, linear and bilinear layers and nn.MultiheadAttention count; the products of queries with keys and of
+    attention with values have no weights, so pruning saves none of them.
+    """
+    uses: list[tuple[str, slice, int]] = []
+    products: list[int] = []
+    names = {id(module): name for name, module in model.named_modules()}
+
+    def weight(module: nn.Module, name: str, places: int, rows: slice = slice(None)) -> None:
+        path = names[id(module)]
+        uses.append((f"{path}.{name}" if path else name, rows, places))
+
+    def layer(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
         seen = inputs[0] if getattr(module, "transposed", False) else output
-        places = math.prod(seen.shape[1:-1]) if isinstance(module, nn.Linear) else math.prod(seen.shape[2:])
-        uses[name] = uses.get(name, 0) + places
+        inner = seen.shape[1:-1] if isinstance(module, nn.Linear | nn.Bilinear) else seen.shape[2:]
+        weight(module, "weight", math.prod(inner))
 
+    def attention(
+        module: nn.MultiheadAttention, inputs: tuple[Tensor, ...], options: dict[str, Any], _: object
+    ) -> None:
+        given = [*inputs, *(options[name] for name in ("query", "key", "value") if name in options)]
+        tokens = [math.prod(tensor.shape[:-1]) for tensor in given[:3]]
+        size = module.embed_dim
+        for number, name in enumerate(INTO_ATTENTION[1:]):
+            if module.in_proj_weight is None:
+                weight(module, name, tokens[number])
+            else:
+                weight(module, INTO_ATTENTION[0], tokens[number], slice(number * size, (number + 1) * size))
+        weight(module.out_proj, "weight", tokens[0])
+        products.append(2 * tokens[0] * tokens[1] * size)
+
+    with torch.no_grad(), _hooks(model, layer, attention):
+        model.eval()(torch.zeros(1, *image_shape))
+    total = kept = sum(products)
+    for name, rows, places in uses:
+        parameter = model.get_parameter(name)[rows]
+        total += places * parameter.numel()
+        kept += places * (int(masks[name][rows].sum()) if name in masks else parameter.numel())
+    return total, kept
+
+
+@contextmanager
+def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
+    """Call functions after the modules that multiply, with torch's fused encoder off, which calls none of them."""
+    fused = torch.backends.mha.get_fastpath_enabled()
+    inner = {id(module.out_proj) for module in model.modules() if isinstance(module, nn.MultiheadAttention)}
     hooks = [
-        module.register_forward_hook(count) for module in model.modules() if isinstance(module, Weighted)
+        module.register_forward_hook(attention, with_kwargs=True)
+        if isinstance(module, nn.MultiheadAttention)
+        else module.register_forward_hook(layer)
+        for module in model.modules()
+        if isinstance(module, (*Weighted, nn.Bilinear, nn.MultiheadAttention)) and id(module) not in inner
     ]
+    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad():
-            model.eval()(torch.zeros(1, *image_shape))
+        yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fused)
         for hook in hooks:
             hook.remove()
-    weights = {name: f"{name}.weight" if name else "weight" for name in uses}
-    total = {name: model.get_parameter(weights[name]).numel() for name in uses}
-    kept = {name: int(masks[weights[name]].sum()) if weights[name] in masks else total[name] for name in uses}
-    return sum(uses[name] * total[name] for name in uses), sum(uses[name] * kept[name] for name in uses)
 
 
 def describe(
@@ -168,7 +207,7 @@ def describe(
         question=order.choice.question,
         predicted=predicted(order.choice),
         measured=_measured(order.choice, errors, records[-1]),
-        counts=_counts(records[-1], dead_layers(masks), arithmetic),
+        counts=_counts(order.model, records[-1], masks, arithmetic),
         disk=_disk(order.folder),
         training=_training(order, records, about),
     )
@@ -224,14 +263,15 @@ def _shape(order: Order, last: Record) -> Shape:
     )
 
 
-def _counts(last: Record, dead: tuple[str, ...], arithmetic: tuple[int, int]) -> Counts:
+def _counts(model: nn.Module, last: Record, masks: Masks, arithmetic: tuple[int, int]) -> Counts:
     alive = last.effective_density
     return Counts(
         parameters=last.parameters,
         weights=last.weights,
         nonzero=last.nonzero,
         stored=last.parameters - last.weights + last.nonzero,
-        dead_layers=dead,
+        not_prunable=not_prunable(model, masks),
+        dead_layers=dead_layers(masks),
         connected=None if alive is None else round(alive * last.weights),
         multiply_adds=arithmetic[0],
         multiply_adds_kept=arithmetic[1],

@@ -99,6 +99,7 @@ def order(
     )
     dataset = loader(own, place, {})()
     model = _untrained(spec, dataset)
+    _same_weights(fit, spec, model)
     spec, level = _to_density(spec, model, best.density)
     rules = dataclasses.replace(own.rules, level_cap=level)
     chain = dataclasses.replace(own, spec=spec, rules=rules, keep_weights=False, select=None)
@@ -136,6 +137,21 @@ def _untrained(spec: ChainSpec, dataset: Dataset) -> torch.nn.Module:
         generator=torch.Generator().manual_seed(0),
         image_shape=dataset.train.image_shape,
     )
+
+
+def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:
+    """Refuse a table measured before the projections into attention were prunable: its densities mean another thing."""
+    before, now = (families.prunable(model, earlier=earlier) for earlier in (True, False))
+    counts = [sum(model.get_parameter(name).numel() for name in names) for names in (before, now)]
+    measured = {
+        round(c.weights) for c in fit.configurations if (c.depth, c.width) == (spec.depth, spec.width)
+    }
+    if before != now and fit.counted and counts[0] in measured and counts[1] not in measured:
+        raise PrunecastError(
+            f"the networks of {fit.origin.table} have {counts[0]:,} prunable weights, and those of {spec.family} have "
+            f"{counts[1]:,} now, because attention and bilinear weights are prunable: measure the table again, or set "
+            f"prunable_weights of the model to the earlier ones, {before}"
+        )
 
 
 def _full(model: torch.nn.Module) -> Masks:

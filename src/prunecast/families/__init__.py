@@ -1,6 +1,25 @@
 """Networks as modules, built from the architectures of the catalog and initialised from a generator."""
 
-from prunecast.families.building import Weighted, build, find, initialise, prunable
+from prunecast.families.building import (
+    INTO_ATTENTION,
+    NotPrunable,
+    Weighted,
+    build,
+    find,
+    initialise,
+    not_prunable,
+    prunable,
+)
 from prunecast.families.network import Network
 
-__all__ = ["Network", "Weighted", "build", "find", "initialise", "prunable"]
+__all__ = [
+    "INTO_ATTENTION",
+    "Network",
+    "NotPrunable",
+    "Weighted",
+    "build",
+    "find",
+    "initialise",
+    "not_prunable",
+    "prunable",
+]

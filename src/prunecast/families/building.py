@@ -1,7 +1,8 @@
 """From a family's name to an initialised module, for the built-in families and your own."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from math import prod, sqrt
 
 import torch
@@ -18,6 +19,8 @@ from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 Constructor = Callable[..., nn.Module]
 Weighted = (_ConvNd, nn.Linear)
 """The modules whose weight is prunable and initialised."""
+INTO_ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
+"""The projections of nn.MultiheadAttention beside its linear layer out_proj; a module has the first or the others."""
 Normalising = (_NormBase, nn.LayerNorm, nn.GroupNorm)
 
 
@@ -51,10 +54,12 @@ def build(
     return model
 
 
-def prunable(model: nn.Module) -> tuple[str, ...]:
+def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
     """Return the state-dict names of the prunable weights in module order.
 
-    These are all convolution and linear weights, each tensor once, or the model's own `prunable_weights`.
+    These are the model's own `prunable_weights`, or else the weights of torch's modules that multiply activations, each
+    tensor once: convolutions, linear and bilinear layers, and all projections of nn.MultiheadAttention. `earlier` is
+    the rule of chains begun before bilinear layers and the projections into attention were prunable.
     """
     parameters = dict(model.named_parameters())
     own: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
@@ -63,9 +68,40 @@ def prunable(model: nn.Module) -> tuple[str, ...]:
             if name not in parameters:
                 raise PrunecastError(f"prunable_weights names {name!r}, which is no parameter of the model.")
         return tuple(own)
-    weighted = (path for path, module in model.named_modules() if isinstance(module, Weighted))
-    names = (f"{path}.weight" if path else "weight" for path in weighted)
+    names = (
+        f"{path}.{name}" if path else name
+        for path, module in model.named_modules()
+        for name in _multiplying(module, earlier)
+    )
     return tuple(name for name in names if name in parameters)
+
+
+def _multiplying(module: nn.Module, earlier: bool) -> tuple[str, ...]:
+    """The module's own tensors that multiply activations."""
+    if isinstance(module, Weighted):
+        return ("weight",)
+    if earlier:
+        return ()
+    if isinstance(module, nn.MultiheadAttention):
+        return INTO_ATTENTION
+    return ("weight",) if isinstance(module, nn.Bilinear) else ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotPrunable:
+    """A tensor with at least two dimensions that is never pruned, such as an embedding."""
+
+    name: str
+    parameters: int
+
+
+def not_prunable(model: nn.Module, names: Collection[str]) -> tuple[NotPrunable, ...]:
+    """The tensors, other than vectors, that are not among the prunable ones, in module order."""
+    return tuple(
+        NotPrunable(name=name, parameters=tensor.numel())
+        for name, tensor in model.named_parameters()
+        if name not in names and sum(size > 1 for size in tensor.shape) > 1
+    )
 
 
 def find(family: str) -> Constructor:

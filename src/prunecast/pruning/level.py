@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from prunecast.errors import DamagedError
+from prunecast.families import not_prunable
 from prunecast.files import is_there
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
@@ -157,6 +158,7 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
         code=code_version(),
         note=level.counts.note,
         dead_layers=dead_layers(level.masks),
+        not_prunable=not_prunable(chain.untrained, chain.prunable),
         following=following,
     )
 

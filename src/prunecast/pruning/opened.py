@@ -13,6 +13,7 @@ from torch import nn
 from prunecast import __version__, families
 from prunecast.data import Dataset, subsample
 from prunecast.errors import PrunecastError
+from prunecast.files import is_there
 from prunecast.pruning.masks import Masks, full_masks
 from prunecast.pruning.prune import check_method
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
@@ -47,7 +48,12 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     check_method(spec.method)
     chain = built(spec, store, dataset)
     folder = chain.folder
-    about = {"code": code_version(), "environment": environment(), "data": dataset.digest}
+    about = {
+        "code": code_version(),
+        "environment": environment(),
+        "data": dataset.digest,
+        "prunable": list(chain.prunable),
+    }
     folder.write_spec(spec, about)
     if folder.spec()[1].get("data") != dataset.digest:
         raise PrunecastError(
@@ -58,7 +64,7 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
 
 
 def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
-    """Build a chain's network and choose its examples, without reading or writing the store."""
+    """Build a chain's network and choose its examples, without writing to the store."""
     generator = torch.Generator().manual_seed(seed(spec.replicate, "initialisation"))
     shape = dataset.train.image_shape
     untrained = families.build(
@@ -70,16 +76,34 @@ def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
         image_shape=shape,
     )
     examples, validation = choose_examples(spec, len(dataset.train))
+    folder = chain_folder(store, spec)
     return Chain(
         spec=spec,
-        folder=chain_folder(store, spec),
+        folder=folder,
         dataset=dataset,
         untrained=untrained,
-        prunable=families.prunable(untrained),
+        prunable=_prunable(folder, untrained),
         examples=examples,
         validation=validation,
         times=timeline(spec.recipe, spec.num_examples),
     )
+
+
+def _prunable(folder: ChainFolder, untrained: nn.Module) -> tuple[str, ...]:
+    """The tensors to prune: those the chain began with, which an earlier prunecast did not write down."""
+    if not is_there(folder.path / "spec.json"):
+        return families.prunable(untrained)
+    begun = folder.spec()[1].get("prunable")
+    if begun is None:
+        return families.prunable(untrained, earlier=True)
+    known = dict(untrained.named_parameters())
+    for name in begun:
+        if name not in known:
+            raise PrunecastError(
+                f"The chain in {folder.path} prunes the tensor {name!r}, which its family no longer has; restore the "
+                "family, or use another --store."
+            )
+    return tuple(begun)
 
 
 def choose_examples(spec: ChainSpec, total: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

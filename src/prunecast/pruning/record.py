@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from prunecast.families import NotPrunable
 from prunecast.pruning.files import is_finite, is_whole
 
 Status = Literal["ok", "diverged"]
@@ -63,6 +64,8 @@ class Record:
     """Why effective_density is unknown."""
     dead_layers: tuple[str, ...] | None = None
     """Prunable tensors without a weight left; None in records of a prunecast that did not look for them."""
+    not_prunable: tuple[NotPrunable, ...] | None = None
+    """Tensors other than vectors that are never pruned; None in records of a prunecast that did not list them."""
     following: Pruned | None = None
     """The sizes of the next level; None if the training diverged, which ends the chain."""
 
@@ -81,11 +84,12 @@ def records_from(levels: object) -> list[Record]:
 def _record(values: object, level: int) -> Record:
     if not isinstance(values, dict):
         raise ValueError(f"level {level} is not an object")
-    following, dead = values.get("following"), values.get("dead_layers")
+    following, dead, kept = (values.get(name) for name in ("following", "dead_layers", "not_prunable"))
     try:
         pruned = None if following is None else Pruned(**following)
         layers = None if dead is None else tuple(dead)
-        record = Record(**{**values, "following": pruned, "dead_layers": layers})
+        never = None if kept is None else tuple(NotPrunable(**tensor) for tensor in kept)
+        record = Record(**{**values, "following": pruned, "dead_layers": layers, "not_prunable": never})
     except TypeError as failure:
         raise ValueError(f"the record of level {level} lacks a field, or has an unknown one") from failure
     for field, good in _checks(record, level).items():
@@ -107,6 +111,9 @@ def _checks(record: Record, level: int) -> dict[str, bool]:
     checks["weights"] = is_whole(record.weights, 1)
     checks["seconds"] = is_finite(record.seconds, 0)
     checks["dead_layers"] = all(isinstance(name, str) for name in record.dead_layers or ())
+    checks["not_prunable"] = all(
+        isinstance(tensor.name, str) and is_whole(tensor.parameters) for tensor in record.not_prunable or ()
+    )
     checks["status"] = record.status in ("ok", "diverged")
     if all(checks.values()):
         checks["density"] = math.isclose(record.density, record.nonzero / record.weights, rel_tol=1e-9)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from prunecast.families import NotPrunable
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ChainSpec, ErrorRise, Recipe
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
@@ -33,9 +34,21 @@ def _what_happened(event: Event) -> str:
     level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
+    if record.not_prunable and record.level == 0:
+        note += f" · {not_prunable_words(record.not_prunable, record.parameters)}"
     dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"
+
+
+def not_prunable_words(tensors: Sequence[NotPrunable], parameters: int) -> str:
+    """The tensors that are never pruned, the largest first, with their shares of all parameters."""
+    ordered = sorted(tensors, key=lambda tensor: -tensor.parameters)
+    some = [f"{tensor.name} ({tensor.parameters / parameters:.1%})" for tensor in ordered[:MOST_NAMED]]
+    rest = sum(tensor.parameters for tensor in ordered[MOST_NAMED:])
+    if rest:
+        some.append(f"{len(ordered) - MOST_NAMED:,} more ({rest / parameters:.1%})")
+    return f"never pruned: {listed(some)} of the parameters"
 
 
 def dead_words(layers: Sequence[str]) -> str:

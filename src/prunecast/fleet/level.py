@@ -7,7 +7,7 @@ thread can advance several packs in turn. Host threads are given host memory onl
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
@@ -82,8 +82,10 @@ class LevelTraining:
         began = time.perf_counter()
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
+        pieces = self._pieces()
+        drawing = deque(self._draw(piece) for piece in pieces[:2])  # while the members are laid out
         yield from self._begin()
-        snapshot = yield from self._steps(began)
+        snapshot = yield from self._steps(began, pieces, drawing)
         healthy = trainer.healthy.tolist()
         counts = [healthy[slot] for slot in self.places]
         networks = self._on_host(trainer.pack.tensors(), last - first)
@@ -95,8 +97,9 @@ class LevelTraining:
         yield self.runner.mark()  # whoever gets or drops the runner finds its stream done
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
+        finite = yield from result_of(self.host.submit(_are_finite, ends))
         seconds = (time.perf_counter() - began) / len(members)
-        suspects = _suspects(counts, ends, last - first)
+        suspects = _suspects(counts, finite, last - first)
         overflowed = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
         if suspects or (overflowed and len(members) > 1):
             noticed = _noticed(members[0], min(counts))
@@ -134,22 +137,40 @@ class LevelTraining:
             for tensor, values in zip(trainer.optimizer_state[kind], tensors, strict=True):
                 tensor.copy_(values)
 
-    def _steps(self, began: float) -> Work[dict[str, Tensor] | None]:
-        """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0."""
-        saving = any(member.level.level == 0 for member in self.members)
-        pieces = load_pieces(
+    @property
+    def _saves_rewind(self) -> bool:
+        return any(member.level.level == 0 for member in self.members)
+
+    def _pieces(self) -> "list[Piece]":
+        return load_pieces(
             self._times,
             self.members[0].first,
             self.members[0].level.last,
             room=len(self.trainer.rates),
-            cut=self._times.rewind if saving else None,
+            cut=self._times.rewind if self._saves_rewind else None,
         )
+
+    def _draw(self, piece: "Piece") -> "Future[EpochData]":
+        """Let a host thread draw the examples of a piece."""
+        of_slots: list[Chain | None] = [None] * self.trainer.pack.slots
+        for member, slot in zip(self.members, self.places, strict=True):
+            of_slots[slot] = member.chain
+        return self.host.submit(draw_epochs, of_slots, piece.epochs)
+
+    def _steps(
+        self, began: float, pieces: "Sequence[Piece]", drawing: "deque[Future[EpochData]]"
+    ) -> Work[dict[str, Tensor] | None]:
+        """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0.
+
+        The examples of the first pieces are being drawn; those of later ones are drawn while earlier ones train.
+        """
         snapshot: dict[str, Tensor] | None = None
         ahead = _StepsAhead(self.runner)
         saved = time.perf_counter()
-        for piece, drawing in zip(pieces, self._drawn(pieces), strict=True):
-            epochs = yield from result_of(drawing)
-            if piece.begin == self._times.rewind and saving:
+        for number, piece in enumerate(pieces):
+            epochs = yield from result_of(drawing.popleft())
+            drawing.extend(self._draw(following) for following in pieces[number + 2 : number + 3])
+            if piece.begin == self._times.rewind and self._saves_rewind:
                 snapshot = _copied(self.trainer.pack)
             load_piece(self.runner, epochs, self.members[0].chain, piece)
             healthy = yield from ahead.advance(piece.end - piece.begin, self.stopping)
@@ -168,17 +189,6 @@ class LevelTraining:
                 raise Stopped
         yield from ahead.finish()
         return snapshot
-
-    def _drawn(self, pieces: "Sequence[Piece]") -> "Iterator[Future[EpochData]]":
-        """The examples of every piece; those of the next one are drawn while one is trained."""
-        of_slots: list[Chain | None] = [None] * self.trainer.pack.slots
-        for member, slot in zip(self.members, self.places, strict=True):
-            of_slots[slot] = member.chain
-        drawing: deque[Future[EpochData]] = deque()
-        for number in range(len(pieces)):
-            while len(drawing) < 2 and number + len(drawing) < len(pieces):
-                drawing.append(self.host.submit(draw_epochs, of_slots, pieces[number + len(drawing)].epochs))
-            yield drawing.popleft()
 
     def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Work[None]:
         """Store where the members stand, unless a number is not finite any more; the end of the level tells that."""
@@ -317,11 +327,10 @@ def _noticed(member: Member, healthy: int) -> int | None:
     return next((end - level.first for end in ends), None)
 
 
-def _suspects(counts: Sequence[int], networks: Networks, steps: int) -> tuple[int, ...]:
+def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tuple[int, ...]:
     """Who lost finite losses first, or at the very end finite weights; nobody as a rule."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
-    finite = [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
     return tuple(place for place, good in enumerate(finite) if not good)
 
 
@@ -374,6 +383,11 @@ def _networks(
         own = layout.read(tensors, slot) | counts
         found.append({name: own[name] for name in member.level.network})
     return found
+
+
+def _are_finite(networks: Networks) -> list[bool]:
+    """Which of these networks have finite numbers only."""
+    return [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
 
 
 def _write_checkpoints(

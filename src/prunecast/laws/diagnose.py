@@ -110,13 +110,17 @@ def parameter_findings(
     optimum: Optimum,
     values: dict[str, float],
     intervals: dict[str, tuple[float, float]],
+    limits: dict[str, tuple[float, float]],
     data: Measured,
     chance: float | None,
 ) -> list[Finding]:
-    """Which parameters the data do not determine, each with what would help, and which ended at a bound."""
+    """Which parameters the data do not determine, each with what would help, and which ended at a bound.
+
+    `limits` are the ranges that were searched, in the same units as the values.
+    """
     if not rises(data.points, optimum.form.law):
         return [_no_rise(optimum, data)]
-    found = list(_undetermined(optimum, values, intervals, data, chance))
+    found = list(_undetermined(optimum, values, intervals, limits, data, chance))
     known_at_bound = {parameter.name for parameter in optimum.form.parameters if parameter.bound_is_known}
     return [*found, *_at_bounds(optimum, undetermined(found, known_at_bound) | known_at_bound)]
 
@@ -125,6 +129,7 @@ def _undetermined(
     optimum: Optimum,
     values: dict[str, float],
     intervals: dict[str, tuple[float, float]],
+    limits: dict[str, tuple[float, float]],
     data: Measured,
     chance: float | None,
 ) -> Iterator[Finding]:
@@ -139,9 +144,10 @@ def _undetermined(
         return not high < ratio * low
 
     def interval(parameter: Parameter, remedy: Remedy | None = None, axis: str = "") -> WideInterval:
-        low, high = extended(intervals[parameter.name], values[parameter.name])
+        name = parameter.name
+        low, high = clipped(extended(intervals[name], values[name]), limits[name])
         return WideInterval(
-            parameter=parameter.name, symbol=parameter.symbol, lower=low, upper=high, remedy=remedy, axis=axis
+            parameter=name, symbol=parameter.symbol, lower=low, upper=high, remedy=remedy, axis=axis
         )
 
     if plateau is not None and not plateau_known:
@@ -180,6 +186,12 @@ def _undetermined(
 def extended(interval: tuple[float, float], value: float) -> tuple[float, float]:
     """An interval that includes the estimate: of an undetermined parameter it is what remains possible."""
     return min(interval[0], value), max(interval[1], value)
+
+
+def clipped(interval: tuple[float, float], limits: tuple[float, float]) -> tuple[float, float]:
+    """The part of an interval that lies within limits; the nearest limit, twice, where there is none."""
+    low, high = np.clip(interval, *limits).tolist()
+    return low, high
 
 
 def _no_rise(optimum: Optimum, data: Measured) -> NoRise:
@@ -254,8 +266,7 @@ def _at_bounds(optimum: Optimum, known: set[str]) -> Iterator[AtBound]:
 
 
 def fit_findings(fit: Fit, optimum: Optimum, table: Table) -> Iterator[Finding]:
-    """Flat profiles, doubtful estimates, dips, large networks, misses, few data, rows at chance, a better law."""
-    yield from _flat(optimum, set(fit.undetermined))
+    """Doubtful estimates, dips, large networks, misses, few data, rows at chance, a better law."""
     yield from _outside(fit)
     if not fit.dips:
         yield from _dips(fit)
@@ -269,7 +280,7 @@ def fit_findings(fit: Fit, optimum: Optimum, table: Table) -> Iterator[Finding]:
         yield from preference(fit.law, fit.held_out)
 
 
-def _flat(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProfile]:
+def flat_profiles(optimum: Optimum, undetermined: set[str]) -> Iterator[FlatProfile]:
     """Parameters that can be halved or doubled (exponents: changed by a half) at little cost, the others refitted.
 
     Those known to be undetermined are not named again.

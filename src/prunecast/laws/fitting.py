@@ -11,8 +11,16 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import REGIONS, Deviation, by_group, deviation, noise_floor, region, relative
-from prunecast.laws.diagnose import extended, fit_findings, parameter_findings, plateau_reached, rises
-from prunecast.laws.findings import LawPreference
+from prunecast.laws.diagnose import (
+    clipped,
+    extended,
+    fit_findings,
+    flat_profiles,
+    parameter_findings,
+    plateau_reached,
+    rises,
+)
+from prunecast.laws.findings import FlatProfile, LawPreference
 from prunecast.laws.intervals import Uncertainty, find_uncertainty
 from prunecast.laws.law import AUTO, DEFAULT_LAW, PruningForm, Role, bounds, build_form, natural, starts
 from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured, never_pruned
@@ -107,14 +115,42 @@ def _fit(
         "high_error": str(high_error),
     }
     bare = _assembled(shared, optimum, uncertainty, natural(form, to_plain @ optimum.theta), options)
-    found = parameter_findings(optimum, bare.parameters, bare.intervals, data, table.chance)
+    limits = _limits(optimum, to_plain)
+    found = parameter_findings(optimum, bare.parameters, bare.intervals, limits, data, table.chance)
     result = replace(bare, findings=tuple(found))
+    flat = list(flat_profiles(optimum, set(result.undetermined)))
+    result = replace(result, intervals=_possible_intervals(result, limits, flat))
+    return replace(result, findings=(*found, *flat, *fit_findings(result, optimum, table)))
+
+
+def _limits(optimum: Optimum, to_plain: Floats) -> dict[str, tuple[float, float]]:
+    """The range that each parameter was searched in, with depth in its own unit."""
+    shift = to_plain @ optimum.theta - optimum.theta
+    lower, upper = (natural(optimum.form, side + shift).tolist() for side in bounds(optimum.form))
+    names = (parameter.name for parameter in optimum.form.parameters)
+    return dict(zip(names, zip(lower, upper, strict=True), strict=True))
+
+
+def _possible_intervals(
+    result: Fit, limits: dict[str, tuple[float, float]], flat: list[FlatProfile]
+) -> dict[str, tuple[float, float]]:
+    """The intervals with every value that fits about as well, and without values that are impossible.
+
+    An interval that lies beyond the search limits excludes nothing within them.
+    """
     intervals = {
         name: extended(interval, result.parameters[name]) if name in result.undetermined else interval
         for name, interval in result.intervals.items()
     }
-    result = replace(result, intervals=intervals)
-    return replace(result, findings=(*found, *fit_findings(result, optimum, table)))
+    for profile in flat:
+        for value in profile.values:
+            intervals[profile.parameter] = extended(intervals[profile.parameter], value)
+    if result.plateau is not None:  # its search begins at measured errors, but noise may put it lower
+        low, high = limits[result.plateau]
+        limits = {**limits, result.plateau: (min(low, intervals[result.plateau][0]), high)}
+    inside = {name: clipped(interval, limits[name]) for name, interval in intervals.items()}
+    open_ended = {name for name, (low, high) in inside.items() if low == high and name not in result.fixed}
+    return {name: limits[name] if name in open_ended else interval for name, interval in inside.items()}
 
 
 def _objective(residual: str, huber: float | None) -> Objective:

@@ -66,13 +66,19 @@ class Effort:
     targets: int
     """per number of examples, where the best size is asked for"""
     named_targets: int
-    """per configuration, where the size is given"""
+    """per configuration, where the size is given, and more where there are few of them"""
+    questions: int
+    """about a given size at each confidence, over all configurations; not every answer can be judged"""
     fits: int
     """how many replicates are fitted, and groups left out, in turn"""
 
+    def targets_per_size(self, chains: int) -> int:
+        """How many targets to ask for at each size, so that the answers about all chains are enough to pool."""
+        return max(self.named_targets, -(-self.questions // max(chains, 1)))
 
-FULL = Effort(targets=40, named_targets=6, fits=10)
-QUICK = Effort(targets=6, named_targets=2, fits=1)
+
+FULL = Effort(targets=40, named_targets=6, questions=400, fits=10)
+QUICK = Effort(targets=6, named_targets=2, questions=0, fits=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,6 +213,7 @@ def new_replicates(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
     every = chains(table.frame)
     repeated = {key: replicates for key, replicates in every.items() if len(replicates) > 1}
     most = max(map(len, repeated.values()), default=0)
+    count = effort.targets_per_size(sum(len(own) * (len(own) - 1) for own in repeated.values()))
     for turn in range(min(most, effort.fits)):
         progress(f"replicate {turn + 1} of {most}")
         own = {key: turn % len(replicates) for key, replicates in every.items()}
@@ -220,7 +227,7 @@ def new_replicates(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
         for choice in best_of_all(fitted, {key[2] for key in repeated}, effort.targets, CONFIDENCES):
             yield from judged("new replicate, best size", choice, others.get(key_of(choice.answer), []))
         for known in (c for c in fitted.configurations if key_of(c) in others):
-            aims = targets(fitted, known.lowest_error, effort.named_targets)
+            aims = targets(fitted, known.lowest_error, count)
             for choice in of_one_size(fitted, key_of(known), aims):
                 yield from judged("new replicate, given size", choice, others[key_of(known)])
 
@@ -229,6 +236,7 @@ def left_out(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
     """Leave configurations out of the fit, and judge by them."""
     every = chains(table.frame)
     keys = sorted(every)
+    count = effort.targets_per_size(sum(map(len, every.values())))
     groups = np.array_split(np.random.default_rng(0).permutation(len(keys)), min(GROUPS, len(keys)))
     for turn, group in enumerate(groups[: effort.fits]):
         progress(f"left-out group {turn + 1} of {len(groups)}")
@@ -240,7 +248,7 @@ def left_out(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
                 continue
             depth, width, examples = key
             unpruned = fitted.predict(1.0, depth=depth, width=width, num_examples=examples).error
-            for choice in of_one_size(fitted, key, targets(fitted, float(unpruned), effort.named_targets)):
+            for choice in of_one_size(fitted, key, targets(fitted, float(unpruned), count)):
                 yield from judged("left-out configuration", choice, every[key])
 
 

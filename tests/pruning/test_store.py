@@ -177,6 +177,29 @@ def test_who_tidies_up_a_folder_takes_nothing_from_who_writes_there(tmp_path):
     assert path.stat().st_size == 50_000_000
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("nonzero", 10**400),
+        ("weights", 0),
+        ("error", float("nan")),
+        ("level", True),
+        ("density", 0.5),
+        ("following", {"nonzero": "7"}),
+        ("following", None),
+        ("status", []),
+    ],
+)
+def test_a_record_that_nobody_can_have_written_is_refused(tmp_path, field, value):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / "records.json"
+    body = read_json(path)
+    body["levels"][0][field] = value
+    write_json(path, body)
+    with pytest.raises(PrunecastError, match=r"records\.json is damaged: .*level [01]"):
+        run(tmp_path, cap=1)
+
+
 def put_back(store, spec, done):
     """Replace the records by those of a copy made when `done` levels were finished."""
     folder = chain_folder(store, spec)

@@ -132,8 +132,8 @@ def _content(path: Path) -> bytes:
 
 
 def is_whole(value: object, least: int = 0) -> TypeGuard[int]:
-    """Whether a value from a file is a whole number of at least `least`."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+    """Whether a value from a file is a whole number of at least `least` that fits into 64 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value < 2**63
 
 
 def is_finite(value: object, least: float = -math.inf, most: float = math.inf) -> TypeGuard[float]:

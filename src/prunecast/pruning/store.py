@@ -239,6 +239,8 @@ class ChainFolder:
             raise PrunecastError(f"{path}: {failure}") from failure
         if spec.digest != self.path.name:
             raise damaged(path, f"it belongs to the chain {spec.digest}")
+        if not isinstance(body.get("data"), str) or not isinstance(body.get("environment"), dict):
+            raise damaged(path, "it does not say on which data and where the chain was trained")
         return spec, body
 
     def write_spec(self, spec: ChainSpec, about: Mapping[str, Any]) -> None:

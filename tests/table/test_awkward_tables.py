@@ -237,6 +237,32 @@ def test_a_score_is_one_minus_an_error_by_name() -> None:
     assert read(frame.rename(columns={"F1": "goodness"}), metric="1-goodness").metric.word == "goodness error"
 
 
+def test_parameters_are_the_size_and_tokens_the_data() -> None:
+    parts = [
+        curves((1.0, 0.5, 0.25)).assign(
+            tokens=tokens, error=lambda own, t=tokens: own["error"] * (t / 4e9) ** -0.1
+        )
+        for tokens in (1e9, 4e9)
+    ]
+    frame = pd.concat(parts, ignore_index=True)
+    table = read(frame.assign(params=(frame.pop("width") ** 2 * 160_000_000).astype(int)))
+    assert sorted(set(table.frame["width"])) == [0.25, 0.5, 1.0]
+    assert sorted(set(table.frame["num_examples"])) == [1_000_000_000, 4_000_000_000]
+    assert sorted(set(table.frame["weights"])) == [10_000_000, 40_000_000, 160_000_000]
+    said = sentences(table.findings)
+    assert "Column tokens is read as num_examples." in said
+    assert (
+        "Column params is the only size, so width is the square root of params / 160,000,000: 1 for the largest "
+        "network." in said
+    )
+
+
+def test_parameters_that_are_left_and_steps_along_a_chain_are_no_axes() -> None:
+    frame = curves((1.0,))
+    table = read(frame.assign(parameters=np.round(1e6 * frame["density"]), steps=range(1, len(frame) + 1)))
+    assert set(table.frame["width"]) == set(table.frame["num_examples"]) == {1}
+
+
 def test_an_empty_column_of_errors_is_named() -> None:
     with pytest.raises(TableError, match="column accuracy is empty, but a table needs error in every row"):
         read(pd.DataFrame({"density": [1.0, 0.5], "accuracy": [None, None]}))

@@ -51,6 +51,15 @@ class DepthsFromNames(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SizeFromParameters(Finding):
+    """Numbers of parameters are the only size of the networks; widths are computed from them."""
+
+    kind: ClassVar[str] = "size_from_parameters"
+    column: str
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class BaselineShared(Finding):
     """Unpruned networks without a method serve the one that is used."""
 

@@ -17,14 +17,28 @@ from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.table import findings
 from prunecast.table.columns import CANONICAL, COUNTS, Binding, Transform, synonyms, title, with_meaning
+from prunecast.table.counts import FEW
 from prunecast.table.options import column_option
 from prunecast.table.selection import find_column
-from prunecast.table.values import as_numbers
+from prunecast.table.values import Numbers, as_numbers
 from prunecast.text import listed, nearest, normalized, parse_number
 
 SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
 PERCENT = 100.0
+SIZES = ("parameters", "params", "num_params", "num_parameters", "n_params", "n_parameters", "model_size")
+"""Names of a size that serves where there is neither depth nor width."""
+DATA = (
+    "tokens",
+    "num_tokens",
+    "n_tokens",
+    "training_tokens",
+    "train_tokens",
+    "steps",
+    "num_steps",
+    "training_steps",
+)
+"""Names of an amount of data that serves where there is no number of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +69,39 @@ def prepare(
     empty = tuple(name for name in with_meaning(list(frame.columns), metric) if is_empty(frame[name]))
     found += [findings.ColumnEmpty(column=name, name=_canonical(name, metric)) for name in empty]
     return Prepared(frame=frame.drop(columns=list(empty)), empty=empty, findings=tuple(found))
+
+
+def last_axes(
+    frame: pd.DataFrame, bound: Mapping[str, Binding]
+) -> tuple[pd.DataFrame, dict[str, Binding], tuple[Finding, ...]]:
+    """Tokens or steps as the amount of data, and parameters as the size, where the table has no better column.
+
+    Widths are then square roots of the share of the largest network's parameters, since weights grow with width².
+    """
+    found, density = dict(bound), bound["density"].of(as_numbers(frame[bound["density"].column]))
+    data = None if "num_examples" in bound else _serving(frame, DATA, density)
+    if data is not None:
+        found["num_examples"] = Binding(column=data)
+    size = None if {"depth", "width"} & set(bound) else _serving(frame, SIZES, density)
+    if size is None:
+        return frame, found, ()
+    values = as_numbers(frame[size])
+    frame = frame.assign(width=np.sqrt(values / values.max()))
+    if values.max() >= FEW and not {"weights", "nonzero"} & set(frame.columns):
+        frame = frame.assign(weights=values)
+    found["width"] = Binding(column="width")
+    return frame, found, (findings.SizeFromParameters(column=size, largest=float(values.max())),)
+
+
+def _serving(frame: pd.DataFrame, names: Iterable[str], density: Numbers) -> str | None:
+    """The first column of such a name that differs between networks, each of which was pruned."""
+    known = set(map(normalized, names))
+    for column in (own for own in frame.columns if normalized(own) in known):
+        values = as_numbers(frame[column])
+        pruned = pd.Series(density).groupby(values, dropna=False).nunique()
+        if (np.isfinite(values) & (values > 0)).all() and len(pruned) > 1 and (pruned > 1).all():
+            return str(column)
+    return None
 
 
 def in_percent(frame: pd.DataFrame, bound: Mapping[str, Binding]) -> dict[str, Binding]:

@@ -24,7 +24,7 @@ from prunecast.table.checks import (
 from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, as_metric, bind
 from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
-from prunecast.table.prepare import prepare
+from prunecast.table.prepare import last_axes, prepare
 from prunecast.table.selection import matching, selected
 from prunecast.table.values import SHARE, as_numbers, checked
 from prunecast.text import plural
@@ -199,8 +199,9 @@ def read(
     frame = prepared.frame
     numeric = [own for own in frame.columns if pd.api.types.is_numeric_dtype(frame[own])]
     bound = bind(list(frame.columns), kind, places.label, numeric, prepared.empty)
+    frame, bound, sizes = last_axes(frame, bound)
     raw = RawTable.renamed(frame, places, bound, kind)
-    raw = replace(raw, findings=(*prepared.findings, *raw.findings)).where(where or {})
+    raw = replace(raw, findings=(*prepared.findings, *sizes, *raw.findings)).where(where or {})
     frame, found = canonical_frame(raw)
     guess, assumed = _chance(frame, kind, chance, raw.places)
     return Table(

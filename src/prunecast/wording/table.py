@@ -36,6 +36,14 @@ def _depths_from_names(finding: found.DepthsFromNames, metric: Metric) -> str:
     return f"Depths are the numbers in column {finding.column}: {', '.join(map(str, finding.depths))}."
 
 
+@words(found.SizeFromParameters)
+def _size_from_parameters(finding: found.SizeFromParameters, metric: Metric) -> str:
+    return (
+        f"Column {finding.column} is the only size, so width is the square root of {finding.column} / "
+        f"{finding.largest:,.12g}: 1 for the largest network."
+    )
+
+
 @words(found.BaselineShared)
 def _baseline_shared(finding: found.BaselineShared, metric: Metric) -> str:
     which = f"method {finding.method}" if finding.method else "no method"

@@ -97,10 +97,7 @@ def strike(cluster, kind, process, chance):
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
-def test_a_sweep_whose_workers_nodes_and_drivers_die_gives_the_table_of_an_unbroken_one(
-    cluster, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("PRUNECAST_TRIES", "100")  # kills may meet a chain again and again before a checkpoint
+def test_a_sweep_whose_workers_nodes_and_drivers_die_gives_the_table_of_an_unbroken_one(cluster, tmp_path):
     list(run_plan(planned(LONG), tmp_path / "unbroken"))
     unbroken = table(LONG, tmp_path / "unbroken")
     assert len(unbroken) > 100

@@ -53,7 +53,10 @@ def files(store, spec):
         ("synflow", "sgd", 60, KILLS // 4),
     ],
 )
-def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(tmp_path, method, optimizer, steps, wanted):
+def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(
+    tmp_path, monkeypatch, method, optimizer, steps, wanted
+):
+    monkeypatch.setenv("PRUNECAST_TRIES", "1000")
     length = {"steps": steps} if steps else {"epochs": 16}
     spec = chain(method=method, recipe={"optimizer": optimizer, **length})
     began = time.perf_counter()

@@ -46,5 +46,5 @@ def test_fifty_steps_agree(make, options):
     momenta = train_packed(packed, side_by_side(data))
     for slot, member in enumerate(members):
         alone = train_alone(copy.deepcopy(member), masks[slot], data[slot])
-        assert largest_difference(packed.read(momenta, slot), alone["momenta"]) < 1e-9
+        assert largest_difference(packed.layout.read(momenta, slot), alone["momenta"]) < 1e-9
         assert largest_difference(packed.unload(slot, batches=STEPS), alone["state"]) < 1e-9

@@ -62,7 +62,7 @@ def test_fifty_steps_of_a_mixed_pack_equal_training_alone(family, depth, widths,
     momenta = train_packed(packed, side_by_side(data))
     for slot, model in enumerate(members):
         alone = train_alone(copy.deepcopy(model), masks[slot], data[slot])
-        _assert_equal(packed.read(momenta, slot), alone["momenta"])
+        _assert_equal(packed.layout.read(momenta, slot), alone["momenta"])
         _assert_equal(packed.unload(slot, batches=STEPS), alone["state"])
 
 

@@ -102,12 +102,12 @@ def two_nodes():
 
 
 def end(job, store):
-    """Bring a chain to its end without any training; what a worker says of it."""
-    records = [_record(level) for level in range(job.chain.rules.level_cap + 1)]
+    """Bring a chain to its end, as if it had diverged at once; what a worker says of it."""
+    records = [_record(0)]
     with chain_folder(store, job.chain.spec).locked():
         chain_folder(store, job.chain.spec).write_records(records)
         time.sleep(0.05)
-    return Progress(number=job.number, chain=job.chain, record=records[-1], ended="level cap")
+    return Progress(number=job.number, chain=job.chain, record=records[-1], ended="diverged")
 
 
 def _record(level):

@@ -49,7 +49,7 @@ class GroupTask:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberTask:
-    """What one member is told."""
+    """The message that starts one member."""
 
     task: GroupTask
     rank: int

@@ -35,7 +35,7 @@ def chain_group(spec: ChainSpec) -> ChainGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class Rank:
-    """Where levels stand in the order: those of chains with the most work left go first."""
+    """The priority of a level: levels of chains with the most work left go first."""
 
     group: ChainGroup
     steps: int

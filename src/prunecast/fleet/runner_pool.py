@@ -202,7 +202,7 @@ class RunnerPool:
     def fuses(self, kind: PackKind, shape: PackShape) -> bool:
         """Whether packs train by the package's own kernels, which start at once and need no compiling.
 
-        What a kind is told once holds until it fails.
+        The answer for a kind and width is kept until a fused pack fails.
         """
         key = kind, max(shape)
         if not self._options.fuse or kind.device.type not in FUSED_ON or self._kinds[kind].single:

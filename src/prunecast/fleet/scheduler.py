@@ -140,7 +140,7 @@ class Scheduler:
         return [*self._under_way.opening, *following]
 
     def _open(self, number: int, job: Job) -> Work[None]:
-        """Open a chain and tell what is stored of it; a chain that cannot be opened has failed."""
+        """Open a chain and report its stored levels; a chain that cannot be opened has failed."""
         try:
             yield from self._opened(number, job)
         except StoreError:

@@ -43,6 +43,7 @@ from prunecast.pruning import (
 )
 from prunecast.pruning import files as store_files
 from prunecast.sweep import Plan, chain_statuses, parse_plan
+from prunecast.sweep.events import Job
 from prunecast.sweep.failures import record_failure
 from prunecast.sweep.status import plan_edit, remember_plan
 from prunecast.sweep.table import as_csv, rows_of
@@ -138,7 +139,7 @@ def begun(store: Path) -> tuple[Plan, list[Record]]:
     state = State(network=level.network, optimizer_state={})
     write_checkpoint(opened, level, Checkpoint(step=level.first, seconds=1.0, state=state))
     remember_plan(plan, store)
-    record_failure(store, chain.spec, ValueError("planted"))
+    record_failure(store, Job(number=1, chain=chain), ValueError("planted"))
     write_json(folder.path / "worker.json", _holder())
     return plan, records
 

@@ -23,6 +23,7 @@ from prunecast.sweep import (
     rows_of,
     run_plan,
 )
+from prunecast.sweep.events import Job
 from prunecast.sweep.failures import record_failure
 from prunecast.sweep.status import SweepProgress
 from prunecast.sweep.table import as_csv
@@ -139,12 +140,19 @@ def test_leftovers_of_a_killed_worker_are_removed_from_a_finished_chain(tmp_path
     plan = parsed(BRIEF)
     list(run_plan(plan, tmp_path))
     folder = chain_folder(tmp_path, plan.chains[0].spec).path
-    record_failure(tmp_path, plan.chains[0].spec, ValueError("before it was finished"))
+    record_failure(tmp_path, Job(number=1, chain=plan.chains[0]), ValueError("before it was finished"))
     (folder / ".mask-002.safetensors.99999.tmp").touch()
     for _ in range(2):  # the first run takes the chain up again for its leftovers
         list(run_plan(plan, tmp_path))
     assert not (folder / "failure.json").exists()
     assert not list(folder.glob(".*"))
+
+
+def test_two_workers_that_fail_with_one_chain_count_as_one_failed_run(tmp_path):
+    job = Job(number=1, chain=parsed(BRIEF).chains[0], failures=2)
+    for _ in range(2):
+        record_failure(tmp_path, job, ValueError("between the lock and the look"))
+    assert failure_of(tmp_path, job.chain.spec).times == 3
 
 
 def test_two_runs_at_once_share_the_work_and_both_end_well(tmp_path, plan_file, unbroken):

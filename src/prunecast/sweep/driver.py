@@ -213,7 +213,7 @@ class _Driver:
         """Count the death of a worker against the chains it had; the store knows how many went before it."""
         for job, deaths in count_deaths(pool.open.values(), self._store, whole_node=ended.whole_node):
             problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
-            write_failure(self._store, job.chain.spec, str(problem), "")
+            write_failure(self._store, job, str(problem), "")
 
     def _give_up(self, pool: _Pool) -> None:
         """Fail chains that no worker of this run will take, because all were cancelled, or as many as are left.
@@ -226,7 +226,7 @@ class _Driver:
         for job in pool.open.values() if pool.given_up else ():
             if not self._is_held(job) and not has_ended(job, self._store):
                 error = f"{pool.cancelled[-1]}; the next run goes on with this chain"
-                write_failure(self._store, job.chain.spec, error, "")
+                write_failure(self._store, job, error, "")
 
 
 def _most_width(spec: WorkerSpec, workers: int) -> float | None:

@@ -23,17 +23,16 @@ class Failure:
     """How many runs in a row have failed."""
 
 
-def record_failure(store: Path, spec: ChainSpec, problem: BaseException) -> Failure:
+def record_failure(store: Path, job: Job, problem: BaseException) -> Failure:
     """Write a failure down in the chain's folder."""
     lines = traceback.format_exception(problem)
-    return write_failure(store, spec, in_one_line(problem), "".join(lines))
+    return write_failure(store, job, in_one_line(problem), "".join(lines))
 
 
-def write_failure(store: Path, spec: ChainSpec, error: str, trace: str) -> Failure:
-    """Replace the chain's failure, and count how often it has failed."""
-    before = failure_of(store, spec)
-    failure = Failure(error=error, traceback=trace, times=before.times + 1 if before else 1)
-    path = failure_path(store, spec)
+def write_failure(store: Path, job: Job, error: str, trace: str) -> Failure:
+    """Replace the chain's failure; however many workers fail with a chain in one run, that run counts once."""
+    failure = Failure(error=error, traceback=trace, times=job.failures + 1)
+    path = failure_path(store, job.chain.spec)
     make_folder(path.parent)
     write_json(path, {"format": FORMAT, "code": code_version(), **vars(failure)})
     return failure

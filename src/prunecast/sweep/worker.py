@@ -229,7 +229,7 @@ def _records(chain: PlannedChain, store: Path, device: torch.device, loaded: Dat
 def failed(job: Job, store: Path, problem: Exception) -> Failed:
     """Record in the store that a chain raised, unless another worker has done so."""
     known = new_failure(job, store) if isinstance(problem, _FailedBeforeError) else None
-    failure = known or record_failure(store, job.chain.spec, problem)
+    failure = known or record_failure(store, job, problem)
     return Failed(number=job.number, chain=job.chain, error=failure.error, traceback=failure.traceback)
 
 

@@ -55,7 +55,7 @@ $(VENV)/.demo: $(BIN)/python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml constraints.txt
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet,slurm,ray]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,train,report,parquet,slurm,ray,onnx]'
 	touch $@ $(VENV)/.demo
 
 clean:

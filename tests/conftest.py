@@ -6,8 +6,10 @@ TOGETHER = {
     "test_page_in_browser.py": "test_page.py",
     "test_fused_layers.py": "test_fused_step.py",
     "test_fused_runner.py": "test_fused_step.py",
+    "test_artefact.py": "test_make.py",
+    "test_make_docs.py": "test_make.py",
 }
-"""Files that share what is expensive: the pages of several tables, the kernels compiled for the CPU."""
+"""Files that share what is expensive: the pages of several tables, the kernels compiled for the CPU, a made network."""
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -49,3 +49,44 @@ class Vit(nn.Module):
 
 def vit(depth: int, width: float, num_classes: int) -> nn.Module:
     return Vit(depth, round(8 * width), num_classes)
+
+
+class Fixed(nn.Module):
+    """It asks for the length of a batch, so that it is traced for one image, and reads tensors of several kinds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shared = self.first = nn.Linear(64, 64)
+        self.unused = nn.Linear(2, 2)
+        self.head = nn.ModuleList([nn.Linear(64, 10)])
+        self.start = nn.Parameter(torch.randn(1, 64))
+        self.register_buffer("table", torch.randn(64, 64), persistent=False)
+        self.factor = torch.tensor([2.0])
+
+    def forward(self, image: Tensor) -> Tensor:
+        first = self.first(image.flatten(1)) + self.start.repeat(len(image), 1) * self.factor
+        return self.head[0](self.shared(first) @ self.table)
+
+
+class Hidden(nn.Module):
+    """Layers with settings that their representation does not show, and functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding="same", padding_mode="circular")
+        self.pool = nn.AvgPool2d(3, 2, 1, count_include_pad=False)
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.head(nn.functional.gelu(self.pool(self.conv(image)), approximate="tanh").flatten(1))
+
+
+class Branching(nn.Module):
+    """It branches on the values of an image."""
+
+    def __init__(self, depth: int, width: float, num_classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(64, num_classes)
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.head(image.flatten(1)) if image.mean() > 0 else self.head(-image.flatten(1))

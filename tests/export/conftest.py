@@ -4,6 +4,7 @@ import pytest
 import torch
 from made_networks import ASKED, Made, Swept
 
+from prunecast.export import onnx
 from prunecast.sweep import export, read_plan, run_plan
 
 PLAN = """# A miniature of the digits family.
@@ -21,6 +22,12 @@ width = [1, 2]
 def one_torch_thread() -> None:
     """Two threads in each of two test processes would wait for each other all the time."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks made inside tests need no ONNX file, which takes seconds; the session's own network has one."""
+    monkeypatch.setattr(onnx, "NEEDED", ("a_package_that_nobody_has",))
 
 
 @pytest.fixture(scope="session")

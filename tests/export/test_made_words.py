@@ -11,7 +11,7 @@ from prunecast.choice.findings import UnprunedErrorPredicted
 from prunecast.cli.make import card_text
 from prunecast.data import Preprocessing
 from prunecast.export import card_text as words
-from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export.card import Card, Code, Counts, Disk, Measured, Predicted, Shape, Training, write_card
 from prunecast.metric import Metric
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -50,6 +50,7 @@ CARD = Card(
     ),
     measured=Measured(
         error=0.1987,
+        error_fp32=0.1987,
         loss=0.61,
         validation_error=None,
         train_error=0.11,
@@ -68,7 +69,10 @@ CARD = Card(
         multiply_adds=20_000_000,
         multiply_adds_kept=900_000,
     ),
-    disk=Disk(dense=540_000, mask=135_000, sparse=41_000),
+    disk=Disk(dense=540_000, mask=135_000, sparse=41_000, onnx=None),
+    code=Code(
+        kind="layers", image_by_image=False, problem="", copied=False, onnx_missing="onnx", onnx_problem=""
+    ),
     training=Training(
         dataset="cifar10",
         data="0123456789abcdef",
@@ -87,7 +91,7 @@ CARD = Card(
 
 
 def test_the_card_is_the_golden_one() -> None:
-    assert words.text(CARD) == (GOLDEN / "card.md").read_text(encoding="utf-8")
+    assert words.text(CARD) == (GOLDEN / "README.md").read_text(encoding="utf-8")
 
 
 def test_what_is_printed_is_the_golden_text() -> None:

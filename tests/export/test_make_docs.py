@@ -22,5 +22,5 @@ def test_what_the_page_says_runs(made: Made, number: int) -> None:
     assert done.stdout
 
 
-def test_the_page_shows_loading_and_the_sparse_format() -> None:
-    assert len(BLOCKS) == 2
+def test_the_page_shows_three_ways_to_load_and_the_sparse_format() -> None:
+    assert len(BLOCKS) == 4

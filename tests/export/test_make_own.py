@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from made_networks import error_without_prunecast
 from own_networks import vit
 
-from prunecast import data
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.export import make
@@ -63,16 +63,9 @@ def test_the_size_promised_is_the_size_made(own: Path, tmp_path: Path) -> None:
     assert promised.stored_parameters == card.counts.stored
     assert promised.nonzero_parameters == card.counts.nonzero
     assert [tensor.name for tensor in card.counts.not_prunable] == ["positions"]
-    text = (tmp_path / "network" / "card.md").read_text(encoding="utf-8")
+    text = (tmp_path / "network" / "README.md").read_text(encoding="utf-8")
     assert "never pruned: positions (" in text
-    known: dict = {}
-    code = text.partition("```python\n")[2].partition("```")[0]
-    exec(code.replace("FOLDER", str(tmp_path / "network")), known)
-    test = data.load("digits").test
-    assert isinstance(test, data.MemorySource)
-    names = known["classify"](test.images.numpy())
-    wrong = np.mean([int(name) != label for name, label in zip(names, test.labels.tolist(), strict=True)])
-    assert wrong == pytest.approx(card.measured.error, abs=1e-9)
+    assert error_without_prunecast(tmp_path / "network") == pytest.approx(card.measured.error, abs=1e-9)
     assert json.loads((tmp_path / "network" / "card.json").read_text())["class_names"] == list("0123456789")
 
 

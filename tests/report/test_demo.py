@@ -44,7 +44,7 @@ def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
         assert step in done.stdout
     assert len(read(tmp_path / "demo" / "results.csv")) > 20
     network = tmp_path / "demo" / "network"
-    assert {"card.json", "card.md", "model.safetensors"} <= {file.name for file in network.iterdir()}
+    assert {"card.json", "README.md", "model.safetensors"} <= {file.name for file in network.iterdir()}
     assert 'id="slider"' in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
     again = run(tmp_path, "--target-error", "0.3")
     assert again.returncode == 0, again.stderr

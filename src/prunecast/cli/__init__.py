@@ -39,6 +39,9 @@ EXTRAS = {
     "pyarrow": "parquet",
     "ray": "ray",
     "submitit": "slurm",
+    "onnx": "onnx",
+    "onnxruntime": "onnx",
+    "onnxscript": "onnx",
 }
 """Which extra brings a module that a plain installation does not have."""
 

@@ -44,7 +44,8 @@ def make(
     """Train and prune the network that `choose` names; TABLE is a table or a law that `prunecast fit -o` saved.
 
     Ctrl-C stops it; run the same command to continue. The network is pruned to exactly the chosen density and written
-    as safetensors, dense and sparse, with a card that compares its measured error with the predicted one.
+    as safetensors, dense and sparse, as code that needs torch and safetensors alone and, with the extra onnx, as an
+    ONNX file, with a card that compares its measured error with the predicted one.
     """
     try:
         from prunecast.export import order
@@ -91,7 +92,7 @@ def order_text(placed: "Order") -> str:
 
 def card_text(made: "Card", folder: Path) -> str:
     """What was measured and what was predicted, the sizes, and where the files are."""
-    from prunecast.export import ZEROS, dead, title, verdict
+    from prunecast.export import ZEROS, dead, no_onnx, title, verdict
 
     counts, disk = made.counts, made.disk
     rows = [
@@ -108,7 +109,8 @@ def card_text(made: "Card", folder: Path) -> str:
             notes=[
                 *([dead(made)] if counts.dead_layers else []),
                 ZEROS,
-                f"The network and its card are in {folder}; card.md has the rest.",
+                *([no_onnx(made.code)] if disk.onnx is None else []),
+                f"The network and its card are in {folder}; README.md has the rest.",
             ],
         )
     )

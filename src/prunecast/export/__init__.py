@@ -1,7 +1,7 @@
 """The chosen network itself: trained, pruned, written with its card, and loaded again."""
 
 from prunecast.export.card import Card
-from prunecast.export.card_text import ZEROS, dead, title, verdict
+from prunecast.export.card_text import ZEROS, dead, no_onnx, title, verdict
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, silently, train
 from prunecast.export.orders import Order, order
@@ -15,6 +15,7 @@ __all__ = [
     "load_masks",
     "load_network",
     "make",
+    "no_onnx",
     "order",
     "silently",
     "title",

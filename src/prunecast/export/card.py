@@ -9,7 +9,7 @@ from typing import Any
 from prunecast import __version__
 from prunecast.choice import Question
 from prunecast.data import Preprocessing
-from prunecast.export.files import CARD, FORMAT
+from prunecast.export.files import CARD, FORMAT, TEXT
 from prunecast.families import NotPrunable
 from prunecast.findings import Finding
 from prunecast.metric import Metric
@@ -56,7 +56,9 @@ class Measured:
     """What the network in the files does."""
 
     error: float
-    """on the test set"""
+    """on the test set, with the arithmetic of the recipe"""
+    error_fp32: float
+    """the same in 32 bits, as model.py computes"""
     loss: float
     validation_error: float | None
     train_error: float | None
@@ -102,6 +104,26 @@ class Disk:
     """mask.safetensors"""
     sparse: int
     """sparse.safetensors"""
+    onnx: int | None
+    """model.onnx; None where there is none"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """How the network runs without prunecast."""
+
+    kind: str
+    """model.py has its layers, or the operators of its evaluation mode, or calls the source of its family"""
+    image_by_image: bool
+    """whether batches are cut into single images, because the network could not be traced for batches of any size"""
+    problem: str
+    """why it has neither layers nor operators; empty where it has"""
+    copied: bool
+    """whether family_source.py is a copy of the file with the family's function"""
+    onnx_missing: str
+    """the module that an ONNX file needs and that is not installed; empty where nothing is missing"""
+    onnx_problem: str
+    """why torch could not write an ONNX file; empty where it could"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +162,7 @@ class Card:
     measured: Measured
     counts: Counts
     disk: Disk
+    code: Code
     training: Training
 
     def as_json(self) -> dict[str, Any]:
@@ -153,6 +176,6 @@ class Card:
 
 def write_card(folder: Path, card: Card, text: str) -> None:
     """Write the card for programs and for people; the former last, so that a folder with it is whole."""
-    write_whole(folder / "card.md", text.encode())
+    write_whole(folder / TEXT, text.encode())
     body = json.dumps(card.as_json(), indent=1, ensure_ascii=False)
     write_whole(folder / CARD, body.encode() + b"\n")

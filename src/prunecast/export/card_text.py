@@ -1,8 +1,9 @@
-"""The card in words, for people."""
+"""The card in words, for people: a model card as Hugging Face shows it, with a YAML header for its search."""
 
+import json
 from collections.abc import Sequence
 
-from prunecast.export.card import Card, Measured
+from prunecast.export.card import Card, Code
 from prunecast.text import plural
 from prunecast.wording import sentences
 
@@ -12,6 +13,7 @@ ZEROS = (
     "unpruned one of its depth and width."
 )
 
+TASK = "image-classification"
 LISTED = 20
 """The card lists the names of so many classes."""
 
@@ -49,13 +51,13 @@ def title(card: Card) -> str:
 
 
 def text(card: Card) -> str:
-    """The whole card as Markdown."""
+    """The whole card as Markdown with a YAML header."""
     sections = [
-        f"# {title(card)}",
+        f"{header(card)}\n\n# {title(card)}",
         verdict(card),
         _sizes(card),
         ZEROS,
-        _errors(card.measured),
+        _errors(card),
         _training(card),
     ]
     predicted = card.predicted
@@ -63,6 +65,26 @@ def text(card: Card) -> str:
     if notes:
         sections.append("\n".join(["## What to know about the prediction", "", *notes]))
     return "\n\n".join([*sections, _use(card)]) + "\n"
+
+
+def header(card: Card) -> str:
+    """What the search of Hugging Face reads: the task and the results; texts are quoted as in JSON, which is YAML."""
+    results = {
+        "task": {"type": TASK},
+        "dataset": {"name": card.training.dataset, "type": card.training.dataset, "split": "test"},
+        "metrics": [
+            {"type": "accuracy", "value": round(1 - card.measured.error, 6)},
+            {"type": "error", "name": "test error", "value": round(card.measured.error, 6)},
+        ],
+    }
+    lines = {
+        "library_name": "pytorch",
+        "pipeline_tag": TASK,
+        "tags": ["prunecast", "pruning", "sparse", *(["onnx"] if card.disk.onnx else [])],
+        "model-index": [{"name": title(card), "results": [results]}],
+    }
+    written = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in lines.items()]
+    return "\n".join(["---", *written, "---"])
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -98,9 +120,15 @@ def dead(card: Card) -> str:
     return f"{plural(len(layers), 'layer', 'has', 'have')} no weight left: {', '.join(layers)}."
 
 
-def _errors(found: Measured) -> str:
-    rows = [
-        ("test error", f"{found.error:.4f}"),
+def _errors(card: Card) -> str:
+    found = card.measured
+    rows = [("test error", f"{found.error:.4f}")]
+    if (precision := card.training.recipe.get("precision", "fp32")) != "fp32":
+        rows = [
+            (f"test error in {precision}", f"{found.error:.4f}"),
+            ("test error in 32 bits, as model.py computes", f"{found.error_fp32:.4f}"),
+        ]
+    rows += [
         ("test loss", f"{found.loss:.4f}"),
         ("test error of guessing", f"{found.chance_error:.4f}"),
     ]
@@ -119,7 +147,10 @@ def _training(card: Card) -> str:
         ("replicate, the seed", f"{how.replicate}"),
         ("training runs", f"{len(how.levels)}, from density 1 to {card.network.density:.4g}"),
         ("time", f"{how.seconds:.1f} s on {how.device}"),
-        ("code", f"prunecast {how.code}, torch {how.environment.get('torch', '?')}"),
+        (
+            "code",
+            f"prunecast {how.code}, torch {how.environment.get('torch', '?')}; made by `prunecast make`",
+        ),
         ("chain", how.spec),
     ]
     return "## How it was made\n\n" + _table(("what", "how"), rows).replace("---:", "---")
@@ -140,6 +171,9 @@ def _use(card: Card) -> str:
             "",
             f"`pixels` {_images(card)}. The network returns {card.network.num_classes} logits per image. Its classes "
             f"are {_classes(card.class_names)}.",
+            "",
+            running(card.code),
+            *(["", onnx_use(card)] if card.disk.onnx is not None else []),
         ]
     )
 
@@ -147,22 +181,66 @@ def _use(card: Card) -> str:
 def snippet(card: Card) -> str:
     """Ten lines that load the network and classify images; FOLDER holds the card."""
     channels, height, width = card.network.image_shape
-    normalised = "(torch.as_tensor(pixels) - mean) / std" if card.preprocessing else "torch.as_tensor(pixels)"
-    statistics = 'mean, std = (torch.tensor(card["preprocessing"][name]) for name in ("mean", "std"))'
     lines = [
-        "import json, pathlib, torch, prunecast",
+        "import sys, torch",
         "",
-        'card = json.loads(pathlib.Path("FOLDER", "card.json").read_text(encoding="utf-8"))',
-        'network = prunecast.load_network("FOLDER")  # a torch.nn.Module',
-        *([statistics] if card.preprocessing else []),
+        'sys.path.insert(0, "FOLDER")  # the folder of this card; needs torch and safetensors',
+        "import model",
+        "",
+        "network = model.load()  # a torch.nn.Module in evaluation mode",
         "",
         "",
         f"def classify(pixels):  # shape (images, {height}, {width}, {channels})",
-        f"    batch = ({normalised}).permute(0, 3, 1, 2)",
         "    with torch.no_grad():",
-        '        return [card["class_names"][label] for label in network(batch).argmax(1)]',
+        "        labels = network(model.preprocess(pixels)).argmax(1)",
+        "    return [model.CLASS_NAMES[label] for label in labels]",
     ]
     return "\n".join(lines)
+
+
+def running(code: Code) -> str:
+    """What model.py is, and what it needs."""
+    if code.kind == "layers":
+        return "`model.py` defines the network by its layers and can be trained further."
+    if code.kind == "operators":
+        one = (
+            " It takes a batch apart, because it could not be traced for batches."
+            if code.image_by_image
+            else ""
+        )
+        return f"`model.py` has the operators of the network's evaluation mode, so it cannot be trained further.{one}"
+    where = (
+        "of which family_source.py is a copy; what that file imports must be installed"
+        if code.copied
+        else "whose package must be installed"
+    )
+    return (
+        f"`model.py` calls the function of the family, {where}. torch.export cannot trace the network, as a rule "
+        "because it branches on the values of an image."
+    )
+
+
+def onnx_use(card: Card) -> str:
+    """How to run the ONNX file."""
+    return "\n".join(
+        [
+            "ONNX Runtime computes the same logits from the same input:",
+            "",
+            "```python",
+            "import onnxruntime",
+            "",
+            'session = onnxruntime.InferenceSession("FOLDER/model.onnx")',
+            '(logits,) = session.run(["logits"], {"images": model.preprocess(pixels).numpy()})',
+            "```",
+        ]
+    )
+
+
+def no_onnx(code: Code) -> str:
+    """Why there is no ONNX file, and what to do."""
+    if code.onnx_missing:
+        return "For an ONNX file, pip install 'prunecast[onnx]' and run the same command; it trains nothing again."
+    return "There is no ONNX file, because torch.onnx cannot trace this network; card.json says why (onnx_problem)."
 
 
 def _images(card: Card) -> str:

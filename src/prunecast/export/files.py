@@ -27,6 +27,9 @@ from prunecast.pruning import read_tensors, write_tensors
 CARD = "card.json"
 FORMAT = 1
 MODEL, MASK, SPARSE = "model.safetensors", "mask.safetensors", "sparse.safetensors"
+CONSTANTS = "constants.safetensors"
+"""Tensors that the code of a network reads and its state dict lacks; few networks have some."""
+PROGRAM, ONNX, TEXT = "model.py", "model.onnx", "README.md"
 POSITION_BYTES, WEIGHTS_A_BYTE = 4, 8
 Tensors = dict[str, Tensor]
 

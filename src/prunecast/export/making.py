@@ -19,13 +19,16 @@ from prunecast.choice import Choice
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.export import card_text
-from prunecast.export.card import Card, Counts, Disk, Measured, Predicted, Shape, Training, write_card
-from prunecast.export.files import MASK, MODEL, SPARSE, filled, write_network
+from prunecast.export.card import Card, Code, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_network
+from prunecast.export.model_file import write_program
+from prunecast.export.onnx import OnnxFile, write_onnx
 from prunecast.export.orders import Order, order
+from prunecast.export.program import Program
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
-from prunecast.spec import ChainSpec
+from prunecast.spec import ChainSpec, Precision
 from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan, work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
@@ -80,8 +83,9 @@ def finish(order: Order) -> Card:
     make_folder(order.folder)
     write_network(order.folder, stored.network(order.level, order.model.state_dict()), masks, spec.digest)
     errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
+    code = write_code(order, records[-1])
     arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
-    card = describe(order, records, stored.spec()[1], errors, masks, arithmetic)
+    card = describe(order, records, stored.spec()[1], errors, masks, arithmetic, code)
     write_card(order.folder, card, card_text.text(card))
     return card
 
@@ -104,6 +108,8 @@ class Errors:
 
     error: float
     """on the test set"""
+    error_fp32: float
+    """the same without the recipe's arithmetic"""
     loss: float
     validation_error: float | None
     """on held-out training examples, where the recipe holds some out"""
@@ -116,13 +122,26 @@ def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset)
     _, held_out = choose_examples(spec, len(dataset.train))
     precision = spec.recipe.precision
 
-    def score(source: Any, indices: Any) -> Score:
-        return evaluate(model, source, torch.from_numpy(indices), precision)
+    def score(source: Any, indices: Any, precision: Precision = precision) -> Score:
+        with settings(precision, device, spec.threads):
+            return evaluate(model, source, torch.from_numpy(indices), precision)
 
-    with settings(precision, device, spec.threads):
-        test = score(dataset.test, np.arange(len(dataset.test)))
-        validation = score(dataset.train, held_out).error if len(held_out) else None
-    return Errors(error=test.error, loss=test.loss, validation_error=validation)
+    everything = np.arange(len(dataset.test))
+    test = score(dataset.test, everything)
+    return Errors(
+        error=test.error,
+        error_fp32=test.error if precision == "fp32" else score(dataset.test, everything, "fp32").error,
+        loss=test.loss,
+        validation_error=score(dataset.train, held_out).error if len(held_out) else None,
+    )
+
+
+def write_code(order: Order, last: Record) -> tuple[Program, OnnxFile]:
+    """Write model.py and, where the extra is installed, model.onnx, from the network in the files."""
+    model = filled(copy.deepcopy(order.model), order.folder, order.chain.spec.digest)
+    network, how, names = _shape(order, last), order.dataset.preprocessing, _class_names(order.dataset)
+    program = write_program(order.folder, model, network, how, names, order.chain.spec.digest)
+    return program, write_onnx(order.folder, model, network.image_shape, how, names, order.chain.spec.digest)
 
 
 def multiply_adds(
@@ -198,6 +217,7 @@ def describe(
     errors: Errors,
     masks: Masks,
     arithmetic: tuple[int, int],
+    code: tuple[Program, OnnxFile],
 ) -> Card:
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
     return Card(
@@ -209,6 +229,7 @@ def describe(
         measured=_measured(order.choice, errors, records[-1]),
         counts=_counts(order.model, records[-1], masks, arithmetic),
         disk=_disk(order.folder),
+        code=_code(*code),
         training=_training(order, records, about),
     )
 
@@ -241,6 +262,7 @@ def _measured(choice: Choice, errors: Errors, last: Record) -> Measured:
     target = choice.question.target_error
     return Measured(
         error=errors.error,
+        error_fp32=errors.error_fp32,
         loss=errors.loss,
         validation_error=errors.validation_error,
         train_error=last.train_error,
@@ -280,7 +302,19 @@ def _counts(model: nn.Module, last: Record, masks: Masks, arithmetic: tuple[int,
 
 def _disk(folder: Path) -> Disk:
     dense, mask, sparse = ((folder / name).stat().st_size for name in (MODEL, MASK, SPARSE))
-    return Disk(dense=dense, mask=mask, sparse=sparse)
+    onnx = (folder / ONNX).stat().st_size if (folder / ONNX).exists() else None
+    return Disk(dense=dense, mask=mask, sparse=sparse, onnx=onnx)
+
+
+def _code(program: Program, onnx: OnnxFile) -> Code:
+    return Code(
+        kind=program.kind,
+        image_by_image=program.image_by_image,
+        problem=program.problem,
+        copied=bool(program.source),
+        onnx_missing=onnx.missing,
+        onnx_problem=onnx.problem,
+    )
 
 
 def _training(order: Order, records: tuple[Record, ...], about: dict[str, Any]) -> Training:

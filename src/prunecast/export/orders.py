@@ -13,6 +13,8 @@ from prunecast import families, tables
 from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
+from prunecast.export.files import PROGRAM, TEXT
+from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.pruning import Masks, count_kept, full_masks, levels_to
@@ -84,6 +86,7 @@ def order(
     The replicate fixes all random numbers; by default it is one that the plan does not have, so that the measured
     error says something new.
     """
+    check_overwriting(folder, (PROGRAM, TEXT))
     fit = as_fit(source, law)
     place = torch_device(device)
     own = pattern(plan, fit, num_examples)

@@ -1,0 +1,119 @@
+"""The network as an ONNX file, where the extra `onnx` is installed."""
+
+import importlib.util
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from prunecast.data import Preprocessing
+from prunecast.export.files import ONNX
+from prunecast.export.program import BATCH, example, quiet, unfused_attention
+from prunecast.files import is_there, read_file
+from prunecast.pruning import write_whole
+from prunecast.spec import MODULE_CALLS
+
+NEEDED = ("onnx", "onnxscript", "onnxruntime")
+INPUT, OUTPUT = "images", "logits"
+CLOSE = 1e-3
+"""How far ONNX Runtime's logits may be from torch's, relative to the largest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnnxFile:
+    """Whether there is an ONNX file, and why not."""
+
+    written: bool
+    missing: str = ""
+    """The module that is not installed."""
+    problem: str = ""
+    """Why the network has no such file, in the words of torch."""
+
+
+def write_onnx(
+    folder: Path,
+    model: nn.Module,
+    image_shape: tuple[int, ...],
+    preprocessing: Preprocessing | None,
+    class_names: tuple[str, ...],
+    digest: str,
+) -> OnnxFile:
+    """Write model.onnx, checked by ONNX Runtime; where that is not possible, that of another network is removed."""
+    path = folder / ONNX
+    missing = next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
+    problem = ""
+    for images in () if missing else (BATCH, 1):
+        try:
+            data = _exported(model.eval(), image_shape, images, _notes(preprocessing, class_names, digest))
+            _compare(data, model, image_shape, images)
+        except Exception as failure:  # torch.onnx raises anything
+            problem = f"{failure}".strip().partition("\n")[0] or type(failure).__name__
+            continue
+        write_whole(path, data)
+        return OnnxFile(written=True)
+    if is_there(path) and digest.encode() in read_file(path):
+        return OnnxFile(written=True)
+    path.unlink(missing_ok=True)
+    return OnnxFile(written=False, missing=missing, problem=problem)
+
+
+def _notes(preprocessing: Preprocessing | None, class_names: tuple[str, ...], digest: str) -> dict[str, str]:
+    """What a user of the file alone has to know, as JSON."""
+    notes: dict[str, Any] = {"spec": digest, "class_names": class_names}
+    if preprocessing is not None:
+        notes |= {
+            "mean": preprocessing.mean,
+            "std": preprocessing.std,
+            "value_range": preprocessing.value_range,
+        }
+    return {name: json.dumps(value, ensure_ascii=False) for name, value in notes.items()}
+
+
+def _exported(model: nn.Module, image_shape: tuple[int, ...], images: int, notes: dict[str, str]) -> bytes:
+    """The file's bytes, for batches of any size, or for one image; paths of this machine are left out."""
+    shapes = ({0: torch.export.Dim("batch")},) if images > 1 else None
+    with torch.no_grad(), unfused_attention(), quiet(), MODULE_CALLS:
+        made = torch.onnx.export(
+            model,
+            (example(image_shape, images),),
+            dynamo=True,
+            dynamic_shapes=shapes,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            verbose=False,
+        )
+    assert made is not None
+    proto: Any = made.model_proto
+    graph = proto.graph
+    for part in (
+        proto,
+        graph,
+        *graph.node,
+        *graph.input,
+        *graph.output,
+        *graph.value_info,
+        *graph.initializer,
+    ):
+        del part.metadata_props[:]
+        part.doc_string = ""
+    for name, value in notes.items():
+        proto.metadata_props.add(key=name, value=value)
+    data: bytes = proto.SerializeToString(deterministic=True)
+    return data
+
+
+def _compare(data: bytes, model: nn.Module, image_shape: tuple[int, ...], images: int) -> None:
+    import onnxruntime
+
+    with quiet():
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        batch = example(image_shape, images if images == 1 else images + 2)
+        (found,) = session.run(None, {INPUT: batch.numpy()})
+    with torch.no_grad():
+        own: Tensor = model(batch)
+    if not np.allclose(found, own.numpy(), rtol=0, atol=CLOSE * max(1.0, float(own.abs().max()))):
+        raise ValueError("ONNX Runtime computes other logits than torch")

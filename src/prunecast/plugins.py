@@ -8,11 +8,11 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from prunecast.errors import PrunecastError, require_one_of
+from prunecast.errors import PrunecastError, require, require_one_of, require_text
 
 VARIABLE = "PRUNECAST_PLUGINS"
 T = TypeVar("T")
@@ -43,6 +43,21 @@ def _imported(name: str, what: str) -> object:
     except (ModuleNotFoundError, ValueError) as missing:
         remedy = "set PYTHONPATH to its folder or install its package"
         raise PrunecastError(f"cannot import {what}: {missing}; {remedy}.") from missing
+
+
+def require_registered(place: str, name: object, known: Sequence[str]) -> None:
+    """Refuse what is neither one of the known names, which plug-ins may add to, nor `package.module:attribute`."""
+    require_text(place, name)
+    assert isinstance(name, str)
+    module, colon, attribute = name.partition(":")
+    if module and attribute:
+        return
+    if name not in known:
+        load_plugins()
+    require(
+        not colon and name in known,
+        f"{place} is {name!r}; choose one of {', '.join(known)}, or name your own as package.module:attribute.",
+    )
 
 
 class Registry(Generic[T]):

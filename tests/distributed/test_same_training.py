@@ -12,10 +12,18 @@ from prunecast.errors import PrunecastError
 from prunecast.training import ProcessGroup
 from prunecast.training.parallel import synchronise_norms
 
+MODERN = {
+    "optimizer": "adamw",
+    "weight_decay_on": "weights",
+    "gradient_clip": 0.5,
+    "label_smoothing": 0.1,
+    "schedule": "one-cycle",
+    "batch_size": 32,
+}
 CASES = {
     "two even parts": (2, {"kind": "resnet", "changes": {"batch_size": 32}}),
     "two uneven parts": (2, {"kind": "resnet"}),
-    "three parts and adam": (3, {"kind": "resnet", "changes": {"optimizer": "adam", "batch_size": 32}}),
+    "three parts and adamw": (3, {"kind": "resnet", "changes": MODERN}),
     "images from files": (2, {"kind": "small", "streams": True}),
     "unused parameters": (2, {"kind": "spare"}),
     "batch norm of vectors": (2, {"kind": "vectors"}),

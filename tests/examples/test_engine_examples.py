@@ -12,7 +12,8 @@ import torch
 from documented_plans import documented_plan
 
 from prunecast.pruning import chain_folders, open_chain, read_tensors
-from prunecast.sweep import read_plan
+from prunecast.sweep import parse_plan, read_plan, run_plan
+from prunecast.sweep import rows as table_rows
 from prunecast.sweep.worker import loader
 
 FOLDER = Path(__file__).parent
@@ -92,3 +93,13 @@ def test_the_family_is_trained_and_pruned(command, tmp_path):
     assert weights == {"0.5": 64 * 32 + 32 * 32 + 32 * 10, "1": 64 * 64 + 64 * 64 + 64 * 10}
     assert all(float(row["error"]) < 0.3 for row in rows)
     assert all(row["effective_density"] for row in rows)
+
+
+def test_the_loss_the_optimizer_and_the_schedule_train(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    plan = parse_plan(documented_plan("own_recipe"), name="own")
+    list(run_plan(plan, tmp_path))
+    rows = table_rows(plan, tmp_path)
+    assert {row["recipe"] for row in rows} == {"focal-lion"}
+    assert [row["level"] for row in rows] == [0, 1]
+    assert all(row["error"] < 0.2 for row in rows)

@@ -4,6 +4,8 @@ import threading
 
 from torch import nn
 
+from prunecast.training import Loss, Optimizer
+
 
 def normalised_by_groups(depth, width, num_classes):
     channels = max(2, 2 * round(4 * width))
@@ -28,3 +30,20 @@ def disturbed(depth, width, num_classes):
 
 disturbed.own_init = True
 OTHERS = []
+
+
+def normalised_step(recipe, parameters, gradients, state, rate):
+    """Gradient descent with a step as long as the learning rate, whatever the gradient's length in a tensor."""
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.sub_(gradient * rate / (gradient.norm() + 1e-9))
+
+
+NORMALISED = Optimizer(name="normalised", step=normalised_step)
+
+
+def squares(logits, labels):
+    """The squared distance of every example's probabilities from its label."""
+    return (logits.softmax(1) - nn.functional.one_hot(labels, logits.shape[1])).square().sum(1)
+
+
+SQUARED = Loss(name="squared", mean=lambda logits, labels: squares(logits, labels).mean(), each=squares)

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 from compiled_programs import compiled
 from fleet_digits import ANY, chain, doubled, fleet, jobs_of, open_double, plain
-from test_fleet_equals_plain import assert_same_store
+from test_fleet_equals_plain import MODERN, assert_same_store
 
 from prunecast.fleet import runner_pool
 from prunecast.fleet.members import kind_of
@@ -23,7 +23,10 @@ def jobs(tmp_path):
     return own
 
 
-def test_a_compiled_fleet_leaves_the_plain_store(jobs, tmp_path, monkeypatch, caplog):
+@pytest.mark.parametrize("recipe", [{}, MODERN], ids=["sgd", "modern"])
+def test_a_compiled_fleet_leaves_the_plain_store(recipe, tmp_path, monkeypatch, caplog):
+    jobs = jobs_of([chain(width=width, recipe=recipe) for width in (0.5, 0.25)], cap=1)
+    plain(jobs, tmp_path / "plain")
     counts = Counter()
     monkeypatch.setattr(runner_pool, "compiled_programs", lambda: compiled(counts))
     with caplog.at_level("INFO"):

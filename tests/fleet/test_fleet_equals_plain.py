@@ -79,9 +79,26 @@ def test_mixed_widths_sizes_and_replicates(tmp_path):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
+MODERN = {
+    "optimizer": "adamw",
+    "learning_rate": 0.01,
+    "weight_decay": 0.05,
+    "weight_decay_on": "weights",
+    "schedule": "cosine",
+    "warmup": 1.0,
+    "label_smoothing": 0.1,
+    "gradient_clip": 0.5,
+}
+
+
 @pytest.mark.parametrize(
     ("method", "recipe"),
     [
+        ("imp", MODERN),
+        ("imp", {"schedule": "one-cycle", "gradient_clip": 0.5, "weight_decay_on": "weights"}),
+        ("imp", {"loss": "torch.nn.functional:multi_margin_loss"}),
+        ("imp", {"optimizer": "fleet_own:NORMALISED", "learning_rate": 0.03}),
+        ("imp", {"loss": "fleet_own:SQUARED", "learning_rate": 0.03}),
         ("imp-rate-rewinding", {"optimizer": "adam", "learning_rate": 0.01}),
         ("imp-fine-tuning", {"warmup": 1.0, "validation_examples": 50}),
         ("synflow", {"rewind": 0.0, "steps": 7}),
@@ -93,6 +110,21 @@ def test_methods_and_recipes(tmp_path, method, recipe):
     plain(jobs, tmp_path / "plain")
     list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_losses_and_optimizers_that_may_mix_networks_train_them_one_by_one(tmp_path, caplog):
+    recipes = [
+        {"loss": "torch.nn.functional:multi_margin_loss"},
+        {"optimizer": "fleet_own:NORMALISED"},
+        MODERN,
+    ]
+    brief = [{**own, "epochs": 2, "rewind": 1.0} for own in recipes]
+    jobs = jobs_of([chain(recipe=recipe, replicate=k) for recipe in brief for k in range(2)], cap=0)
+    list(fleet(jobs, tmp_path))
+    alone = sorted(record.getMessage() for record in caplog.records if "not packed" in record.getMessage())
+    assert len(alone) == 2
+    assert "The loss 'torch.nn.functional:multi_margin_loss' gives no loss for each example." in alone[0]
+    assert "The optimizer 'fleet_own:NORMALISED' is not elementwise." in alone[1]
 
 
 def test_chains_that_end_at_different_levels(tmp_path):
@@ -161,7 +193,7 @@ def test_families_that_cannot_be_packed_train_alone_beside_packs(tmp_path):
 
 
 @pytest.mark.parametrize("family", ["digits_cnn", "fleet_own:normalised_by_groups"])
-@pytest.mark.parametrize("recipe", [{"epochs": 60, "rewind": 2.5}, {"epochs": 60, "optimizer": "adam"}])
+@pytest.mark.parametrize("recipe", [{"epochs": 60, "rewind": 2.5}, {**MODERN, "epochs": 60}])
 def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe, family, monkeypatch):
     monkeypatch.setattr(runner_pool, "LOADED_STEPS", 16)
     sizes = enumerate((0.5, 0.25, 0.25))

@@ -1,5 +1,6 @@
 """What the reader of a pack's graph does not know it names, and never fuses."""
 
+import dataclasses
 import re
 
 import pytest
@@ -8,10 +9,12 @@ from fused_nets import Own, own
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from prunecast import spec
 from prunecast.families import build
 from prunecast.fleet import pack
 from prunecast.fleet.kernels.lowering import lower
 from prunecast.fleet.kernels.program import Unfused
+from prunecast.fleet.kernels.step import FUSED_KEYS, refuse_recipe
 from prunecast.fleet.pack import _pick
 
 SHAPE = (3, 16, 16)
@@ -170,3 +173,24 @@ def test_scores_that_are_picked_out_are_refused():
         rows.args = (graph.call_function(_pick, (rows.args[0], tuple(range(14)))), *rows.args[1:])
     with pytest.raises(Unfused, match="'_pick'"):
         lower(made, SHAPE)
+
+
+OTHERWISE = {
+    "optimizer": "adamw",
+    "weight_decay_on": "weights",
+    "gradient_clip": 1.0,
+    "loss": "torch.nn.functional:multi_margin_loss",
+    "label_smoothing": 0.1,
+}
+"""What the kernels cannot do, by key. A key that is neither here nor among `FUSED_KEYS` is refused, and fails here."""
+
+
+def test_only_recipes_that_the_kernels_know_are_fused():
+    recipe = spec.recipe("cifar10").changed({"precision": "bf16", "momentum": 0.8, "schedule": "cosine"})
+    refuse_recipe(recipe)
+    for key, value in OTHERWISE.items():
+        with pytest.raises(Unfused, match=f"Steps are fused with {key} "):
+            refuse_recipe(recipe.changed({key: value}))
+    with pytest.raises(Unfused, match="Only steps in bf16 are fused, not in fp32"):
+        refuse_recipe(recipe.changed({"precision": "fp32"}))
+    assert {field.name for field in dataclasses.fields(recipe)} == set(FUSED_KEYS) | set(OTHERWISE)

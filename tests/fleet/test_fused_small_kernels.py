@@ -6,13 +6,14 @@ from cuda_on_cpu import HAS_COMPILER, HostKernels
 from torch import Tensor, nn
 from torch.nn import functional
 
+from prunecast import spec
 from prunecast.data import Draws, MemorySource
 from prunecast.fleet.kernels.library import Launch, Library, NoKernels
 from prunecast.fleet.kernels.nvrtc import exported, source_text
 from prunecast.fleet.kernels.tables import NormRow, Table, TensorRow, Trained, table_of
 from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import gather
-from prunecast.training import sgd_step
+from prunecast.training import UpdateRule, find_optimizer, optimizer_step
 
 pytestmark = pytest.mark.skipif(
     not HAS_COMPILER, reason="g++, which compiles the kernels for the CPU, is missing"
@@ -162,6 +163,12 @@ def _update(kernels: HostKernels, table: Table, rates: Tensor, momentum: float, 
     _run(kernels, "update", launch, [table.rows, table.blocks, rates, cursor, momentum, decay, table.step])
 
 
+def _optimizer_step(parameters, gradients, momenta, masks, rate) -> None:
+    recipe = spec.recipe("cifar10").changed({"momentum": 0.9, "weight_decay": 0.01})
+    rule = UpdateRule(recipe=recipe, optimizer=find_optimizer(recipe), decayed=(True,) * len(parameters))
+    optimizer_step(rule, parameters, gradients, {"momentum": momenta}, masks, rate)
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 def test_update_is_the_optimizer_step(kernels: HostKernels, offset: int) -> None:
     """An offset of one element makes addresses that cannot be read four at a time."""
@@ -178,7 +185,7 @@ def test_update_is_the_optimizer_step(kernels: HostKernels, offset: int) -> None
         for own, gradient, copy in zip(owns, gradients, copies, strict=True)
     ]
     _update(kernels, table_of(rows, device="cpu", step=1024), rates, 0.9, 0.01)
-    sgd_step(before[0], wanted, before[1], masks, rates[1], momentum=0.9, weight_decay=0.01)
+    _optimizer_step(before[0], wanted, before[1], masks, rates[1])
     for own, copy, parameter, momentum in zip(owns, copies, *before, strict=True):
         torch.testing.assert_close(own.parameter, parameter)
         torch.testing.assert_close(own.momentum, momentum)
@@ -217,7 +224,7 @@ def test_update_of_norms_is_torchs(kernels: HostKernels) -> None:
     gradients = [each.grad for norm, _, _ in made for each in (norm.weight, norm.bias)]
     _update(kernels, table_of(rows, device="cpu", step=128), rates, 0.9, 0.01)
     masks = [own.mask for own in owns]
-    sgd_step(parameters, gradients, momenta, masks, rates[1], momentum=0.9, weight_decay=0.01)
+    _optimizer_step(parameters, gradients, momenta, masks, rates[1])
     for own, parameter, momentum in zip(owns, parameters, momenta, strict=True):
         torch.testing.assert_close(own.parameter, parameter, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(own.momentum, momentum, atol=1e-4, rtol=1e-4)

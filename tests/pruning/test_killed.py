@@ -12,6 +12,14 @@ from prunecast.pruning.files import read_tensors
 
 CAP = 6
 KILLS = 20
+MODERN = {
+    "optimizer": "adamw",
+    "learning_rate": 0.01,
+    "weight_decay_on": "weights",
+    "schedule": "one-cycle",
+    "label_smoothing": 0.1,
+    "gradient_clip": 0.5,
+}
 # Real processes under a real SIGKILL, forked from a server that has torch already imported.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["torch", "prunecast.pruning"])
@@ -45,20 +53,19 @@ def files(store, spec):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "optimizer", "steps", "wanted"),
+    ("method", "changes", "wanted"),
     [
-        ("imp", "sgd", None, KILLS),
-        ("imp-rate-rewinding", "adam", None, KILLS // 4),
-        ("imp-fine-tuning", "sgd", 60, KILLS // 4),
-        ("synflow", "sgd", 60, KILLS // 4),
+        ("imp", {"epochs": 16}, KILLS),
+        ("imp-rate-rewinding", {"epochs": 16, **MODERN}, KILLS // 4),
+        ("imp-fine-tuning", {"steps": 60}, KILLS // 4),
+        ("synflow", {"steps": 60}, KILLS // 4),
     ],
 )
 def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(
-    tmp_path, monkeypatch, method, optimizer, steps, wanted
+    tmp_path, monkeypatch, method, changes, wanted
 ):
     monkeypatch.setenv("PRUNECAST_TRIES", "1000")
-    length = {"steps": steps} if steps else {"epochs": 16}
-    spec = chain(method=method, recipe={"optimizer": optimizer, **length})
+    spec = chain(method=method, recipe=changes)
     began = time.perf_counter()
     unbroken = run(tmp_path / "unbroken", spec, cap=CAP)
     longest = 4 * (time.perf_counter() - began) / wanted

@@ -79,12 +79,44 @@ def test_explicit_positions_win_over_scaling():
         ({"steps": 0}, "steps is 0"),
         ({"learning_rate": "0.1"}, "learning_rate is '0.1'; give a number"),
         ({"drops": 80}, "drops is 80; give a list of numbers"),
+        (
+            {"optimizer": "adamW"},
+            "choose one of sgd, adam, adamw, or name your own as package.module:attribute",
+        ),
+        ({"schedule": "cosines"}, "schedule is 'cosines'; choose one of step, cosine, one-cycle"),
+        ({"loss": "mse"}, "loss is 'mse'; choose one of cross-entropy, or name your own"),
+        ({"schedule": "cosine", "drops": [80]}, "drops belong to the schedule step, not to cosine"),
+        ({"final_learning_rate": 0.01}, "final_learning_rate belongs to the schedules cosine and one-cycle"),
+        ({"schedule": "cosine", "final_learning_rate": 1}, "give a number from 0 to its learning_rate, 0.1"),
+        ({"label_smoothing": 1}, "label_smoothing is 1; give a number from 0 to below 1"),
+        ({"label_smoothing": 0.1, "loss": "own:loss"}, "let own:loss smooth labels itself"),
+        ({"gradient_clip": 0}, "gradient_clip is 0; give a positive number"),
+        ({"gradient_clip": "1"}, "gradient_clip is '1'; give a number"),
+        ({"weight_decay_on": "norms"}, "weight_decay_on is 'norms'; choose one of all, weights"),
     ],
 )
 def test_mistakes_name_the_field_and_the_remedy(changes, words):
     with pytest.raises(PrunecastError) as failure:
         spec.recipe("cifar10").changed(changes)
     assert words in str(failure.value)
+
+
+def test_a_schedule_without_drops_takes_those_of_the_preset_away():
+    recipe = spec.recipe("cifar10").changed({"schedule": "cosine", "epochs": 20})
+    assert (recipe.drops, recipe.name) == ((), "cifar10+schedule=cosine+epochs=20")
+    assert spec.recipe("cifar10").changed({"schedule": "own:schedule"}).drops == (80, 120)
+
+
+def test_fine_tuning_needs_a_learning_rate_at_the_end_of_the_schedule():
+    recipe = spec.recipe("digits").changed({"schedule": "cosine"})
+    sizes = {"family": "digits_cnn", "dataset": "digits", "depth": 3, "width": 1, "num_examples": 100}
+    with pytest.raises(
+        PrunecastError, match=r"the schedule cosine ends at 0; give the recipe a final_learning"
+    ):
+        spec.ChainSpec(recipe=recipe, method=spec.method("imp-fine-tuning"), **sizes)
+    spec.ChainSpec(recipe=recipe, method=spec.method("imp"), **sizes)
+    ends = recipe.changed({"final_learning_rate": 1e-3})
+    spec.ChainSpec(recipe=ends, method=spec.method("imp-fine-tuning"), **sizes)
 
 
 def test_unknown_names_list_the_known_ones():

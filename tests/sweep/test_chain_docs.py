@@ -10,15 +10,24 @@ PAGE = (Path(__file__).parents[2] / "docs" / "chain.md").read_text(encoding="utf
 
 
 def test_the_plan_on_the_page_is_a_plan():
-    (text,) = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text, _ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     plan = parse_plan(text, name="page", place="page", folder=Path())
     assert len(plan.chains) == 3 * 3 * 2 * 3
     assert plan.chains[0].spec.recipe.drops == (12, 18)
     assert set(tomllib.loads(text)["stop"]) == set(STOP_KEYS)
 
 
+def test_the_recipe_on_the_page_is_a_recipe():
+    plan, recipe = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    chains = parse_plan(plan[: plan.index("[recipe]")] + recipe, name="page").chains
+    assert {chain.spec.recipe.optimizer for chain in chains} == {"adamw"}
+    assert chains[0].spec.recipe.drops == ()
+
+
 def test_every_key_method_and_recipe_is_on_the_page():
     words = [*KEYS, *spec.METHODS, *spec.RECIPES, *spec.method("imp").__dataclass_fields__]
+    words += [f"`{name}`" for name in spec.recipe("cifar10").__dataclass_fields__]
+    words += [f"`{name}`" for names in spec.RECIPE_NAMES.values() for name in names]
     assert [word for word in words if word not in PAGE and word != "substeps"] == []
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from prunecast.errors import PrunecastError
 from prunecast.sweep import parse_plan, read_plan, shipped_plans
+from prunecast.sweep.wording import recipe_words
 
 BASE = """
 family = "digits_cnn"
@@ -61,7 +62,14 @@ def test_tables_change_presets():
         (BASE + "[grid]\ndepth = 3", "write a grid as [[grid]]"),
         (BASE.replace("depth", "# depth"), "lacks the key depth"),
         (BASE.replace('recipe = "digits"', 'recipe = "digit"'), "Recipe is 'digit'; choose one of cifar10"),
-        (BASE.replace('recipe = "digits"', "") + "[recipe]\nepochs = 3", "[recipe] lacks the key preset"),
+        (
+            BASE.replace('recipe = "digits"', "") + "[recipe]\nepochs = 3",
+            "[recipe] lacks the key preset; name the recipe to start from, or give name and learning_rate and",
+        ),
+        (
+            BASE.replace('recipe = "digits"', "") + "[recipe]\nepoch = 3",
+            "[recipe] has the unknown key 'epoch'",
+        ),
         (BASE.replace("[3, 4]", "[]"), "depth is empty"),
         (BASE.replace("[3, 4]", "3.5"), "depth is 3.5; give a whole number"),
         (BASE.replace("[3, 4]", '"deep"'), "depth is 'deep'; give a whole number"),
@@ -136,3 +144,28 @@ def test_shipped_plans_are_read_by_name():
         PrunecastError, match=r"no plan digit-chain; give a TOML file, or one of .*digits-chain"
     ):
         read_plan("digit-chain")
+
+
+MODERN = """
+[recipe]
+name = "modern"
+epochs = 10
+learning_rate = 0.001
+batch_size = 20
+optimizer = "adamw"
+weight_decay_on = "weights"
+schedule = "cosine"
+warmup = 1
+label_smoothing = 0.1
+gradient_clip = 1.0
+"""
+
+
+def test_a_recipe_without_a_preset():
+    plan = parse_plan(BASE.replace('recipe = "digits"', "") + MODERN, name="own")
+    (recipe,) = {chain.spec.recipe for chain in plan.chains}
+    assert recipe_words(recipe) == (
+        "adamw with momentum 0.9, weight decay 0.0001 except on norms and biases, learning rate 0.001 by the schedule "
+        "cosine down to 0, 10 epochs, warm-up of 1 epochs, batch 20, label smoothing 0.1, gradients clipped to a norm "
+        "of 1, augmentation none, fp32"
+    )

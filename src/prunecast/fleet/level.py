@@ -22,7 +22,7 @@ from prunecast.fleet.pack import Contents, Pack, PackLayout
 from prunecast.fleet.runner import Done, Mark, Runner
 from prunecast.fleet.step import PackTrainer, reset, to_device
 from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
-from prunecast.training import State, Timeline, learning_rate, stretches
+from prunecast.training import COUNT, State, Timeline, learning_rate, stretches
 
 T = TypeVar("T")
 Work = Generator[Done, None, T]
@@ -361,8 +361,8 @@ def _optimizer_contents(
             continue
         kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
         for kind in {key.partition("/")[0] for key in kept}:
-            if kind == "count":  # the same for all, because they have done the same steps
-                counts[kind] = [kept["count/0"]]
+            if kind == COUNT:  # the same for all, because they have done the same steps
+                counts[kind] = [kept[f"{COUNT}/0"]]
                 continue
             if kind not in packed:
                 packed[kind] = {name: layout.empty(name) for name in names}
@@ -408,7 +408,7 @@ def _write_checkpoints(
         positions = _positions(member)
         state: dict[str, Tensor] = {}
         for kind, tensors in optimizer_state.items():
-            if len(tensors) == len(names):
+            if kind != COUNT:
                 own = layout.read(dict(zip(names, tensors, strict=True)), slot)
                 state |= {f"{kind}/{positions[name]}": tensor for name, tensor in own.items()}
             else:

@@ -141,6 +141,8 @@ def kind_of(chain: Chain) -> PackKind:
         "warmup": 0.0,
         "rewind": 0.0,
         "drop_factor": 1.0,
+        "schedule": "step",
+        "final_learning_rate": 0.0,
     }
     others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
     recipe = dataclasses.replace(spec.recipe, **step, **others)

@@ -20,7 +20,7 @@ from prunecast.fleet.members import Member, Options, PackKind
 from prunecast.fleet.pack import Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
 from prunecast.fleet.runner import Runner, compiled_programs, make_fused_runner, make_runner
-from prunecast.fleet.step import EAGER, Programs, pack_trainer
+from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_company
 from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
 from prunecast.spec import MODULE_CALLS, ChainSpec
@@ -116,6 +116,7 @@ class RunnerPool:
         if kind not in self._kinds:
             single = False
             try:
+                refuse_company(kind.recipe)
                 with MODULE_CALLS:
                     pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
             except Unpackable as reason:

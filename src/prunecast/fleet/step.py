@@ -9,9 +9,21 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
+from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.pack import Pack
 from prunecast.spec import Recipe, rng
-from prunecast.training import OptimizerState, Tensors, initial_state, optimizer_step
+from prunecast.training import (
+    Loss,
+    OptimizerState,
+    Owners,
+    Tensors,
+    UpdateRule,
+    find_optimizer,
+    initial_state,
+    loss_of,
+    optimizer_step,
+    update_rule,
+)
 
 Function = Callable[..., Any]
 
@@ -29,6 +41,9 @@ class PackTrainer:
     trained: Tensors
     """What the forward pass reads: the parameters, or bfloat16 copies of those of convolutions and products."""
     optimizer_state: OptimizerState
+    rule: UpdateRule
+    """How a step changes the parameters."""
+    loss: Loss
     order: Tensor
     """(slots, positions): the examples of one epoch, in every member's own order."""
     draws: Draws | None
@@ -53,6 +68,14 @@ class PackTrainer:
         return torch.bfloat16 if self.mixed and not self.pack.single else self.losses.dtype
 
 
+def refuse_company(recipe: Recipe) -> None:
+    """Raise `Unpackable` for a recipe under which networks in one pack might influence each other."""
+    if loss_of(recipe).each is None:
+        raise Unpackable(f"The loss {recipe.loss!r} gives no loss for each example.")
+    if not find_optimizer(recipe).elementwise:
+        raise Unpackable(f"The optimizer {recipe.optimizer!r} is not elementwise.")
+
+
 def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoch: int) -> PackTrainer:
     """Lay out all tensors for epochs of at most `epoch` steps."""
     parameters = list(pack.parameters().values())
@@ -67,6 +90,8 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         parameters=parameters,
         trained=_trained(pack, recipe),
         optimizer_state=initial_state(recipe, parameters),
+        rule=update_rule(recipe, pack.module, _owners(pack) if recipe.gradient_clip else None),
+        loss=loss_of(recipe),
         order=torch.zeros(shape, dtype=torch.int32, device=device),
         draws=None
         if sample is None
@@ -76,6 +101,26 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         losses=torch.zeros(pack.slots, dtype=dtype, device=device),
         healthy=torch.zeros(pack.slots, dtype=torch.int32, device=device),
     )
+
+
+def _owners(pack: Pack) -> Owners | None:
+    """Which slot owns which row of the parameters; None where there is one network alone."""
+    if pack.single:
+        return None
+    named, slots = pack.parameters(), pack.slots
+    total = sum(len(parameter) for parameter in named.values())
+    network = torch.zeros(total, dtype=torch.int64)
+    rows: list[list[Tensor]] = [[] for _ in range(slots)]
+    start = 0
+    for name, parameter in named.items():
+        places = torch.arange(start, start + len(parameter))
+        for slot, own in enumerate(rows):
+            own.append(places[pack.blocks[name].members[slot][0]].flatten())
+            network[own[-1]] = slot
+        start += len(parameter)
+    joined = nn.utils.rnn.pad_sequence(list(map(torch.cat, rows)), batch_first=True, padding_value=total)
+    device = next(iter(named.values())).device
+    return Owners(rows=joined.to(device), network=network.to(device))
 
 
 def compact(values: Tensor) -> torch.dtype:
@@ -115,13 +160,13 @@ def step(trainer: PackTrainer, module: nn.Module, programs: Programs) -> None:
     if not pack.single:
         state = dict(zip(pack.masks, trainer.trained, strict=True)) | dict(pack.module.named_buffers())
     with torch.autocast(device.type, torch.bfloat16, trainer.mixed, cache_enabled=pack.single):
-        total, losses = programs.forward(module, state, images, labels, trainer.losses.dtype)
+        total, losses = programs.forward(module, state, images, labels, trainer.losses.dtype, trainer.loss)
     gradients = torch.autograd.grad(total, trainer.trained, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
         rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
         copies = [(low, high) for low, high in zip(trainer.trained, trainer.parameters, strict=True)]
         state_and_masks = (trainer.optimizer_state, list(pack.masks.values()))
-        programs.update(trainer.recipe, trainer.parameters, list(gradients), *state_and_masks, rate, copies)
+        programs.update(trainer.rule, trainer.parameters, list(gradients), *state_and_masks, rate, copies)
         trainer.losses.add_(losses)
         trainer.healthy.add_(torch.isfinite(trainer.losses))
         trainer.cursor.add_(1)
@@ -151,17 +196,25 @@ def join(images: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
 
 
 def forward(
-    module: nn.Module, state: dict[str, Tensor] | None, images: Tensor, labels: Tensor, dtype: torch.dtype
+    module: nn.Module,
+    state: dict[str, Tensor] | None,
+    images: Tensor,
+    labels: Tensor,
+    dtype: torch.dtype,
+    loss: Loss,
 ) -> tuple[Tensor, Tensor]:
     """The sum over members of their mean losses, and these losses one by one."""
     scores: Tensor = module(images) if state is None else torch.func.functional_call(module, state, (images,))
-    rows = functional.cross_entropy(scores.to(dtype).flatten(0, -2), labels.t().flatten(), reduction="none")
-    losses = rows.view(len(images), -1).mean(0)
+    logits, targets = scores.to(dtype).flatten(0, -2), labels.t().flatten()
+    if loss.each is None:  # one network alone
+        mean = loss.mean(logits, targets)
+        return mean, mean.detach().to(dtype).reshape(1)
+    losses = loss.each(logits, targets).view(len(images), -1).mean(0)
     return losses.sum(), losses.detach()
 
 
 def update(
-    recipe: Recipe,
+    rule: UpdateRule,
     parameters: Tensors,
     gradients: Tensors,
     optimizer_state: OptimizerState,
@@ -169,9 +222,9 @@ def update(
     rate: Tensor,
     copies: list[tuple[Tensor, Tensor]],
 ) -> None:
-    """The recipe's optimizer step in the parameters' format, and the copies renewed."""
+    """The rule's optimizer step in the parameters' format, and the copies renewed."""
     full = [gradient.to(own.dtype) for gradient, own in zip(gradients, parameters, strict=True)]
-    optimizer_step(recipe, parameters, full, optimizer_state, masks, rate)
+    optimizer_step(rule, parameters, full, optimizer_state, masks, rate)
     for low, high in copies:
         if low is not high:
             low.copy_(high)

@@ -18,7 +18,7 @@ from prunecast.pruning.masks import Masks, full_masks
 from prunecast.pruning.prune import check_method
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
 from prunecast.spec import ChainSpec, rng, seed
-from prunecast.training import Timeline, timeline
+from prunecast.training import Timeline, check_recipe, timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,7 @@ class Chain:
 def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     """Build a chain's network and choose its examples; write its spec, or check that its data is still the same."""
     check_method(spec.method)
+    check_recipe(spec.recipe, spec.num_examples)
     chain = built(spec, store, dataset)
     folder = chain.folder
     about = {

@@ -13,7 +13,7 @@ from prunecast.spec.chain import (
     stream_key,
 )
 from prunecast.spec.methods import METHOD_NAMES, METHODS, Method, method
-from prunecast.spec.recipes import RECIPES, Precision, Recipe, recipe
+from prunecast.spec.recipes import RECIPE_NAMES, RECIPES, Precision, Recipe, recipe
 from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "METHOD_NAMES",
     "MODULE_CALLS",
     "RECIPES",
+    "RECIPE_NAMES",
     "TOLERANCE",
     "TORCH_GENERATOR",
     "ChainSpec",

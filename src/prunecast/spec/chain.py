@@ -20,7 +20,7 @@ import numpy as np
 from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
 from prunecast.errors import PrunecastError, require, require_number, require_text
 from prunecast.spec.methods import Method
-from prunecast.spec.recipes import Recipe
+from prunecast.spec.recipes import ANNEALED, Recipe
 
 SPEC_VERSION = 1
 Purpose = Literal["initialisation", "order", "augmentation", "subsample", "validation", "score", "noise"]
@@ -75,6 +75,12 @@ class ChainSpec:
             if (value := getattr(self, field)) is not None:
                 require_number(field, value, whole=True)
                 require(value > 0, f"{field} is {value}; give a positive number.")
+        ends_at_zero = self.recipe.schedule in ANNEALED and not self.recipe.final_learning_rate
+        require(
+            self.method.retraining != "fine-tuning" or not ends_at_zero,
+            f"Fine-tuning goes on at the last learning rate, and the schedule {self.recipe.schedule} ends at 0; "
+            "give the recipe a final_learning_rate.",
+        )
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
         single = self.method.structure == "weights"

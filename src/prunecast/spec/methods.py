@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from prunecast.errors import require, require_number, require_one_of, require_text
-from prunecast.plugins import load_plugins
+from prunecast.plugins import require_registered
 
 Part = Literal["score", "structure", "schedule"]
 Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
@@ -50,8 +50,8 @@ class Method:
         """Refuse a method that cannot be run."""
         place = f"Method {self.name!r}:"
         require_text(f"{place} name", self.name)
-        for part in METHOD_NAMES:
-            _check_name(f"{place} {part}", part, getattr(self, part))
+        for part, known in METHOD_NAMES.items():
+            require_registered(f"{place} {part}", getattr(self, part), known)
         require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
         require_number(f"{place} fraction", self.fraction)
         require_number(f"{place} substeps", self.substeps, whole=True)
@@ -73,21 +73,6 @@ class Method:
     def prunes(self) -> bool:
         """Whether this method removes any weights."""
         return self.score != "none"
-
-
-def _check_name(place: str, part: Part, name: object) -> None:
-    require_text(place, name)
-    assert isinstance(name, str)
-    module, colon, attribute = name.partition(":")
-    if module and attribute:
-        return
-    if name not in METHOD_NAMES[part]:
-        load_plugins()
-    known = ", ".join(METHOD_NAMES[part])
-    require(
-        not colon and name in METHOD_NAMES[part],
-        f"{place} is {name!r}; choose one of {known}, or name your own as package.module:attribute.",
-    )
 
 
 _METHODS = (

@@ -214,13 +214,23 @@ def _recipes(given: Any, place: str) -> list[Recipe]:
 
 
 def _recipe(given: Any) -> Recipe:
-    """A preset's name, or a table with `preset` and the fields to change."""
+    """A preset's name, or a table with `preset` and the fields to change, or with all that a recipe needs."""
     if isinstance(given, str):
         return recipe(given)
     require(isinstance(given, dict), f"recipe is {given!r}; give a preset's name or a table.")
-    require("preset" in given, "[recipe] lacks the key preset; name the recipe to start from.")
     changes = {key: value for key, value in given.items() if key != "preset"}
-    return recipe(given["preset"]).changed(changes, "[recipe]")
+    if "preset" in given:
+        return recipe(given["preset"]).changed(changes, "[recipe]")
+    require_known_keys("[recipe]", given, ["preset", *(field.name for field in dataclasses.fields(Recipe))])
+    missing = [field for field in ("name", "epochs", "learning_rate", "batch_size") if field not in given]
+    require(
+        not missing,
+        f"[recipe] lacks the key preset; name the recipe to start from, or give {' and '.join(missing)}, too.",
+    )
+    values: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
+    }
+    return Recipe(**values)
 
 
 def _methods(given: Any, place: str) -> list[Method]:

@@ -178,19 +178,31 @@ def method_words(spec: ChainSpec) -> str:
 
 def recipe_words(recipe: Recipe) -> str:
     """A training recipe."""
-    drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
+    spared = " except on norms and biases" if recipe.weight_decay_on == "weights" else ""
+    clip = recipe.gradient_clip
     parts = [
-        f"{recipe.optimizer} with momentum {recipe.momentum:g}, weight decay {recipe.weight_decay:g}",
-        f"learning rate {recipe.learning_rate:g}"
-        + (f" times {recipe.drop_factor:g} at epochs {drops}" if drops else ""),
+        f"{recipe.optimizer} with momentum {recipe.momentum:g}, weight decay {recipe.weight_decay:g}{spared}",
+        f"learning rate {recipe.learning_rate:g}{_schedule_words(recipe)}",
         f"{recipe.epochs:g} epochs"
         + (f" shrunk or stretched to {recipe.steps} steps" if recipe.steps else ""),
         f"warm-up of {recipe.warmup:g} epochs" if recipe.warmup else "",
         f"batch {recipe.batch_size}",
+        f"loss {recipe.loss}" if recipe.loss != "cross-entropy" else "",
+        f"label smoothing {recipe.label_smoothing:g}" if recipe.label_smoothing else "",
+        f"gradients clipped to a norm of {clip:g}" if clip is not None else "",
         f"augmentation {recipe.augmentation}",
         recipe.precision,
     ]
     return ", ".join(filter(None, parts))
+
+
+def _schedule_words(recipe: Recipe) -> str:
+    """How the learning rate goes on from its peak, or to it."""
+    if recipe.schedule != "step":
+        end = f" down to {recipe.final_learning_rate:g}" if ":" not in recipe.schedule else ""
+        return f" by the schedule {recipe.schedule}{end}"
+    drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
+    return f" times {recipe.drop_factor:g} at epochs {drops}" if drops else ""
 
 
 def data_words(spec: ChainSpec) -> str:

@@ -1,44 +1,89 @@
-"""One training run: schedule, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
+"""One training run: schedule, loss, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
 
 from prunecast.training.device import Captured, autocast, no_waiting, settings
 from prunecast.training.evaluation import Score, evaluate, evaluation_batch
 from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, step, stepper, train
-from prunecast.training.optimizer import OptimizerState, Tensors, initial_state, optimizer_step, sgd_step
+from prunecast.training.losses import Loss, LossFunction, loss_of, register_loss
+from prunecast.training.optimizer import (
+    COUNT,
+    Optimizer,
+    OptimizerState,
+    Owners,
+    Tensors,
+    UpdateRule,
+    find_optimizer,
+    initial_state,
+    optimizer_step,
+    register_optimizer,
+    update_rule,
+)
 from prunecast.training.parallel import ALONE, ProcessGroup
-from prunecast.training.schedule import Timeline, checkpoint_due, learning_rate, stretches, timeline
-from prunecast.training.trainer import State, Trainer, copy_state, prepare, set_state, share_state, written_by
+from prunecast.training.schedule import (
+    LearningRateSchedule,
+    Timeline,
+    checkpoint_due,
+    learning_rate,
+    register_learning_rate_schedule,
+    stretches,
+    timeline,
+    warm_up,
+)
+from prunecast.training.trainer import (
+    State,
+    Trainer,
+    check_recipe,
+    copy_state,
+    prepare,
+    set_state,
+    share_state,
+    written_by,
+)
 
 __all__ = [
     "ALONE",
+    "COUNT",
     "Captured",
+    "LearningRateSchedule",
+    "Loss",
+    "LossFunction",
+    "Optimizer",
     "OptimizerState",
+    "Owners",
     "ProcessGroup",
     "Score",
     "State",
     "Tensors",
     "Timeline",
     "Trainer",
+    "UpdateRule",
     "autocast",
+    "check_recipe",
     "checkpoint_due",
     "copy_state",
     "draw_epoch",
     "epoch_draws",
     "evaluate",
     "evaluation_batch",
+    "find_optimizer",
     "initial_state",
     "learning_rate",
     "load_epoch",
+    "loss_of",
     "no_waiting",
     "optimizer_step",
     "prepare",
+    "register_learning_rate_schedule",
+    "register_loss",
+    "register_optimizer",
     "set_state",
     "settings",
-    "sgd_step",
     "share_state",
     "step",
     "stepper",
     "stretches",
     "timeline",
     "train",
+    "update_rule",
+    "warm_up",
     "written_by",
 ]

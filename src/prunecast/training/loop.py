@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from prunecast.data import Draws, batches, draw
 from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
@@ -53,13 +52,13 @@ def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
     """Forward, backward, optimizer step; the cursor moves on."""
     with autocast(trainer.recipe.precision, images.device):
         logits = trainer.forward(images)
-    loss = functional.cross_entropy(logits.to(trainer.loss.dtype), labels)
+    loss = trainer.loss_function(logits.to(trainer.loss.dtype), labels)
     gradients = gradients_of(loss, trainer.parameters, trainer.group, trainer.times.batch)
     with torch.no_grad():
         rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
         aligned = laid_out_like(gradients, trainer.parameters)
         state, masks = trainer.optimizer_state, trainer.masks
-        optimizer_step(trainer.recipe, trainer.parameters, aligned, state, masks, rate)
+        optimizer_step(trainer.rule, trainer.parameters, aligned, state, masks, rate)
         trainer.loss.add_(loss, alpha=trainer.group.share(trainer.times.batch))
         trainer.cursor.add_(1)
 

@@ -10,9 +10,16 @@ from torch import Tensor, nn
 
 from prunecast.data import Draws, Source, draw
 from prunecast.spec import Recipe, rng
-from prunecast.training.optimizer import OptimizerState, initial_state
+from prunecast.training.losses import LossFunction, loss_of
+from prunecast.training.optimizer import (
+    OptimizerState,
+    UpdateRule,
+    find_optimizer,
+    initial_state,
+    update_rule,
+)
 from prunecast.training.parallel import ALONE, ProcessGroup, distribute, synchronise_norms
-from prunecast.training.schedule import Timeline, timeline
+from prunecast.training.schedule import Timeline, learning_rate, timeline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +38,10 @@ class Trainer:
     masks: list[Tensor | None]
     """One per parameter; None where nothing is ever pruned."""
     optimizer_state: OptimizerState
+    rule: UpdateRule
+    """How a step changes the parameters."""
+    loss_function: LossFunction
+    """The mean loss of a batch, from its logits and labels."""
     order: Tensor
     """The indices of one epoch's examples in the order of their use."""
     draws: Draws | None
@@ -44,6 +55,13 @@ class Trainer:
     group: ProcessGroup
     forward: nn.Module
     """What is called on images in training: the model, or its DistributedDataParallel wrapper in a group."""
+
+
+def check_recipe(recipe: Recipe, num_examples: int) -> None:
+    """Import what a recipe names, so that a missing module is reported before anything is trained."""
+    find_optimizer(recipe)
+    loss_of(recipe)
+    learning_rate(recipe, timeline(recipe, num_examples), 0)
 
 
 def prepare(
@@ -80,6 +98,8 @@ def prepare(
             for name, parameter in zip(names, parameters, strict=True)
         ],
         optimizer_state=initial_state(recipe, list(parameters)),
+        rule=update_rule(recipe, model),
+        loss_function=loss_of(recipe).mean,
         order=torch.zeros(count, dtype=torch.int64, device=device),
         draws=None if draws is None else draws.to(device),
         rates=torch.zeros(times.epoch, dtype=parameters[0].dtype, device=device),

@@ -1,5 +1,6 @@
 """A training step of a pack as launches of our own kernels, and one batch of its evaluation."""
 
+import dataclasses
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -147,12 +148,22 @@ def on_device(source: Source) -> TypeGuard[MemorySource]:
     )
 
 
+FUSED_KEYS = (
+    *("name", "epochs", "steps", "learning_rate", "drops", "drop_factor", "warmup", "rewind", "schedule"),
+    *("final_learning_rate", "batch_size", "momentum", "second_momentum", "weight_decay", "augmentation"),
+    *("precision", "validation_examples", "checkpoint_steps"),
+)
+"""The keys of a recipe that may have any value, or that are checked on their own; all others keep their defaults."""
+
+
 def refuse_recipe(recipe: Recipe) -> None:
     """Raise `Unfused` for a recipe that the kernels do not support."""
-    if recipe.optimizer != "sgd" or recipe.precision != "bf16":
-        raise Unfused(
-            f"Only steps of sgd in bf16 are fused, not of {recipe.optimizer} in {recipe.precision}."
-        )
+    for field in dataclasses.fields(recipe):
+        value = getattr(recipe, field.name)
+        if field.name not in FUSED_KEYS and value != field.default:
+            raise Unfused(f"Steps are fused with {field.name} {field.default}, not with {value}.")
+    if recipe.precision != "bf16":
+        raise Unfused(f"Only steps in bf16 are fused, not in {recipe.precision}.")
     if recipe.augmentation == "resized-crop":
         raise Unfused("Images that are cropped and scaled (resized-crop) are not fused.")
 

@@ -1,0 +1,76 @@
+"""Losses: what a training run minimises. The table's `loss` is the cross-entropy whatever was minimised.
+
+A loss of your own is a function of logits (examples, classes) and labels (examples) that returns the mean over the
+examples. A recipe names it as `loss = "package.module:function"`.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+from torch.nn import functional
+
+from prunecast.errors import PrunecastError
+from prunecast.plugins import Registry
+from prunecast.spec import RECIPE_NAMES, Recipe
+
+LossFunction = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A loss, for one network and for many at once."""
+
+    name: str
+    mean: LossFunction
+    """The mean over a batch, a tensor without dimensions."""
+    each: LossFunction | None = None
+    """The loss of every example from its own logits; a GPU can then train many networks at once. None trains each
+    network alone."""
+
+
+def _own(name: str, found: object) -> Loss:
+    if isinstance(found, Loss):
+        return found
+    if not callable(found):
+        raise PrunecastError(
+            f"loss {name!r} is {type(found).__name__}; it must be a function of logits and labels, or a Loss."
+        )
+    return Loss(name=name, mean=partial(_checked_mean, name, found))
+
+
+def _checked_mean(name: str, function: LossFunction, logits: Tensor, labels: Tensor) -> Tensor:
+    value = function(logits, labels)
+    if not isinstance(value, Tensor) or value.dim() != 0:
+        found = (
+            f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        )
+        raise PrunecastError(f"loss {name!r} returned {found}; return the mean over the examples.")
+    return value
+
+
+LOSSES = Registry("loss", RECIPE_NAMES["loss"], _own)
+
+
+def register_loss(loss: Loss) -> Loss:
+    """Let recipes name a loss by its `name`; returns it, so that a module can keep it."""
+    return LOSSES.add(loss.name, loss)
+
+
+def loss_of(recipe: Recipe) -> Loss:
+    """The loss of a recipe, with its label smoothing."""
+    loss = LOSSES.get(recipe.loss)
+    if not recipe.label_smoothing:
+        return loss
+    smooth = partial(functional.cross_entropy, label_smoothing=recipe.label_smoothing)
+    return dataclasses.replace(loss, mean=smooth, each=partial(smooth, reduction="none"))
+
+
+def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of every example."""
+    return functional.cross_entropy(logits, labels, reduction="none")
+
+
+register_loss(Loss(name="cross-entropy", mean=functional.cross_entropy, each=cross_entropies))

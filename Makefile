@@ -43,9 +43,10 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/fit.py
 
-# Files of a store, damaged and forged at random; the tests run a few cases.
+# Files of stores and laws, damaged and forged at random; the tests run a few cases of each.
 fuzz: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_store.py --cases 5000
+	OMP_NUM_THREADS=1 $(BIN)/python tools/fuzz_laws.py --cases 20000
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

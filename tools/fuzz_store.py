@@ -7,26 +7,19 @@ level. A change of raw bytes must end in a refusal or in the numbers of an unbro
 checksums, so its numbers may differ, but it must not end in another exception than a PrunecastError, nor take long.
 """
 
-import argparse
-import contextlib
 import json
-import os
 import random
 import shutil
-import signal
 import sys
-import tempfile
-import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+from fuzzing import Case, Finding, altered, damage, main, run_cases
 
 from prunecast.cli import show
-from prunecast.errors import PrunecastError
 from prunecast.pruning import (
     Checkpoint,
     Record,
@@ -70,56 +63,6 @@ at_chance = 0
 """
 FINISHED = 3
 """Levels of the store that is damaged; the chain has one more."""
-SECONDS = 30
-"""No case may take longer."""
-ODD: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        -1,
-        0,
-        1,
-        2,
-        7,
-        0.5,
-        1e308,
-        -1e-300,
-        2**31,
-        2**63,
-        10**400,
-        float("nan"),
-        float("inf"),
-    ),
-    *(
-        "",
-        "x",
-        "7",
-        "\x1b[31m",
-        "\ud800",
-        "x" * 10_000,
-        [],
-        {},
-        [[]],
-        [0] * 9,
-        {"x": {}},
-        [2**62, 4, 0],
-        [10**10],
-    ),
-)
-
-
-class TooLongError(BaseException):
-    """A case took too long."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Finding:
-    """A case that ended as none may."""
-
-    case: int
-    change: str
-    problem: str
 
 
 def begun(store: Path) -> tuple[Plan, list[Record]]:
@@ -154,28 +97,6 @@ def _holder() -> dict[str, Any]:
         "left": False,
     }
     return {**own, "footprint": [[0, 0], [0, 0]], "format": 1}
-
-
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place within a JSON value."""
-    if path:
-        yield path
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, inner in items:
-        yield from places(inner, (*path, key))
-
-
-def altered(body: Any, chance: random.Random) -> str:
-    """Change one place of a JSON value; return what was changed."""
-    path = chance.choice(list(places(body)))
-    parent = body
-    for key in path[:-1]:
-        parent = parent[key]
-    if chance.random() < 0.2:
-        del parent[path[-1]]
-        return f"{path} deleted"
-    parent[path[-1]] = odd = chance.choice(ODD)
-    return f"{path} = {str(odd)[:40]!r}"
 
 
 def forge_json(path: Path, chance: random.Random) -> str:
@@ -229,33 +150,6 @@ def forge_header(path: Path, chance: random.Random) -> str:
     return what
 
 
-def damage(path: Path, chance: random.Random) -> str:
-    """Another file in its place, or other bytes in it."""
-    data = bytearray(path.read_bytes())
-    kind = chance.choice(
-        ("flip", "cut", "longer", "empty", "gone", "folder", "pipe", "nested", "noise", "zeros")
-    )
-    if kind == "flip":
-        for _ in range(chance.choice((1, 1, 8))):
-            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
-        path.write_bytes(data)
-    elif kind in ("gone", "folder", "pipe"):
-        path.unlink()
-        if kind != "gone":
-            (path.mkdir if kind == "folder" else lambda: os.mkfifo(path))()
-    else:
-        content = {
-            "cut": bytes(data[: chance.randrange(len(data))]),
-            "longer": bytes(data) + chance.randbytes(9),
-            "empty": b"",
-            "nested": b"[" * 100_000,
-            "noise": chance.randbytes(len(data)),
-            "zeros": bytes(len(data)),
-        }
-        path.write_bytes(content[kind])
-    return kind
-
-
 def change(folder: Path, chance: random.Random) -> tuple[str, bool]:
     """Change one file of a chain; return how, and whether its checksums are valid."""
     path = chance.choice(sorted(path for path in folder.iterdir() if path.name != "lock"))
@@ -264,22 +158,6 @@ def change(folder: Path, chance: random.Random) -> tuple[str, bool]:
         forgers = (forge_notes, forge_tensor, forge_header, damage)
     forger = chance.choice(forgers)
     return f"{path.name}: {forger.__name__}: {forger(path, chance)}", forger is not damage
-
-
-@contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Raise a TooLongError after so long."""
-
-    def over(*_: object) -> None:
-        raise TooLongError
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def use(plan: Plan, store: Path) -> list[Record]:
@@ -303,45 +181,19 @@ def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Findin
     """Run so many cases; count how they end, and return those that ended as none may."""
     torch.set_num_threads(1)
     plan, unbroken = begun(folder / "store")
-    counts: Counter[str] = Counter()
-    findings: list[Finding] = []
-    for case in range(cases):
-        store, chance = folder / "case", random.Random(f"{seed}/{case}")
+
+    def run(case: Case) -> None:
+        store = folder / "case"
         shutil.rmtree(store, ignore_errors=True)
         shutil.copytree(folder / "store", store)
-        what = "nothing"
-        problem = ""
-        try:
-            with within(SECONDS):
-                what, forged = change(chain_folder(store, plan.chains[0].spec).path, chance)
-                same = numbers(use(plan, store)) == numbers(unbroken)
-                counts["same numbers" if same else "other numbers"] += 1
-                if not same and not forged:
-                    problem = "other numbers without a word"
-        except PrunecastError:
-            counts["refused"] += 1
-        except TooLongError:
-            problem = "took too long"
-        except Exception:
-            problem = traceback.format_exc()
-        if problem:
-            findings.append(Finding(case=case, change=what, problem=problem))
-    return counts, findings
+        case.change, forged = change(chain_folder(store, plan.chains[0].spec).path, case.chance)
+        same = numbers(use(plan, store)) == numbers(unbroken)
+        case.outcome = "same numbers" if same else "other numbers"
+        if not same and not forged:
+            case.problem = "other numbers without a word"
 
-
-def main() -> int:
-    """Run the fuzzer, print what it finds, and return 1 if that is anything."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--cases", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        counts, findings = fuzz(given.cases, given.seed, Path(folder))
-    for own in findings:
-        print(f"case {own.case}: {own.change}\n{own.problem}")
-    print(f"{given.cases} cases: {dict(counts)}, {len(findings)} findings")
-    return 1 if findings else 0
+    return run_cases(run, cases, seed, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(fuzz, __doc__ or ""))

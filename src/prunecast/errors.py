@@ -7,13 +7,15 @@ import errno
 import math
 from collections.abc import Iterable, Mapping
 
+from prunecast.text import printable
+
 
 class PrunecastError(Exception):
     """Something that a user can fix; the command line prints the message and exits with status 2."""
 
     def __init__(self, message: str) -> None:
-        """Keep the message with escapes for what no terminal shows: parts of file names that are not UTF-8."""
-        super().__init__(message.encode(errors="backslashreplace").decode())
+        """Keep the message with escapes for what no terminal shows, such as parts of file names that are not UTF-8."""
+        super().__init__(printable(message))
 
 
 class TableError(PrunecastError):

@@ -16,6 +16,8 @@ from prunecast.errors import PrunecastError, UnreadableError
 TEMPORARY = ".tmp"
 LONGEST_NAME = 255
 """Bytes that a file's name may have on most file systems."""
+LARGEST_STREAM = 1 << 30
+"""Bytes that are read of a pipe or a device, which need not end."""
 
 
 def check_folder(path: Path | None) -> None:
@@ -120,6 +122,25 @@ def read_file(path: Path) -> bytes:
         raise unreadable(path, failure) from failure
 
 
+def read_input(path: Path) -> bytes:
+    """The content of a file that a user named, which may be a pipe such as /dev/stdin.
+
+    A pipe that no process writes to, and a device that does not end, are an OSError.
+    """
+    with os.fdopen(open_at_once(path, os.O_RDONLY), "rb", buffering=0) as file:
+        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return file.readall()
+        first = file.read(1)  # None where a process writes to the pipe, but has not yet written anything
+        if first == b"" and stat.S_ISFIFO(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EPIPE, "it is a pipe that no process writes to", str(path))
+        os.set_blocking(file.fileno(), True)
+        with os.fdopen(os.dup(file.fileno()), "rb") as rest:
+            data = (first or b"") + rest.read(LARGEST_STREAM)
+    if len(data) >= LARGEST_STREAM:
+        raise OSError(errno.EFBIG, "it is a device or a pipe that does not end", str(path))
+    return data
+
+
 def open_at_once(path: Path, flags: int) -> int:
     """The descriptor of a file; where a pipe has its place, do not wait for its other end."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
@@ -164,9 +185,9 @@ def remove_temporary_files(folder: Path) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, complete or not at all."""
+    """Write a text file, complete or not at all; parts of file names that are not UTF-8 become escapes."""
     try:
-        replace_file(path, text.encode())
+        replace_file(path, text.encode(errors="backslashreplace"))
     except OSError as error:
         raise PrunecastError(f"{path} cannot be written: {error.strerror}; choose another path") from error
 

@@ -6,6 +6,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
 
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printable(text: str) -> str:
+    """Text that does nothing to a terminal: control characters and what is not Unicode are written as \\u001b."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
 
 def plural(amount: int, word: str, one: str = "", many: str = "") -> str:
     """3 rows, 1 row; with "is" and "are": 1 row is, 3 rows are."""

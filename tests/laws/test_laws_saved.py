@@ -1,4 +1,6 @@
 import json
+import os
+import subprocess
 
 import numpy as np
 import pytest
@@ -38,7 +40,9 @@ def test_a_loaded_law_predicts_the_same(laws, name, tmp_path):
     law = laws[name]
     law.save(tmp_path / "law.json")
     again = load(tmp_path / "law.json")
-    assert dumps(again.as_json()) == (tmp_path / "law.json").read_text(encoding="utf-8").strip()
+    written = json.loads((tmp_path / "law.json").read_text(encoding="utf-8"))
+    assert written.pop("checksum").startswith("sha256:")
+    assert dumps(again.as_json()) == dumps(written)
     asked = {"density": np.array([1.0, 0.1, 0.01]), "depth": 20, "width": 0.5, "num_examples": 50_000}
     ours, theirs = (one.predict(unpruned_error=0.12, **asked) for one in (law, again))
     np.testing.assert_allclose(ours.error, theirs.error, rtol=1e-12)
@@ -111,17 +115,97 @@ def _with(text, key, value):
     return json.dumps({**json.loads(text), key: value})
 
 
+def _refusal(path):
+    with pytest.raises(PrunecastError) as caught:
+        load(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_files_get_one_sentence(law, damage, tmp_path):
     path = tmp_path / "law.json"
     law.save(path)
     change, words = DAMAGES[damage]
-    path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
-    with pytest.raises(PrunecastError) as caught:
-        load(path)
-    assert words in str(caught.value)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
+    path.write_text(change(_without(path.read_text(encoding="utf-8"), "checksum")), encoding="utf-8")
+    assert words in _refusal(path)
+
+
+def _set(body, path, value):
+    for key in path[:-1]:
+        body = body[key]
+    body[path[-1]] = value
+
+
+ALTERED = [
+    *((("parameters", "gamma"), value) for value in (1e308, None, "1", True, 10**400, -1e-300)),
+    *((("configurations", 0, "depth"), value) for value in (0, -1, 1e300, "20", [20], None)),
+    (("configurations", 0, "unpruned_error"), 2),
+    (("configurations", 1, "curve", 0), [1.4, 0.2, 1]),
+    (("configurations", 1, "curve", 0), [0.5, 0.2]),
+    (("spread", "draws", 3), [1.0]),
+    (("spread", "draws", 3, 0), "7"),
+    (("spread", "run"), -1),
+    (("spread", "degrees"), None),
+    (("intervals", "gamma"), [2, 1]),
+    (("intervals", "gamma"), 1),
+    (("parameters",), {"psi": 1.0, "p": 0.1, "gamma": 0.5, "high_error": 0.8}),
+    (("kept_per_level",), 1.5),
+    (("reference_examples",), 0),
+    (("regions",), {}),
+    (("metric",), 7),
+    (("rows",), 2**63),
+    (("rises",), "yes"),
+    (("fixed",), ["delta"]),
+    (("origin", "chance"), 1e9),
+    (("origin", "table"), None),
+    (("findings", 0, "x"), 1),
+    (("options",), []),
+]
+
+
+@pytest.mark.parametrize(("place", "value"), ALTERED, ids=str)
+def test_values_that_no_fit_has_are_refused(law, place, value, tmp_path):
+    path = tmp_path / "law.json"
+    body = json.loads(dumps(law.as_json()))
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert load(path).parameters == law.parameters  # files from before there were checksums
+    _set(body, place, value)
+    path.write_text(json.dumps(body), encoding="utf-8")
+    assert "is damaged" in _refusal(path)
+
+
+def test_an_altered_file_is_refused_unless_its_checksum_is_removed(law, tmp_path):
+    path = tmp_path / "law.json"
+    law.save(path)
+    text = path.read_text(encoding="utf-8")
+    value = law.parameters["gamma"]
+    path.write_text(json.dumps(json.loads(text), indent=2), encoding="utf-8")
+    assert load(path).parameters == law.parameters
+    edited = text.replace(f'"gamma": {value!r}', '"gamma": 0.7', 1)
+    path.write_text(edited, encoding="utf-8")
+    assert _refusal(path).endswith(
+        "was altered after prunecast wrote it: its checksum does not match; fit the table again, or delete the key "
+        '"checksum" if the change is yours'
+    )
+    path.write_text(_without(edited, "checksum"), encoding="utf-8")
+    assert load(path).parameters["gamma"] == 0.7
+
+
+def test_deeply_nested_json_is_refused(tmp_path):
+    path = tmp_path / "law.json"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    assert "is not a saved law" in _refusal(path)
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused(law, tmp_path):
+    path, pipe = tmp_path / "law.json", tmp_path / "pipe"
+    law.save(path)
+    os.mkfifo(pipe)
+    assert "cannot be read: it is a pipe that no process writes to" in _refusal(pipe)
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as writer:
+        assert load(f"/dev/fd/{writer.stdout.fileno()}").parameters == law.parameters
 
 
 def test_files_that_cannot_be_read_or_written(law, tmp_path):

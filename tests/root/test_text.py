@@ -2,9 +2,10 @@
 
 import pytest
 
+from prunecast.errors import PrunecastError
 from prunecast.sweep.status import PlanEdit
 from prunecast.sweep.wording import edit_sentence
-from prunecast.text import duration, listed, nearest, normalized, parse_number, plural
+from prunecast.text import duration, listed, nearest, normalized, parse_number, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,9 @@ def test_durations_have_two_units():
         90000: "1 d 1 h",
     }
     assert {seconds: duration(seconds) for seconds in cases} == cases
+
+
+def test_nothing_printed_can_act_on_a_terminal():
+    assert printable("a\x1b[31mb\x07\x9bc\udcff\u202e") == r"a\u001b[31mb\u0007\u009bc\udcff\u202e"
+    assert printable("ε_np → 0.1\n\tend") == "ε_np → 0.1\n\tend"
+    assert str(PrunecastError("no \x1b]0;title\x07 here")) == r"no \u001b]0;title\u0007 here"

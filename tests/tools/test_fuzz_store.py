@@ -2,7 +2,8 @@
 
 import random
 
-from fuzz_store import altered, fuzz, places
+from fuzz_store import fuzz
+from fuzzing import altered, places
 
 
 def test_no_damaged_or_forged_file_ends_in_a_traceback_or_a_hang(tmp_path):

@@ -12,6 +12,7 @@ from prunecast.laws.law import Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import solve
 
+DENSE_PARAMETERS = ("a", "alpha", "b", "beta", "floor", "ceiling", "eta")
 SPARE = 2
 """Configurations beyond the number of free parameters without which no dense law is fitted."""
 

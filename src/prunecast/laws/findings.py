@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from prunecast.findings import Finding
+from prunecast.laws.decoding import decoded
 
 
 class Remedy(StrEnum):
@@ -283,11 +284,5 @@ def to_json(finding: Finding) -> dict[str, Any]:
 
 def from_json(body: dict[str, Any]) -> Finding:
     """The finding that `to_json` described."""
-    fields: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in body.items()
-        if name != "type"
-    }
-    if fields.get("remedy") is not None:
-        fields["remedy"] = Remedy(fields["remedy"])
-    return TYPES[body["type"]](**fields)
+    fields = {name: value for name, value in body.items() if name != "type"}
+    return decoded(TYPES[body["type"]], fields, body["type"])

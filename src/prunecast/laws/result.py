@@ -10,8 +10,9 @@ import numpy.typing as npt
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import findings, saved
-from prunecast.laws.dense import DenseLaw
-from prunecast.laws.deviations import Deviation, NoiseFloor
+from prunecast.laws.decoding import value_of
+from prunecast.laws.dense import DENSE_PARAMETERS, DenseLaw
+from prunecast.laws.deviations import REGIONS, Deviation, NoiseFloor
 from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored, source_of
 from prunecast.laws.points import Floats
 from prunecast.laws.predict import Prediction, Spread, predict
@@ -21,6 +22,10 @@ from prunecast.text import plural
 
 ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
 """A law's parameters with these roles are in every fit of it, whatever the points."""
+SMALLEST, LARGEST = 1e-30, 1e30
+"""No measured number is smaller or larger, and formulas overflow far beyond."""
+LARGEST_INNER = 200.0
+"""No parameter is larger on the inner scale, where most are logarithms."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,41 +244,48 @@ def _rebuilt(body: dict[str, Any], place: str) -> Fit:
         _check(fit)
     except PrunecastError as error:
         raise PrunecastError(f"{place} cannot be used: {error}") from error
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PrunecastError(f"{place} is damaged ({error}); fit the table again") from error
     return fit
 
 
 def _fit(body: dict[str, Any]) -> Fit:
-    names = list(body["parameters"])
-    spread = {**body["spread"], "centre": np.array(body["spread"]["centre"], dtype=float)}
-    spread["draws"] = np.array(spread["draws"], dtype=float).reshape(-1, len(names))
+    def own(name: str, kind: Any) -> Any:
+        return value_of(kind, body[name], name)
+
     return Fit(
-        law=body["law"],
-        metric=Metric(body["metric"]),
-        axes=tuple(body["axes"]),
-        reference_examples=float(body["reference_examples"]),
-        parameters={name: float(value) for name, value in body["parameters"].items()},
-        intervals={name: (float(ends[0]), float(ends[1])) for name, ends in body["intervals"].items()},
-        fixed=tuple(body["fixed"]),
-        deviation=_deviation(body["deviation"]),
-        regions={name: _deviation(one) for name, one in body["regions"].items()},
-        noise_floor=None if body["noise_floor"] is None else NoiseFloor(**body["noise_floor"]),
-        held_out=dict(body["held_out"]),
-        rows=body["rows"],
-        at_chance=body["at_chance"],
-        rises=bool(body["rises"]),
-        kept_per_level=float(body["kept_per_level"]),
-        counted=bool(body["counted"]),
-        columns=frozenset(body["columns"]),
-        selected=bool(body["selected"]),
-        configurations=tuple(_configuration(one) for one in body["configurations"]),
+        law=own("law", str),
+        metric=Metric(own("metric", str)),
+        axes=own("axes", tuple[str, ...]),
+        reference_examples=own("reference_examples", float),
+        parameters=own("parameters", dict[str, float]),
+        intervals=own("intervals", dict[str, tuple[float, float]]),
+        fixed=own("fixed", tuple[str, ...]),
+        deviation=own("deviation", Deviation),
+        regions=own("regions", dict[str, Deviation]),
+        noise_floor=own("noise_floor", NoiseFloor | None),
+        held_out=own("held_out", dict[str, float]),
+        rows=own("rows", int),
+        at_chance=own("at_chance", int),
+        rises=own("rises", bool),
+        kept_per_level=own("kept_per_level", float),
+        counted=own("counted", bool),
+        columns=own("columns", frozenset[str]),
+        selected=own("selected", bool),
+        configurations=own("configurations", tuple[Configuration, ...]),
         findings=tuple(findings.from_json(one) for one in body["findings"]),
-        spread=Spread(**spread),
-        dense=None if body["dense"] is None else DenseLaw(**body["dense"]),
-        origin=Origin(**body["origin"]),
-        options=dict(body["options"]),
+        spread=_spread(body["spread"]),
+        dense=own("dense", DenseLaw | None),
+        origin=own("origin", Origin),
+        options=own("options", dict[str, str]),
     )
+
+
+def _spread(body: dict[str, Any]) -> Spread:
+    own = {name: value for name, value in body.items() if name not in ("centre", "draws")}
+    centre = np.array(value_of(tuple[float, ...], body["centre"], "centre"))
+    draws = np.array(value_of(tuple[tuple[float, ...], ...], body["draws"], "draws"))
+    return Spread(centre=centre, draws=draws, **value_of(dict[str, float], own, "spread"))
 
 
 def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
@@ -282,31 +294,76 @@ def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name != "never_pruned" or value is not None}
 
 
-def _configuration(body: dict[str, Any]) -> Configuration:
-    curve = tuple((float(d), float(e), float(r)) for d, e, r in body.get("curve", ()))
-    return Configuration(**{**body, "deviation": _deviation(body["deviation"]), "curve": curve})
-
-
-def _deviation(body: dict[str, Any]) -> Deviation:
-    """A region without rows has no μ and σ: NaN, which JSON writes as null."""
-    mean, std = (float("nan") if body[name] is None else float(body[name]) for name in ("mean", "std"))
-    return Deviation(mean=mean, std=std, rows=body["rows"])
-
-
 def _check(fit: Fit) -> None:
     """Refuse what no fit writes, before a prediction fails on it."""
-    form = fit.form()
-    missing = set(fit.axes) ^ set(form.exponents)
-    outside = [
-        parameter.name
-        for parameter in form.parameters
-        if not np.isfinite(fit.parameters[parameter.name])
-        or (parameter.positive and fit.parameters[parameter.name] <= 0)
-    ]
+    form, highest = fit.form(), fit.metric.highest
+    theta = np.array([fit.parameters[parameter.name] for parameter in form.parameters], dtype=float)
+    signs = np.array([parameter.positive for parameter in form.parameters], dtype=bool)
     lacking = [
         parameter.name
         for parameter in fit._law.parameters
         if parameter.role in ALWAYS_THERE and not form.has(parameter.name)
     ]
-    if missing or outside or lacking or not fit.configurations:
-        raise ValueError(f"unusable: {', '.join([*missing, *outside, *lacking]) or 'configurations'}")
+    ordered = tuple(own.name for own in fit._law.parameters if own.name in fit.parameters)
+    right = {
+        "axes": set(fit.axes) == set(form.exponents),
+        f"parameters ({', '.join(lacking)})": not lacking,
+        "parameters (their order)": tuple(fit.parameters) == ordered,
+        "parameters": _within(theta[signs]) and _within(theta[~signs], -LARGEST, LARGEST),
+        "intervals": fit.intervals.keys() == fit.parameters.keys()
+        and all(-np.inf < low <= high < np.inf for low, high in fit.intervals.values()),
+        "fixed": set(fit.fixed) <= fit.parameters.keys(),
+        "spread": _usable_spread(fit.spread, len(theta)),
+        "deviation": np.isfinite([fit.deviation.mean, fit.deviation.std]).all(),
+        "regions": fit.regions.keys() == set(REGIONS),
+        "rows": fit.rows > 0 <= fit.at_chance,
+        "held_out": _within([*fit.held_out.values()], 0.0),
+        "kept_per_level": 0 < fit.kept_per_level < 1,
+        "reference_examples": _within([fit.reference_examples]),
+        "chance": fit.origin.chance is None or _within([fit.origin.chance], SMALLEST, highest),
+        "dense": fit.dense is None or _usable_dense(fit.dense),
+        "noise_floor": fit.noise_floor is None or _within([*vars(fit.noise_floor).values()], 0.0),
+        "configurations": bool(fit.configurations) and _usable_configurations(fit),
+    }
+    wrong = [name for name, usable in right.items() if not usable]
+    if wrong:
+        raise ValueError(f"unusable: {wrong[0]}")
+
+
+def _within(values: npt.ArrayLike, low: float = SMALLEST, high: float = LARGEST) -> bool:
+    """Whether all of some numbers are finite and within limits."""
+    array = np.asarray(values, dtype=float)
+    return bool(((array >= low) & (array <= high) & np.isfinite(array)).all())
+
+
+def _usable_spread(spread: Spread, parameters: int) -> bool:
+    if spread.centre.shape != (parameters,) or spread.draws.shape[1:] != (parameters,):
+        return False
+    inner = np.concatenate([spread.centre, spread.draws.ravel()])
+    return _within(np.abs(inner), 0.0, LARGEST_INNER) and _within(
+        [spread.degrees, spread.run, spread.unpruned], 0.0
+    )
+
+
+def _usable_dense(dense: DenseLaw) -> bool:
+    same = dense.parameters.keys() == set(DENSE_PARAMETERS)
+    return same and _within([*dense.parameters.values(), dense.deviation], 0.0)
+
+
+def _usable_configurations(fit: Fit) -> bool:
+    """Whether every configuration has sizes, errors and densities that can have been measured."""
+    sizes = [(c.depth, c.width, c.num_examples, c.weights, c.replicates) for c in fit.configurations]
+    errors = [(c.unpruned_error, c.lowest_error, c.highest_error) for c in fit.configurations]
+    curves = np.array([row for c in fit.configurations for row in c.curve]).reshape(-1, 3)
+    densities = np.array([c.lowest_density for c in fit.configurations])
+    others = [c.never_pruned for c in fit.configurations if c.never_pruned is not None]
+    highest = min(fit.metric.highest, LARGEST)
+    return (
+        _within(sizes)
+        and _within(errors, SMALLEST, highest)
+        and _within(densities, SMALLEST, 1.0)
+        and _within(curves, SMALLEST)
+        and _within(curves[:, 0], SMALLEST, 1.0)
+        and _within(curves[:, 1], SMALLEST, highest)
+        and _within(others, 0.0)
+    )

@@ -1,19 +1,26 @@
-"""The file of a saved law: JSON that names its format and version, and fields that rebuild the values."""
+"""The file of a saved law: JSON that names its format and version, and fields that rebuild the values.
 
+A checksum over all other fields notices a file that was altered. One that is altered on purpose has its checksum
+removed; its fields are then checked as those of files from before there were checksums.
+"""
+
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
 
 from prunecast.errors import PrunecastError
-from prunecast.files import dumps, write_text
+from prunecast.files import dumps, read_input, write_text
 
 FORMAT, VERSION = "prunecast law", 2
+CHECKSUM = "checksum"
 HOW_TO_SAVE = "`prunecast fit TABLE -o law.json` writes one"
 
 
 def write(path: Path, body: dict[str, Any]) -> None:
-    """Write a law's fields as one JSON file."""
-    write_text(path, dumps(headed(body)) + "\n")
+    """Write a law's fields as one JSON file, with their checksum."""
+    plain = json.loads(dumps(headed(body)))
+    write_text(path, dumps({**plain, CHECKSUM: checksum(plain)}) + "\n")
 
 
 def headed(body: dict[str, Any]) -> dict[str, Any]:
@@ -21,13 +28,19 @@ def headed(body: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, **body}
 
 
+def checksum(body: dict[str, Any]) -> str:
+    """The checksum of a file's fields; spaces and line breaks between them do not change it."""
+    plain = {name: value for name, value in body.items() if name != CHECKSUM}
+    return f"sha256:{hashlib.sha256(json.dumps(plain).encode()).hexdigest()}"
+
+
 def read(path: Path) -> dict[str, Any]:
     """The fields of a saved law."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"))
+        body = json.loads(read_input(path))
     except OSError as error:
         raise PrunecastError(f"{path} cannot be read: {error.strerror}; {HOW_TO_SAVE}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PrunecastError(f"{path} is not a saved law (it is not JSON); {HOW_TO_SAVE}") from error
     if not isinstance(body, dict):
         raise PrunecastError(f"{path} is not a saved law; {HOW_TO_SAVE}")
@@ -35,12 +48,17 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def checked(body: dict[str, Any], place: str) -> dict[str, Any]:
-    """The fields, refused where they are not a law's or those of another version."""
+    """The fields, refused where they are not a law's, those of another version, or altered."""
     if body.get("format") != FORMAT:
         raise PrunecastError(f"{place} is not a saved law; {HOW_TO_SAVE}")
     if body.get("version") != VERSION:
         raise PrunecastError(
             f"{place} has format version {body.get('version')}, but this prunecast reads version {VERSION}; fit the "
             "table again"
+        )
+    if CHECKSUM in body and body[CHECKSUM] != checksum(body):
+        raise PrunecastError(
+            f"{place} was altered after prunecast wrote it: its checksum does not match; fit the table again, or "
+            f'delete the key "{CHECKSUM}" if the change is yours'
         )
     return body

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from prunecast.report.document import Fact, Grid, Section
+from prunecast.text import printable
 
 WIDTH = 110
 LONGEST = 12
@@ -22,7 +23,7 @@ def text(*sections: Section) -> str:
     console = Console(file=stream, width=WIDTH, color_system=None, highlight=False, emoji=False, markup=False)
     for index, block in enumerate(block for section in sections for block in _blocks(section)):
         console.print(*([""] if index else []), *block, sep="\n")
-    return "\n".join(line.rstrip() for line in stream.getvalue().rstrip("\n").split("\n"))
+    return "\n".join(line.rstrip() for line in printable(stream.getvalue()).rstrip("\n").split("\n"))
 
 
 def _blocks(section: Section) -> Iterator[list[RenderableType]]:

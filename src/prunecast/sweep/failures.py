@@ -10,6 +10,7 @@ from prunecast.files import is_there
 from prunecast.pruning import FORMAT, chain_folder, code_version, is_whole, make_folder, read_json, write_json
 from prunecast.spec import ChainSpec
 from prunecast.sweep.events import Job
+from prunecast.text import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
         body = {}
     error, trace, times = body.get("error"), body.get("traceback"), body.get("times")
     if isinstance(error, str) and isinstance(trace, str) and is_whole(times, 1):
-        return Failure(error=error, traceback=trace, times=times)
+        return Failure(error=printable(error), traceback=trace, times=times)
     return Failure(error=f"{path} is damaged; the next run replaces it", traceback="", times=1)
 
 
@@ -69,7 +70,7 @@ def forget_failure(store: Path, spec: ChainSpec) -> None:
 
 def in_one_line(problem: BaseException) -> str:
     """An exception as one line; a user's mistake is a sentence already."""
-    words = " ".join(str(problem).split())
+    words = printable(" ".join(str(problem).split()))
     if isinstance(problem, PrunecastError):
         return words
     return f"{type(problem).__name__}: {words}" if words else type(problem).__name__

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prunecast.errors import TableError
+from prunecast.files import read_input
 from prunecast.metric import Metric
 from prunecast.table.columns import NAMES, synonyms
 from prunecast.text import normalized, plural
@@ -112,12 +113,14 @@ def _unpacked(data: bytes, label: str) -> bytes:
 
 def _bytes(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_input(path)
     except IsADirectoryError:
         raise TableError(f"{path} is a folder; give the file of the table inside it.") from None
     except PermissionError:
         raise TableError(f"{path} may not be read; ask for permission to read it.") from None
-    except (OSError, ValueError) as problem:
+    except OSError as problem:
+        raise TableError(f"{path} cannot be read: {problem.strerror}.") from None
+    except ValueError as problem:  # a name with a zero byte
         raise TableError(f"{path} cannot be read: {problem}.") from None
 
 

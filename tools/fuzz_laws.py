@@ -1,0 +1,99 @@
+"""Damage and forge the files of saved laws at random, and see that every command answers with numbers or a sentence.
+
+    python tools/fuzz_laws.py --cases 2000 --seed 0
+
+Each case changes one file of a law and asks `predict` and `choose`. A file whose checksum stayed must be refused, or
+give the answers of the file that was written. A file without one, as somebody who edits it leaves it, may give others,
+but these must be numbers, and no case may end in another exception than a PrunecastError, nor take long.
+"""
+
+import json
+import random
+import re
+import sys
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+from fuzzing import Case, Finding, altered, damage, main, run_cases
+
+from prunecast.cli import cli
+from prunecast.laws import fit, saved
+from prunecast.table import read
+
+TABLE = "cifar10-resnet20-24ep"
+LAWS = {
+    "one size": {"num_examples": 50_000},
+    "several sizes": {},
+}
+ASKED = {
+    "one size": (["predict", "--density", "1,0.1", "--width", "0.3"], ["choose", "--target-error", "0.2"]),
+    "several sizes": (
+        ["predict", "--density", "0.1", "--width", "1/3", "--num-examples", "30000"],
+        ["choose", "--target-error", "0.2", "--json"],
+    ),
+}
+NO_NUMBER = re.compile(r"\b(nan|inf|NaN|Infinity)\b")
+
+
+def answers(path: Path, name: str) -> tuple[str, ...]:
+    """What the commands print about a law; a PrunecastError where they refuse it."""
+    return tuple(
+        CliRunner()
+        .invoke(cli, [asked[0], str(path), *asked[1:]], catch_exceptions=False, standalone_mode=False)
+        .output
+        for asked in ASKED[name]
+    )
+
+
+def change(path: Path, chance: random.Random) -> tuple[str, bool]:
+    """Change the file of a law; return how, and whether its checksum still has to notice."""
+    if chance.random() < 0.3:
+        return damage(path, chance), True
+    body: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    edited = chance.random() < 0.8
+    if edited:
+        del body[saved.CHECKSUM]
+    what = altered(body, chance)
+    path.write_text(json.dumps(body), encoding="utf-8")
+    return what, not edited
+
+
+def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Finding]]:
+    """Run so many cases; count how they end, and return those that ended as none may."""
+    for name, selected in LAWS.items():
+        fit(read(TABLE).select(**selected), law="auto").save(folder / f"{name}.json")
+
+    @cache
+    def unchanged(name: str) -> tuple[str, ...]:
+        return answers(folder / f"{name}.json", name)
+
+    def run(case: Case) -> None:
+        name, path = case.chance.choice(list(LAWS)), folder / "case" / "law.json"
+        path.parent.mkdir(exist_ok=True)
+        clear(path)
+        path.write_bytes((folder / f"{name}.json").read_bytes())
+        what, noticed = change(path, case.chance)
+        case.change = f"{name}: {what}"
+        found = answers(path, name)
+        same = found == unchanged(name)
+        case.outcome = "same answers" if same else "other answers"
+        if noticed and not same:
+            case.problem = "other answers without a word"
+        elif found_none := NO_NUMBER.search("".join(found)):
+            case.problem = f"the answer has {found_none[0]}:\n{''.join(found)}"
+
+    return run_cases(run, cases, seed, folder)
+
+
+def clear(path: Path) -> None:
+    """Remove what a case may have left in the place of a file."""
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(fuzz, __doc__ or ""))

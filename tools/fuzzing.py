@@ -1,0 +1,202 @@
+"""What the fuzzers share: odd values, changes of JSON and of bytes, a time limit, and the loop over seeded cases."""
+
+import argparse
+import contextlib
+import os
+import random
+import signal
+import tempfile
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prunecast.errors import PrunecastError
+
+SECONDS = 30
+"""No case may take longer."""
+ODD: tuple[Any, ...] = (
+    *(
+        None,
+        True,
+        False,
+        -1,
+        0,
+        1,
+        2,
+        7,
+        0.5,
+        1e308,
+        -1e-300,
+        2**31,
+        2**63,
+        10**400,
+        float("nan"),
+        float("inf"),
+    ),
+    *(
+        "",
+        "x",
+        "7",
+        "\x1b[31m",
+        "\ud800",
+        "x" * 10_000,
+        [],
+        {},
+        [[]],
+        [0] * 9,
+        {"x": {}},
+        [2**62, 4, 0],
+        [10**10],
+    ),
+)
+
+
+class TooLongError(BaseException):
+    """A case took too long."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """A case that ended as none may."""
+
+    case: int
+    change: str
+    problem: str
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place within a JSON value."""
+    if path:
+        yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield from places(inner, (*path, key))
+
+
+def descended(value: Any, chance: random.Random) -> tuple[Any, ...]:
+    """A place within a JSON value, found downwards, so that long lists do not take all the attention."""
+    path: tuple[Any, ...] = ()
+    while isinstance(value, dict | list) and value and (not path or chance.random() < 0.7):
+        key = chance.choice(list(value)) if isinstance(value, dict) else chance.randrange(len(value))
+        path, value = (*path, key), value[key]
+    return path
+
+
+def altered(body: Any, chance: random.Random) -> str:
+    """Change one place of a JSON value; return what was changed."""
+    path = chance.choice(list(places(body))) if chance.random() < 0.5 else descended(body, chance)
+    parent = body
+    for key in path[:-1]:
+        parent = parent[key]
+    if chance.random() < 0.2:
+        del parent[path[-1]]
+        return f"{path} deleted"
+    parent[path[-1]] = odd = chance.choice(ODD)
+    return f"{path} = {str(odd)[:40]!r}"
+
+
+def damage(path: Path, chance: random.Random) -> str:
+    """Another file in its place, or other bytes in it."""
+    data = bytearray(path.read_bytes())
+    kind = chance.choice(
+        ("flip", "cut", "longer", "empty", "gone", "folder", "pipe", "nested", "noise", "zeros")
+    )
+    if kind == "flip":
+        for _ in range(chance.choice((1, 1, 8))):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+    elif kind in ("gone", "folder", "pipe"):
+        path.unlink()
+        if kind != "gone":
+            (path.mkdir if kind == "folder" else lambda: os.mkfifo(path))()
+    else:
+        content = {
+            "cut": bytes(data[: chance.randrange(len(data))]),
+            "longer": bytes(data) + chance.randbytes(9),
+            "empty": b"",
+            "nested": b"[" * 100_000,
+            "noise": chance.randbytes(len(data)),
+            "zeros": bytes(len(data)),
+        }
+        path.write_bytes(content[kind])
+    return kind
+
+
+@contextlib.contextmanager
+def within(seconds: int) -> Iterator[None]:
+    """Raise a TooLongError after so long."""
+
+    def over(*_: object) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@dataclass
+class Case:
+    """One case: its own folder and random numbers, what it changes, and how it ended."""
+
+    folder: Path
+    chance: random.Random
+    change: str = "nothing"
+    outcome: str = ""
+    """What is counted."""
+    problem: str = ""
+    """What may not happen; empty if nothing did."""
+
+
+def run_cases(
+    run: Callable[[Case], None], cases: int, seed: int, folder: Path
+) -> tuple[Counter[str], list[Finding]]:
+    """Run so many cases; count how they end, and return those that ended as none may.
+
+    A refusal (a PrunecastError in one line) is a good end. Any other exception and a case that takes too long are not.
+    """
+    counts: Counter[str] = Counter()
+    findings: list[Finding] = []
+    for number in range(cases):
+        case = Case(folder=folder, chance=random.Random(f"{seed}/{number}"))
+        try:
+            with within(SECONDS), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                run(case)
+        except PrunecastError as refusal:
+            case.outcome = "refused"
+            if "\n" in str(refusal) or not str(refusal).isprintable():
+                case.problem = f"refused in more than a sentence: {refusal!s}"
+        except TooLongError:
+            case.problem = "took too long"
+        except Exception:
+            case.problem = traceback.format_exc()
+        if case.problem:
+            findings.append(Finding(case=number, change=case.change, problem=case.problem))
+        elif case.outcome:
+            counts[case.outcome] += 1
+    return counts, findings
+
+
+Fuzzer = Callable[[int, int, Path], tuple[Counter[str], list[Finding]]]
+
+
+def main(fuzz: Fuzzer, description: str) -> int:
+    """Run a fuzzer, print what it finds, and return 1 if that is anything."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        counts, findings = fuzz(given.cases, given.seed, Path(folder))
+    for own in findings:
+        print(f"case {own.case}: {own.change}\n{own.problem}")
+    print(f"{given.cases:,} cases: {dict(counts)}, {len(findings)} findings")
+    return 1 if findings else 0

@@ -90,7 +90,7 @@ def test_impossible_facts_are_refused(change, message):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("stripes:read", "dataset 'stripes:read' is function; it must be a DatasetFacts"),
+        ("stripes:__doc__", "dataset 'stripes:__doc__' is str; it must be a DatasetFacts, or a function"),
         ("stripes:nothing", "dataset 'stripes:nothing': the module stripes has no attribute 'nothing'"),
         ("no_such_module:x", "cannot import dataset 'no_such_module:x'.*PYTHONPATH"),
     ],

@@ -12,9 +12,8 @@ import torch
 from documented_plans import documented_plan
 
 from prunecast.pruning import chain_folders, open_chain, read_tensors
-from prunecast.sweep import parse_plan, read_plan, run_plan
+from prunecast.sweep import loader, parse_plan, read_plan, run_plan
 from prunecast.sweep import rows as table_rows
-from prunecast.sweep.worker import loader
 
 FOLDER = Path(__file__).parent
 COMMANDS = {

@@ -100,12 +100,17 @@ def find_dataset(name: str, loader: str | None = None) -> DatasetFacts | None:
     return own or _DATASETS.get(normalized(name))
 
 
-def own_dataset(name: str) -> DatasetFacts:
-    """The facts that `package.module:attribute` names."""
+def own_dataset(name: str) -> DatasetFacts | None:
+    """The facts that `package.module:attribute` names; None if it is a function, which returns PyTorch datasets."""
     facts = load_attribute(name, "dataset")
-    if not isinstance(facts, DatasetFacts):
-        raise PrunecastError(f"dataset {name!r} is {type(facts).__name__}; it must be a DatasetFacts.")
-    return facts
+    if isinstance(facts, DatasetFacts):
+        return facts
+    if not callable(facts):
+        wanted = (
+            "a DatasetFacts, or a function that returns two torch.utils.data.Dataset, to train and to test on"
+        )
+        raise PrunecastError(f"dataset {name!r} is {type(facts).__name__}; it must be {wanted}.")
+    return None
 
 
 _NUMERALS = tuple("0123456789")

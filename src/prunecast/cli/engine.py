@@ -47,12 +47,16 @@ def read(source: str, scale: str, data: Path | None = None) -> "Plan":
 @click.command()
 @click.argument("plan", required=False)
 @SCALE
+@DATA
 @DEVICE
 @JOBS
 @click.option("--no-estimate", is_flag=True, help="Do not time any steps.")
-def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimate: bool) -> None:
+def plan(
+    plan: str | None, scale: str, data: Path | None, device: str, jobs: int | None, no_estimate: bool
+) -> None:
     """Show what PLAN would train and how long that takes here; without PLAN, list the plans that ship.
 
+    Images of your own are read, and what `run` would refuse is refused. Official datasets need not be here yet.
     A few of its networks are trained for a fraction of a second each to measure their speed. On a GPU a few packs
     of networks are built and timed, which takes up to a minute per family.
     """
@@ -65,14 +69,14 @@ def plan(plan: str | None, scale: str, device: str, jobs: int | None, no_estimat
         return
     from prunecast.sweep import overview, usual_jobs
 
-    planned = read(plan, scale)
+    planned = read(plan, scale, data)
     seen, measured = overview(planned), None
     if not no_estimate:
         from prunecast.sweep import estimation, torch_device
 
         if torch_device(device).type == "cuda":
             click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
-        measured = estimation.estimate(planned, device)
+        measured = estimation.estimate(seen.plan, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
     click.echo(show.plan(seen, measured, at_once))
 

@@ -30,6 +30,8 @@ def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
 
 def plan(seen: "Overview", measured: "estimation.Estimate | None", jobs: int) -> str:
     """A plan on one screen."""
+    from prunecast.sweep import absent_words, split_words
+
     most = "at most " if any(seen.level_caps) else ""
     caps = " or ".join(map(str, seen.level_caps))
     counts = f"{plural(seen.chains, 'chain')}, {most}{plural(seen.training_runs, 'training run')} (level cap {caps})"
@@ -40,6 +42,7 @@ def plan(seen: "Overview", measured: "estimation.Estimate | None", jobs: int) ->
             f"Selection: the unpruned networks of {which} chains are trained first. Those whose unpruned error rises "
             "as they grow deeper or wider are left out."
         ]
+    text += [split_words(own) for own in seen.data if own.split] + absent_words(seen.absent)
     timed = [*_timed_packs(measured), *_timed_networks(measured)] if measured else []
     return terminal.text(
         Section(

@@ -2,8 +2,8 @@
 
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
-from prunecast.data.dataset import Dataset, Preprocessing, Source, chance_error, subsample
-from prunecast.data.loading import DATASETS, MOST_OF_DEVICE, from_arrays, load
+from prunecast.data.dataset import Dataset, Preprocessing, Source, Split, chance_error, subsample
+from prunecast.data.loading import DATASETS, MOST_OF_DEVICE, from_arrays, load, load_for, training_examples
 from prunecast.data.sources import MemorySource, batches
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "MemorySource",
     "Preprocessing",
     "Source",
+    "Split",
     "augment",
     "batches",
     "cache_folder",
@@ -22,6 +23,8 @@ __all__ = [
     "draw",
     "from_arrays",
     "load",
+    "load_for",
     "merged",
     "subsample",
+    "training_examples",
 ]

@@ -1,11 +1,12 @@
 """Decoded datasets on disk: written aside, synced and renamed, then memory-mapped by every run.
 
 One entry is a folder `<name>-<key>` with the images and labels of both halves as .npy files, `about.json`,
-`classes.json` where the classes have names, and `about.sha256`. The key is a digest of the names, sizes and times
-of the files it was made from, so a dataset that changes is decoded anew.
+`classes.json` where the classes have names, `split.json` where prunecast split the images, and `about.sha256`.
+The key is a digest of the names, sizes and times of the files it was made from, so a dataset that changes is decoded
+anew.
 
 Every process verifies an entry before it first uses it. The digest in `about.json` covers the images and labels,
-and `about.sha256` covers the two .json files. A damaged entry is made again from the dataset's files, which gives
+and `about.sha256` covers the .json files. A damaged entry is made again from the dataset's files, which gives
 the same digest.
 """
 
@@ -20,19 +21,22 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import IO
 
 import numpy as np
 
-from prunecast.data.dataset import BLOCK, Half, Halves, content_digest, described
+from prunecast.data.dataset import BLOCK, Half, Halves, Split, content_digest, described
 from prunecast.errors import PrunecastError
 from prunecast.files import replace_file
 
 FORMAT = 1
 CLASSES = "classes.json"
 """The file of an entry that holds the names of the classes, where they have some."""
+SPLIT = "split.json"
+"""The file of an entry that says how prunecast split the images, where it did."""
 STALE_SECONDS = 86400
 ABOUT, CHECKSUM = "about.json", "about.sha256"
 
@@ -129,6 +133,11 @@ def save_classes(folder: Path, names: Iterable[str]) -> None:
     (folder / CLASSES).write_text(json.dumps(list(names)), encoding="utf-8")
 
 
+def save_split(folder: Path, split: Split) -> None:
+    """Write how the images were split into an entry that is being made."""
+    (folder / SPLIT).write_text(json.dumps(asdict(split)), encoding="utf-8")
+
+
 def _make(entry: Path, write: Callable[[Path], int]) -> None:
     _remove_stale(entry.parent)
     aside = Path(mkdtemp(prefix=".partial-", dir=entry.parent))
@@ -190,14 +199,17 @@ def _mapped(entry: Path) -> Halves:
     about = json.loads((entry / ABOUT).read_bytes())
     names = entry / CLASSES  # older entries, and datasets without names, have none
     classes = tuple(json.loads(names.read_bytes())) if names.exists() else ()
-    return Halves(train=_half(entry, "train"), test=_half(entry, "test"), class_names=classes, **about)
+    made = entry / SPLIT
+    split = Split(**json.loads(made.read_bytes())) if made.exists() else None
+    train, test = (_half(entry, part) for part in ("train", "test"))
+    return Halves(train=train, test=test, class_names=classes, split=split, **about)
 
 
 def _verify(entry: Path, halves: Halves) -> None:
     """Compare an entry with its checksums; one written before there was `about.sha256` gets it now."""
     sealed = (entry / CHECKSUM).exists()
     if sealed and (entry / CHECKSUM).read_bytes() != _checksum(entry):
-        raise DamagedEntryError(f"{ABOUT} or {CLASSES} has changed")
+        raise DamagedEntryError(f"{ABOUT}, {CLASSES} or {SPLIT} has changed")
     if content_digest(halves.train, halves.test) != halves.digest:
         raise DamagedEntryError("its images or labels have changed")
     if not sealed:
@@ -214,8 +226,8 @@ def _about(halves: Halves) -> dict[str, object]:
 
 
 def _checksum(entry: Path) -> bytes:
-    """Return the digest of the facts about an entry, the names of its classes included."""
-    facts = [(entry / name).read_bytes() for name in (ABOUT, CLASSES) if (entry / name).exists()]
+    """Return the digest of the facts about an entry, the names of its classes and its split included."""
+    facts = [(entry / name).read_bytes() for name in (ABOUT, CLASSES, SPLIT) if (entry / name).exists()]
     return hashlib.sha256(b"\n".join(facts)).hexdigest().encode()
 
 

@@ -57,6 +57,14 @@ class Preprocessing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Split:
+    """How images without a test half are split: a share of every class is tested on, chosen by a seed."""
+
+    test_share: float = 0.2
+    seed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Dataset:
     """A training half, a test half and their classes."""
 
@@ -72,6 +80,8 @@ class Dataset:
     """What the sources do to images without augmentation; None where a dataset of your own does not say."""
     class_names: tuple[str, ...] = ()
     """In the order of the labels; empty where they have no names."""
+    split: Split | None = None
+    """How prunecast split the images; None if they came in two halves."""
 
 
 def chance_error(labels: Tensor) -> float:
@@ -115,6 +125,8 @@ class Halves:
     """Digest of all images and labels."""
     class_names: tuple[str, ...] = ()
     """The names of class folders; empty where the files have none."""
+    split: Split | None = None
+    """How prunecast split the images; None if they came in two halves."""
 
 
 class Found(Protocol):

@@ -1,5 +1,11 @@
-"""Image files in class folders: train/<class>/ and test|val/<class>/, and TinyImageNet's own val layout."""
+"""Image files in class folders: train/<class>/ and test|val/<class>/, TinyImageNet's own val layout, <class>/.
 
+Class folders without a split are split class by class. In the order of SHA-256(seed, class, file name), the first
+images of a class are its test images, so that the split depends on nothing but the names, and a new image moves at most
+one other.
+"""
+
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prunecast.data.cache import reserve, save_classes
-from prunecast.data.dataset import Bytes, Labels
+from prunecast.data.cache import reserve, save_classes, save_split
+from prunecast.data.dataset import Bytes, Labels, Split
 from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError
 
@@ -46,6 +52,8 @@ class FoundFolders:
     """The file of annotations, where the test half has one."""
     classes: tuple[str, ...]
     image_size: int | None
+    split: Split | None = None
+    """How prunecast split the images; None if they came in two halves."""
 
     @property
     def files(self) -> Sequence[str]:
@@ -59,15 +67,28 @@ class FoundFolders:
             decode(self.tree, listing.files, folder / f"{part}_images.npy", self.image_size, first)
             np.save(folder / f"{part}_labels.npy", listing.labels)
         save_classes(folder, self.classes)
+        if self.split is not None:
+            save_split(folder, self.split)
         return len(self.classes)
 
 
-def find_folders(tests: tuple[str, ...], image_size: int | None) -> Callable[[Tree], FoundFolders]:
-    """Return a function that finds class folders; `tests` are the names the test half may have."""
+def find_folders(
+    tests: tuple[str, ...], image_size: int | None, split: Split | None = None
+) -> Callable[[Tree], FoundFolders]:
+    """Return a function that finds class folders; `tests` are the names the test half may have.
+
+    With a `split`, class folders without halves are split by it.
+    """
 
     def find(tree: Tree) -> FoundFolders:
         names = [name for name in tree.names() if not any(part.startswith(".") for part in name.split("/"))]
-        top = _top(tree, names)
+        top = _top(names, ("train",))
+        if top is None and split is not None and _top(names, tests) is None:
+            return _split(tree, names, image_size, split)
+        if top is None:
+            raise PrunecastError(
+                f"{tree.base} has no folder `train`; images belong in train/<class>/ and test/<class>/."
+            )
         train = _by_class(tree, names, f"{top}train/")
         classes = tuple(train)
         numbers = {name: number for number, name in enumerate(classes)}
@@ -88,15 +109,55 @@ def find_folders(tests: tuple[str, ...], image_size: int | None) -> Callable[[Tr
     return find
 
 
-def _top(tree: Tree, names: Sequence[str]) -> str:
-    """Return the prefix of all names: none, or the one folder that contains everything."""
+def _top(names: Sequence[str], halves: tuple[str, ...]) -> str | None:
+    """Return the prefix of a half's names: none, or the one folder that contains everything; None without the half."""
     outer = {name.split("/")[0] for name in names}
     for top in ("", *(f"{name}/" for name in outer if len(outer) == 1)):
-        if any(name.startswith(f"{top}train/") for name in names):
+        if any(name.startswith(f"{top}{half}/") for half in halves for name in names):
             return top
-    raise PrunecastError(
-        f"{tree.base} has no folder `train`; images belong in train/<class>/ and test/<class>/."
+    return None
+
+
+def _split(tree: Tree, names: Sequence[str], image_size: int | None, split: Split) -> FoundFolders:
+    """Class folders without halves, split by a seed."""
+    outer = {name.split("/")[0] for name in names if "/" in name}
+    wrapped = len(outer) == 1 and any(name.count("/") > 1 for name in names)
+    top = f"{outer.pop()}/" if wrapped else ""
+    classes = _by_class(tree, names, top)
+    if len(classes) == 1:
+        raise PrunecastError(
+            f"{tree.base / top} has one class folder, {next(iter(classes))}; sort its images into at least two."
+        )
+    train, test = dict[str, list[str]](), dict[str, list[str]]()
+    for name, images in classes.items():
+        if len(images) == 1:
+            raise PrunecastError(
+                f"{tree.base / top / name} has one image; add another one, because a class without a split needs one "
+                "image to train and one to test on."
+            )
+        drawn = _drawn(images, top, split.seed)
+        count = min(max(1, round(split.test_share * len(images))), len(images) - 1)
+        test[name], train[name] = sorted(drawn[:count]), sorted(drawn[count:])
+    numbers = {name: number for number, name in enumerate(classes)}
+    return FoundFolders(
+        tree=tree,
+        train=_listing(train, numbers),
+        test=_listing(test, numbers),
+        notes=(),
+        classes=tuple(classes),
+        image_size=image_size,
+        split=split,
     )
+
+
+def _drawn(images: Sequence[str], top: str, seed: int) -> list[str]:
+    """The images of a class in an order that the seed and their names fix."""
+
+    def key(file: str) -> bytes:
+        words = f"prunecast/split/{seed}/{file[len(top) :]}"
+        return hashlib.sha256(words.encode(errors="surrogateescape")).digest()
+
+    return sorted(images, key=key)
 
 
 def _by_class(tree: Tree, names: Sequence[str], half: str) -> dict[str, list[str]]:

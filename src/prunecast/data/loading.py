@@ -11,24 +11,27 @@ import torch
 from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
 from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
-from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, chance_error, described
+from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, Split, chance_error, described
 from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
 from prunecast.data.folders import FoundFolders, Listing, find_folders
 from prunecast.data.official import find_cifar, find_svhn
 from prunecast.data.sources import HostSource, MemorySource, StreamSource, scaled_side
+from prunecast.data.torch_datasets import read_torch_datasets
 from prunecast.errors import PrunecastError
+from prunecast.plugins import load_attribute
+from prunecast.spec import ChainSpec
 
 Find = Callable[[Tree], Found]
 
-READERS: dict[str, Callable[[int | None], Find]] = {
-    "cifar10": lambda _: find_cifar(10),
-    "cifar100": lambda _: find_cifar(100),
-    "svhn": lambda _: find_svhn,
-    "tinyimagenet": lambda size: find_folders(("val",), size),
-    "folder": lambda size: find_folders(("test", "val"), size),
-    "arrays": lambda _: find_arrays,
+READERS: dict[str, Callable[[int | None, Split], Find]] = {
+    "cifar10": lambda *_: find_cifar(10),
+    "cifar100": lambda *_: find_cifar(100),
+    "svhn": lambda *_: find_svhn,
+    "tinyimagenet": lambda size, _: find_folders(("val",), size),
+    "folder": lambda size, split: find_folders(("test", "val"), size, split),
+    "arrays": lambda *_: find_arrays,
 }
-"""Functions of an image size (used for image files only) that return how to find a dataset among files."""
+"""Functions of an image size and a split (used for image files only) that return how to find a dataset among files."""
 DATASETS = (DIGITS.name, *READERS, IMAGENET.name)
 FROM_IMAGE_FILES = ("tinyimagenet", "folder")
 """Readers that bring images to one size."""
@@ -44,16 +47,38 @@ def load(
     root: Path | None = None,
     device: torch.device | str = "cpu",
     image_size: int | None = None,
+    split: Split | None = None,
 ) -> Dataset:
     """Return a dataset by name, or one of your own as `package.module:attribute`.
 
     `root` is its folder or archive (none for digits). `image_size` brings the images of a folder to one size by
-    scaling the shorter side and taking the centre; for imagenet it is the size of the crops.
+    scaling the shorter side and taking the centre; for imagenet it is the size of the crops. `split` says how class
+    folders without a test half are split; one that is not the default is refused for other data.
     """
-    place = torch.device(device)
+    place, split = torch.device(device), split or Split()
+    dataset = _loaded(name, root, place, image_size, split)
+    if dataset.split is None and split != Split():
+        where = f"{root}" if root is not None else f"the dataset {name}"
+        raise PrunecastError(f"{where} has a test half already; remove test_share and split_seed.")
+    return dataset
+
+
+def load_for(spec: ChainSpec, *, root: Path | None, device: torch.device | str = "cpu") -> Dataset:
+    """Return the dataset that a chain trains on."""
+    split = Split(test_share=spec.test_share, seed=spec.split_seed)
+    name = spec.loader or spec.dataset
+    return load(name, root=root, device=device, image_size=spec.image_size, split=split)
+
+
+def _loaded(
+    name: str, root: Path | None, place: torch.device, image_size: int | None, split: Split
+) -> Dataset:
     facts = own_dataset(name) if ":" in name else find_dataset(name)
+    if facts is None and ":" in name:
+        own_halves = read_torch_datasets(name, load_attribute(name, "dataset"), root, image_size)
+        return _resident(name, own_halves, place, image_size)
     if facts is not None and facts.read is not None:
-        own = from_arrays(facts.read(root), name=facts.name, device=device)
+        own = from_arrays(facts.read(root), name=facts.name, device=place)
         return replace(own, class_names=_official_names(facts, own.num_classes))
     if name not in DATASETS:
         known = dict.fromkeys((*DATASETS, *dataset_names()))
@@ -66,7 +91,18 @@ def load(
         raise PrunecastError(f"{root} does not exist; the dataset {name} was to be read from there.")
     if facts is not None and facts.streamed:
         return _streamed(facts, Path(root), place, image_size or facts.image_shape[1])
-    return _resident(name, read(name, Path(root), image_size), place, _scaled_side(name, image_size))
+    halves = read(name, Path(root), image_size, split)
+    return _resident(name, halves, place, _scaled_side(name, image_size))
+
+
+def training_examples(
+    name: str, *, root: Path | None, image_size: int | None = None, split: Split | None = None
+) -> int:
+    """The number of training images of a dataset; those of a folder are counted without reading them."""
+    if name == "folder" and root is not None and root.is_dir():
+        found = find_folders(("test", "val"), image_size, split or Split())(Folder(base=root))
+        return len(found.train.files)
+    return len(load(name, root=root, image_size=image_size, split=split).train)
 
 
 def _scaled_side(name: str, image_size: int | None) -> int | None:
@@ -110,7 +146,9 @@ def _resident(
         chance_error=chance_error(torch.from_numpy(halves.test.labels)),
         digest=halves.digest,
         preprocessing=preprocessing,
-        class_names=halves.class_names or _official_names(find_dataset(name), halves.num_classes),
+        class_names=halves.class_names
+        or _official_names(None if ":" in name else find_dataset(name), halves.num_classes),
+        split=halves.split,
     )
 
 
@@ -148,9 +186,11 @@ def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size:
     )
 
 
-def read(name: str, root: Path, image_size: int | None) -> Halves:
+def read(name: str, root: Path, image_size: int | None, split: Split) -> Halves:
     """Return the arrays of a dataset, decoded the first time and read from the cache afterwards."""
-    how, find = f"{name} {image_size}", READERS[name](image_size)
+    how, find = f"{name} {image_size}", READERS[name](image_size, split)
+    if split != Split():
+        how += f" {split.test_share} {split.seed}"
     archive = _archive(root, name)
     if archive is not None:
         files = (archive.name,)
@@ -165,7 +205,9 @@ def read(name: str, root: Path, image_size: int | None) -> Halves:
     else:
         raise PrunecastError(f"{root} is neither a folder nor an archive ({', '.join(SUFFIXES)}).")
     halves = cached(name, key(how, base, found.files), found.write)
-    return replace(halves, class_names=found.classes) if isinstance(found, FoundFolders) else halves
+    if isinstance(found, FoundFolders):
+        return replace(halves, class_names=found.classes, split=found.split)
+    return halves
 
 
 def _archive(root: Path, dataset: str) -> Path | None:

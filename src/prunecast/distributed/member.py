@@ -15,7 +15,7 @@ import torch
 from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
-from prunecast.data import Dataset, load
+from prunecast.data import Dataset, load_for
 from prunecast.distributed.launch import LOOPBACK, Ended, GroupTask, MemberTask, Raised
 from prunecast.pruning import Record, follow_chain, run_chain
 from prunecast.training import ProcessGroup
@@ -91,8 +91,7 @@ def device_of(first: str, rank: int) -> torch.device:
 
 
 def _dataset(task: GroupTask, device: torch.device) -> Dataset:
-    name = task.spec.loader or task.spec.dataset
-    return load(name, root=task.root, device=device, image_size=task.spec.image_size)
+    return load_for(task.spec, root=task.root, device=device)
 
 
 def _leave_with_the_starter(pipe: Connection) -> None:

@@ -29,7 +29,7 @@ from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
 from prunecast.spec import ChainSpec, Precision
-from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, run_plan, work
+from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, data_key, run_plan, work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
 
@@ -57,8 +57,7 @@ def make(
 def train(order: Order, follow: Follow) -> None:
     """Train and prune level by level, from where the store stands."""
     progress = SweepProgress(chain_statuses(order.plan, order.store))
-    key = (order.chain.spec.loader or order.chain.spec.dataset, order.chain.root, order.chain.spec.image_size)
-    executor = partial(work, device=order.device, loaded={key: order.dataset})
+    executor = partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
     follow(run_plan(order.plan, order.store, executor=executor), order.plan, progress)
     if progress.failed:
         raise PrunecastError(f"the training failed: {progress.failed[0].error}")

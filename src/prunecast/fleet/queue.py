@@ -29,7 +29,7 @@ PackShape = tuple[float, ...]
 def chain_group(spec: ChainSpec) -> ChainGroup:
     """The group of a chain, which need not be open yet."""
     recipe = replace(spec.recipe, name="", checkpoint_steps=1)
-    data = (spec.dataset, spec.loader, spec.image_size, spec.num_examples)
+    data = (spec.dataset, spec.loader, spec.image_size, spec.test_share, spec.split_seed, spec.num_examples)
     return spec.family, spec.depth, *data, recipe
 
 

@@ -57,6 +57,10 @@ class ChainSpec:
     """What to load if tables call it something else: `folder`, `arrays`, or `package.module:attribute`."""
     image_size: int | None = None
     """The size to which the images of a folder are scaled; by default they keep their own."""
+    test_share: float = 0.2
+    """Of a folder without a split, the share of every class that is tested on."""
+    split_seed: int = 0
+    """Chooses the images of that share."""
     threads: int = 1
     """torch threads on the CPU; their number changes the order of sums."""
     final_nonzero: int | None = None
@@ -81,6 +85,10 @@ class ChainSpec:
             f"Fine-tuning goes on at the last learning rate, and the schedule {self.recipe.schedule} ends at 0; "
             "give the recipe a final_learning_rate.",
         )
+        share = self.test_share
+        require_number("test_share", share)
+        require(0 < share < 1, f"test_share is {share}; give a share between 0 and 1, such as 0.2.")
+        require_number("split_seed", self.split_seed, whole=True)
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
         single = self.method.structure == "weights"

@@ -6,7 +6,8 @@ from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
 from prunecast.sweep.failures import Failure, failure_of, in_one_line
 from prunecast.sweep.grid import PlannedChain, Select, left_out
-from prunecast.sweep.plan import Plan, parse_plan, read_plan, scales, shipped_plans, summary
+from prunecast.sweep.inspection import DataSeen, Inspection, inspect
+from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.run import executor_for, run_plan, usual_jobs
@@ -21,6 +22,7 @@ from prunecast.sweep.status import (
 )
 from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
 from prunecast.sweep.wording import (
+    absent_words,
     check_lines,
     damaged_line,
     deaths_words,
@@ -29,13 +31,13 @@ from prunecast.sweep.wording import (
     error_rise_words,
     event_line,
     failure_lines,
+    split_words,
     start_line,
     stopped_line,
 )
 from prunecast.sweep.worker import (
     Stopped,
     WorkerSpec,
-    loader,
     prepare,
     pull_chains,
     run_worker,
@@ -51,11 +53,13 @@ __all__ = [
     "Backend",
     "Busy",
     "ChainStatus",
+    "DataSeen",
     "Ended",
     "Event",
     "Executor",
     "Failed",
     "Failure",
+    "Inspection",
     "Job",
     "LeftOut",
     "Network",
@@ -69,11 +73,13 @@ __all__ = [
     "Stopped",
     "SweepProgress",
     "WorkerSpec",
+    "absent_words",
     "as_csv",
     "chain_statuses",
     "check_lines",
     "check_store",
     "damaged_line",
+    "data_key",
     "deaths_words",
     "drive",
     "edit_sentence",
@@ -86,6 +92,7 @@ __all__ = [
     "failure_of",
     "find_backend",
     "in_one_line",
+    "inspect",
     "is_locked",
     "left_out",
     "loader",
@@ -103,6 +110,7 @@ __all__ = [
     "run_worker",
     "scales",
     "shipped_plans",
+    "split_words",
     "start_line",
     "stop_on",
     "stopped_line",

@@ -1,14 +1,14 @@
 """What a plan would train and the work it takes, counted before anything runs."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prunecast.catalog import FAMILIES, architecture, find_dataset
-from prunecast.errors import PrunecastError
+from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.plan import Plan, check_examples, official_examples
+from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, inspect, network_key
+from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
 TRAINING_WORK = 3
@@ -37,6 +37,8 @@ class Overview:
     """A plan in numbers."""
 
     name: str
+    plan: Plan
+    """The plan itself; its chains know the data that was looked at."""
     axes: dict[str, list[object]]
     """Every axis of the grid with its values."""
     networks: tuple[Network, ...]
@@ -48,21 +50,27 @@ class Overview:
     """Passes of one network over its examples, at most. Later levels start at the rewind point."""
     selecting: int
     """Chains that are subject to the selection rule."""
+    data: tuple[DataSeen, ...] = ()
+    """The datasets that were looked at."""
+    absent: tuple[DatasetFacts, ...] = ()
+    """Official datasets that have to be downloaded before the plan can run."""
 
 
 def overview(plan: Plan) -> Overview:
     """Count the networks, chains and training runs of a plan.
 
-    Refuses depths that a family does not have, and more examples than an official dataset has.
+    Refuses what `run` would refuse, as far as it can be known: official datasets need not be here yet.
     """
-    check_examples(plan, official_examples)
+    inspection = inspect(plan, official=False)
+    plan = inspection.plan
     groups: dict[tuple[str, str, int, float], list[PlannedChain]] = {}
     for chain in plan.chains:
         spec = chain.spec
         groups.setdefault((spec.family, spec.dataset, spec.depth, spec.width), []).append(chain)
-    networks = tuple(_network(chains) for chains in groups.values())
+    networks = tuple(_network(chains, inspection.sizes) for chains in groups.values())
     return Overview(
         name=plan.name,
+        plan=plan,
         axes=_axes(plan.chains),
         networks=networks,
         chains=len(plan.chains),
@@ -70,6 +78,8 @@ def overview(plan: Plan) -> Overview:
         level_caps=tuple(sorted({chain.rules.level_cap for chain in plan.chains})),
         epochs=sum(_epochs(chain) for chain in plan.chains),
         selecting=sum(chain.select is not None for chain in plan.chains),
+        data=inspection.data,
+        absent=inspection.absent,
     )
 
 
@@ -77,43 +87,19 @@ def _epochs(chain: PlannedChain) -> float:
     return chain_steps(chain) / timeline(chain.spec.recipe, chain.spec.num_examples).epoch
 
 
-def _network(chains: list[PlannedChain]) -> Network:
+def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, Size]) -> Network:
     spec = chains[0].spec
-    counts = _counts(spec)
+    size = sizes.get(network_key(chains[0]))
     return Network(
         family=spec.family,
         dataset=spec.dataset,
         depth=spec.depth,
         width=spec.width,
-        parameters=counts and counts[0],
-        weights=counts and counts[1],
+        parameters=None if size is None else size.parameters,
+        weights=None if size is None else size.weights,
         chains=len(chains),
         training_runs=sum(chain.rules.level_cap + 1 for chain in chains),
     )
-
-
-def _counts(spec: ChainSpec) -> tuple[int, int] | None:
-    """Parameters and prunable weights, if family and dataset are known by name."""
-    if ":" in spec.family:
-        return None
-    facts = find_dataset(spec.dataset, spec.loader)
-    if spec.family not in FAMILIES or facts is None:
-        architecture(spec.family, depth=spec.depth, width=spec.width, num_classes=10)
-        return None
-    shape = facts.image_shape
-    if spec.image_size is not None:
-        shape = (shape[0], spec.image_size, spec.image_size)
-    try:
-        found = architecture(
-            spec.family,
-            depth=spec.depth,
-            width=spec.width,
-            num_classes=facts.num_classes,
-            image_shape=shape,
-        )
-    except PrunecastError as problem:
-        raise PrunecastError(f"{spec.family} of depth {spec.depth} on {spec.dataset}: {problem}") from problem
-    return found.parameters, found.weights
 
 
 def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
@@ -151,16 +137,16 @@ def chain_steps(chain: PlannedChain) -> int:
     return training_steps(chain.spec, 0) + chain.rules.level_cap * training_steps(chain.spec, 1)
 
 
-def evaluated_images(spec: ChainSpec) -> int:
+def evaluated_images(spec: ChainSpec, facts: DatasetFacts | None = None) -> int:
     """Images evaluated after a level: the test set, the training examples and the held-out ones."""
-    facts = find_dataset(spec.dataset, spec.loader)
+    facts = facts or find_dataset(spec.dataset, spec.loader)
     test = facts.test_examples if facts else spec.num_examples
     return spec.num_examples + test + spec.recipe.validation_examples
 
 
 def chain_images(chain: PlannedChain) -> int:
     """Images evaluated by a chain up to its level cap."""
-    return (chain.rules.level_cap + 1) * evaluated_images(chain.spec)
+    return (chain.rules.level_cap + 1) * evaluated_images(chain.spec, chain.facts)
 
 
 def level_work(spec: ChainSpec, level: int) -> float:

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, find_dataset
+from prunecast.catalog import FAMILIES, DatasetFacts, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
@@ -221,9 +221,9 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
-def _image_shape(spec: ChainSpec) -> tuple[tuple[int, int, int], int]:
+def _image_shape(spec: ChainSpec, facts: DatasetFacts | None = None) -> tuple[tuple[int, int, int], int]:
     """The shape of a chain's images and the number of classes; for unknown data, the shape that the family expects."""
-    facts, family = find_dataset(spec.dataset, spec.loader), FAMILIES.get(spec.family)
+    facts, family = facts or find_dataset(spec.dataset, spec.loader), FAMILIES.get(spec.family)
     channels, *side = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
     height, width = (spec.image_size, spec.image_size) if spec.image_size else side
     return (channels, height, width), facts.num_classes if facts else 10
@@ -249,15 +249,15 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
         size=multiply_adds(spec.family, spec.depth, spec.width),
         steps=chain_steps(chain),
         images=chain_images(chain),
-        time=partial(time_network, spec, device),
+        time=partial(time_network, spec, device, chain.facts),
     )
 
 
-def time_network(spec: ChainSpec, device: torch.device) -> Timing:
+def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | None = None) -> Timing:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
     batch = timed_images(spec, whole, device.type)
-    data = _noise(*_image_shape(spec), 2 * batch, device)
+    data = _noise(*_image_shape(spec, facts), 2 * batch, device)
     recipe, model = replace(spec.recipe, batch_size=batch), _build(spec.family, spec.depth, spec.width, data)
     trainer = prepare(model, families.prunable(model), recipe, 0, data.train, np.arange(2 * batch))
     advance = stepper(trainer)
@@ -321,7 +321,7 @@ def _groups(
         if planned.devices > 1 or not fits(spec, device):
             alone.append(planned)
             continue
-        data = noise(*_image_shape(spec), NOISE_IMAGES, device)
+        data = noise(*_image_shape(spec, planned.facts), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
             networks[key] = _build(spec.family, spec.depth, spec.width, data)

@@ -1,17 +1,19 @@
 """The keys of a plan, the chains that a grid of them names, and the rule that leaves chains out."""
 
+import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from prunecast.catalog import dataset_names, find_dataset
+from prunecast.catalog import DatasetFacts, find_dataset
 from prunecast.errors import (
     PrunecastError,
     require,
@@ -37,12 +39,19 @@ from prunecast.spec import (
 from prunecast.sweep.resources import Resources, checked
 
 KEYS = (
-    *("family", "dataset", "loader", "root", "image_size", "recipe", "method"),
+    *("family", "dataset", "loader", "root", "image_size", "test_share", "split_seed"),
+    *("recipe", "method"),
     *("depth", "width", "num_examples", "replicates", "threads", "level_cap", "stop", "select"),
     *("keep_weights", "resources", "devices", "grid"),
 )
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
 STOP_KEYS = ("disconnected", "at_chance")
+SPLIT_KEYS = ("test_share", "split_seed")
+ALL = "all"
+"""The `num_examples` that takes all training examples."""
+
+CountTraining = Callable[[ChainSpec, Path | None], int]
+"""The number of training examples in a chain's dataset, held-out ones included; the path is the grid's root."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +79,22 @@ class PlannedChain:
     """What a worker of this chain needs on a cluster, if the plan says so."""
     devices: int = 1
     """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
+    seen: DatasetFacts | None = None
+    """Its data as it is on disk, if that was looked at."""
+
+    @property
+    def facts(self) -> DatasetFacts | None:
+        """What is known about its data."""
+        return self.seen or find_dataset(self.spec.dataset, self.spec.loader)
 
 
-def grid_chains(grid: Mapping[str, Any], place: str, folder: Path) -> Iterator[PlannedChain]:
+def grid_chains(
+    grid: Mapping[str, Any], place: str, folder: Path, count: CountTraining
+) -> Iterator[PlannedChain]:
     """Every combination of a grid's lists.
 
-    Error messages call the grid `place`. A relative `root` is relative to `folder`.
+    Error messages call the grid `place`. A relative `root` is relative to `folder`. Data is counted only where
+    `num_examples` is a share of it.
     """
     missing = [key for key in REQUIRED if key not in grid]
     require(not missing, f"{place} lacks the key {', '.join(missing)}; add it.")
@@ -85,11 +104,12 @@ def grid_chains(grid: Mapping[str, Any], place: str, folder: Path) -> Iterator[P
     require_flag(f"{place}: keep_weights", keep)
     select = _select(grid, place)
     resources = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
-    for spec in _specs(grid, place):
+    where = None if root is None else folder / Path(root).expanduser()
+    for spec in _specs(grid, place, lambda spec: count(spec, where)):
         yield PlannedChain(
             spec=spec,
             rules=_rules(grid, place, spec),
-            root=None if root is None else folder / Path(root).expanduser(),
+            root=where,
             keep_weights=keep,
             select=select,
             resources=resources,
@@ -97,18 +117,18 @@ def grid_chains(grid: Mapping[str, Any], place: str, folder: Path) -> Iterator[P
         )
 
 
-def _specs(grid: Mapping[str, Any], place: str) -> Iterator[ChainSpec]:
+def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int]) -> Iterator[ChainSpec]:
     axes: list[list[Any]] = [
         *(_names(grid, key, place) for key in ("family", "dataset")),
         _recipes(grid["recipe"], place),
         _methods(grid.get("method", "imp"), place),
-        *(_numbers(grid, key, place) for key in ("depth", "width", "num_examples")),
+        *(_numbers(grid, key, place) for key in ("depth", "width")),
+        _amounts(grid, place),
         _replicates(grid, place),
     ]
-    loader = grid.get("loader")
+    given = {key: grid[key] for key in ("loader", "image_size", "threads", *SPLIT_KEYS) if key in grid}
     for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
-        if num_examples == "all":
-            num_examples = _all_examples(dataset, loader, how, place)
+        share = num_examples if isinstance(num_examples, Fraction) else None
         with _at(place):
             spec = ChainSpec(
                 family=family,
@@ -117,13 +137,23 @@ def _specs(grid: Mapping[str, Any], place: str) -> Iterator[ChainSpec]:
                 method=what,
                 depth=depth,
                 width=width,
-                num_examples=num_examples,
+                num_examples=1 if share is not None else num_examples,
                 replicate=replicate,
-                loader=loader,
-                image_size=grid.get("image_size"),
-                threads=grid.get("threads", 1),
+                **given,
             )
+            if share is not None:
+                spec = dataclasses.replace(spec, num_examples=_shared(share, spec, count(spec)))
         yield spec
+
+
+def _shared(share: Fraction, spec: ChainSpec, total: int) -> int:
+    """A share of the training examples that are not held out, rounded down."""
+    held = spec.recipe.validation_examples
+    left = f"{total:,} training examples" + (f", {held:,} of them held out" if held else "")
+    remedy = "hold out fewer" if held else "ask for more"
+    number = int(share * (total - held))
+    require(number > 0, f"{float(share):g} of {spec.dataset} ({left}) is no example; {remedy}.")
+    return number
 
 
 @contextmanager
@@ -173,21 +203,35 @@ def _select(grid: Mapping[str, Any], place: str) -> Select | None:
     return Select(**table)
 
 
-def _all_examples(dataset: str, loader: str | None, recipe: Recipe, place: str) -> int:
-    """The number of training examples that are not held out."""
-    facts = find_dataset(dataset, loader)
-    if facts is None:
-        known = ", ".join(dataset_names())
-        raise PrunecastError(f'{place}: num_examples "all" is known for {known}; give a number instead.')
-    return facts.train_examples - recipe.validation_examples
+def _amounts(grid: Mapping[str, Any], place: str) -> list[int | Fraction]:
+    """Numbers of examples, or shares of all: `"all"`, 0.5 or `"1/2"`."""
+    given = grid["num_examples"]
+    values = given if isinstance(given, list) else [given]
+    require(bool(values), f"{place}: num_examples is empty; give a number or a list of numbers.")
+    return [_amount(value, place) for value in values]
+
+
+def _amount(value: object, place: str) -> int | Fraction:
+    if value == ALL:
+        return Fraction(1)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    share = None
+    if isinstance(value, str | float):
+        with contextlib.suppress(ValueError, ZeroDivisionError):
+            share = Fraction(str(value))
+    good = share is not None and 0 < share <= 1
+    wanted = f'give a whole number, "{ALL}", or a share such as 0.5 or "1/2"'
+    require(good, f"{place}: num_examples is {value!r}; {wanted}.")
+    assert share is not None
+    return share
 
 
 def _numbers(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
     values = grid[key] if isinstance(grid[key], list) else [grid[key]]
     require(bool(values), f"{place}: {key} is empty; give a number or a list of numbers.")
     for value in values:
-        if not (key == "num_examples" and value == "all"):
-            require_number(f"{place}: {key}", value, whole=key != "width")
+        require_number(f"{place}: {key}", value, whole=key != "width")
     return values
 
 
@@ -269,6 +313,7 @@ def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec,
 def _comparable(spec: ChainSpec) -> tuple[object, ...]:
     return (
         *(spec.family, spec.dataset, spec.loader, spec.image_size, spec.num_examples, spec.threads),
+        *(spec.test_share, spec.split_seed),
         *(spec.recipe, spec.method),
     )
 

@@ -3,15 +3,19 @@
 import dataclasses
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from prunecast.catalog import DatasetFacts, find_dataset
+from prunecast.data import Dataset, Split, load_for, training_examples
 from prunecast.errors import PrunecastError, require, require_known_keys
-from prunecast.sweep.grid import KEYS, PlannedChain, grid_chains
+from prunecast.spec import ChainSpec
+from prunecast.sweep.grid import ALL, KEYS, PlannedChain, grid_chains
 
 FULL = "full"
 """The scale of the file as it is; `[scale.NAME]` tables override its keys."""
@@ -85,16 +89,17 @@ def parse_plan(
     tables = isinstance(grids, list) and bool(grids) and all(isinstance(grid, dict) for grid in grids)
     require(tables, f"{place}: write a grid as [[grid]], with two brackets.")
     chains: dict[str, PlannedChain] = {}
+    places = DataPlaces(folder=folder, datasets=_datasets_folder(data))
     for number, grid in enumerate(grids, 1):
         where = f"{place}, grid {number}" if len(grids) > 1 else place
         require_known_keys(where, grid, [key for key in KEYS if key != "grid"])
-        for chain in grid_chains({**body, **grid}, where, folder):
-            chains.setdefault(chain.spec.digest, chain)
-    datasets = _datasets_folder(data)
+        for chain in grid_chains({**body, **grid}, where, folder, places.training_examples):
+            own = dataclasses.replace(chain, root=places.path(chain.spec, chain.root))
+            chains.setdefault(chain.spec.digest, own)
     return Plan(
         name=name if scale == FULL else f"{name}-{scale}",
-        chains=_with_data(chains.values(), folder, datasets),
-        data=datasets,
+        chains=tuple(chains.values()),
+        data=places.datasets,
     )
 
 
@@ -112,19 +117,49 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
     return {**own, **tables.get(scale, {})}
 
 
-def _with_data(
-    chains: Iterable[PlannedChain], folder: Path, datasets: Path | None
-) -> tuple[PlannedChain, ...]:
-    """The chains with the path of their data; every path is searched for once."""
-    found: dict[tuple[Path | None, str], Path | None] = {}
-    placed = []
-    for chain in chains:
-        key = chain.root, chain.spec.loader or chain.spec.dataset
-        if key not in found:
-            root, name = key
-            found[key] = _dataset_path(name, datasets) if root is None else _own_path(root, folder, datasets)
-        placed.append(dataclasses.replace(chain, root=found[key]))
-    return tuple(placed)
+@dataclass(frozen=True, kw_only=True)
+class DataPlaces:
+    """Where the data of a plan is and how many training examples it has; everything is looked up once."""
+
+    folder: Path
+    """The plan's folder."""
+    datasets: Path | None
+    """The folder of datasets."""
+    _paths: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
+    _counts: dict[tuple[object, ...], int] = field(default_factory=dict)
+
+    def path(self, spec: ChainSpec, root: Path | None) -> Path | None:
+        """The path of a chain's data, of which the plan has given `root`."""
+        key = spec.loader or spec.dataset, root
+        if key not in self._paths:
+            self._paths[key] = (
+                _dataset_path(key[0], self.datasets)
+                if root is None
+                else _own_path(root, self.folder, self.datasets)
+            )
+        return self._paths[key]
+
+    def training_examples(self, spec: ChainSpec, root: Path | None) -> int:
+        """The number of training examples of a chain's data; those of official data are known without it."""
+        path, name = self.path(spec, root), spec.loader or spec.dataset
+        key = name, path, spec.image_size, spec.test_share, spec.split_seed
+        if key not in self._counts:
+            self._counts[key] = self._count(spec, name, path)
+        return self._counts[key]
+
+    def _count(self, spec: ChainSpec, name: str, path: Path | None) -> int:
+        facts = find_dataset(spec.dataset, spec.loader)
+        here = path is not None and path.exists()
+        if facts is not None and not (here and spec.loader in ("folder", "arrays")):
+            return facts.train_examples
+        if not here and ":" not in name:
+            where = "its root" if path is None else str(path)
+            raise PrunecastError(
+                f'num_examples as a share, or "{ALL}", needs the images of {spec.dataset}, but {where} '
+                "does not exist; put them there, or give a number."
+            )
+        split = Split(test_share=spec.test_share, seed=spec.split_seed)
+        return training_examples(name, root=path, image_size=spec.image_size, split=split)
 
 
 def _datasets_folder(given: Path | None) -> Path | None:
@@ -156,30 +191,51 @@ def _own_path(root: Path, folder: Path, datasets: Path | None) -> Path:
     return other if other.exists() else root
 
 
+DataKey = tuple[str, Path | None, int | None, float, int]
+Datasets = dict[DataKey, Dataset]
+"""Datasets in memory, so that chains on the same data load them once."""
+
+
+def loader(chain: PlannedChain, device: torch.device, loaded: Datasets) -> Callable[[], Dataset]:
+    """A function that loads a chain's dataset when it is first needed, and once only."""
+    key = data_key(chain)
+
+    def get() -> Dataset:
+        if key not in loaded:
+            loaded[key] = load_for(chain.spec, root=chain.root, device=device)
+        return loaded[key]
+
+    return get
+
+
+def data_key(chain: PlannedChain) -> DataKey:
+    """Equal for chains on the same data."""
+    spec = chain.spec
+    return spec.loader or spec.dataset, chain.root, spec.image_size, spec.test_share, spec.split_seed
+
+
 CountExamples = Callable[[PlannedChain], int | None]
 """The number of training examples in a chain's dataset; None if it is not known."""
 
 
-def official_examples(chain: PlannedChain) -> int | None:
-    """The number of training examples in an official dataset; no file is read."""
-    facts = None if chain.spec.loader else find_dataset(chain.spec.dataset)
-    return None if facts is None else facts.train_examples
-
-
-def check_data(plan: Plan, count: CountExamples) -> None:
-    """Refuse a plan whose data is missing, unreadable or too small."""
+def check_roots(plan: Plan) -> None:
+    """Refuse a plan that names a path of data that is missing."""
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):
         if not root.exists():
             remedy = "put it there, or name the folder that holds it with --data"
             raise PrunecastError(
                 f"The plan {plan.name} reads its data from {root}, which does not exist; {remedy}."
             )
+
+
+def needed_downloads(plan: Plan, *, refuse: bool) -> tuple[DatasetFacts, ...]:
+    """The official datasets of a plan that are not here, or a refusal of the first of them."""
     nowhere = {chain.spec.loader or chain.spec.dataset for chain in plan.chains if chain.root is None}
-    for name in sorted(nowhere):
-        facts = None if ":" in name else find_dataset(name)
-        if facts is not None and facts.download:
-            raise PrunecastError(_missing(plan, facts))
-    check_examples(plan, count)
+    known = (None if ":" in name else find_dataset(name) for name in sorted(nowhere))
+    missing = tuple(facts for facts in known if facts is not None and facts.download)
+    if missing and refuse:
+        raise PrunecastError(_missing(plan, missing[0]))
+    return missing
 
 
 def _missing(plan: Plan, facts: DatasetFacts) -> str:

@@ -15,10 +15,11 @@ from prunecast.sweep.driver import drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
 from prunecast.sweep.failures import failure_of, forget_failure
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.plan import Plan, check_data
+from prunecast.sweep.inspection import inspect
+from prunecast.sweep.plan import Plan
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.status import chain_statuses, selection
-from prunecast.sweep.worker import Datasets, loader, torch_device, work
+from prunecast.sweep.worker import torch_device, work
 
 PAUSE = 0.5
 """Seconds between two looks at chains that another run is working on."""
@@ -82,8 +83,7 @@ def usual_jobs(device: str) -> int:
 
 def check(plan: Plan) -> None:
     """Refuse a plan whose data is missing, unreadable or too small, before anything runs."""
-    loaded: Datasets = {}
-    check_data(plan, lambda chain: len(loader(chain, torch.device("cpu"), loaded)().train))
+    inspect(plan)
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ChainSpec, ErrorRise, Recipe
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
+from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress
 from prunecast.text import duration, listed, plural
@@ -203,6 +205,25 @@ def _schedule_words(recipe: Recipe) -> str:
         return f" by the schedule {recipe.schedule}{end}"
     drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
     return f" times {recipe.drop_factor:g} at epochs {drops}" if drops else ""
+
+
+def split_words(seen: DataSeen) -> str:
+    """How a dataset without a test half is split."""
+    assert seen.split is not None
+    facts, share = seen.facts, seen.split.test_share
+    return (
+        f"{seen.root} has no test half, so {share:.0%} of every class are tested on, chosen by the file names and "
+        f"split_seed {seen.split.seed}: {facts.train_examples:,} training and {facts.test_examples:,} test images of "
+        f"{facts.num_classes:,} classes."
+    )
+
+
+def absent_words(absent: Sequence[DatasetFacts]) -> list[str]:
+    """The official datasets that are not here, and what to do."""
+    names = [facts.title or facts.name for facts in absent]
+    if not names:
+        return []
+    return [f"{listed(names)}: not here yet; `run` needs the files, in a folder that --data names."]
 
 
 def data_words(spec: ChainSpec) -> str:

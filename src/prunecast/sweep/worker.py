@@ -22,7 +22,7 @@ from typing import NoReturn
 
 import torch
 
-from prunecast.data import Dataset, load
+from prunecast.data import Dataset
 from prunecast.distributed import GroupTask, run_group
 from prunecast.errors import BusyError, PrunecastError, StoreError, sentence
 from prunecast.pruning import (
@@ -38,6 +38,7 @@ from prunecast.pruning import (
 from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
 from prunecast.sweep.failures import forget_failure, in_one_line, new_failure, record_failure
 from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
 from prunecast.sweep.status import is_locked
@@ -48,9 +49,6 @@ OUT_OF_TIME = 75
 """Exit code of a worker that did not stop by itself when its time was over."""
 COMMAND = (sys.executable, "-c", "from prunecast.sweep.worker import main; main()")
 """The command of a worker. It reads a pickled `WorkerSpec` from its standard input, and stops when that is closed."""
-
-Datasets = dict[tuple[str, Path | None, int | None], Dataset]
-"""Datasets in memory, so that chains on the same data load them once."""
 
 
 def work(
@@ -231,19 +229,6 @@ def failed(job: Job, store: Path, problem: Exception) -> Failed:
     known = new_failure(job, store) if isinstance(problem, _FailedBeforeError) else None
     failure = known or record_failure(store, job, problem)
     return Failed(number=job.number, chain=job.chain, error=failure.error, traceback=failure.traceback)
-
-
-def loader(chain: PlannedChain, device: torch.device, loaded: Datasets) -> Callable[[], Dataset]:
-    """A function that loads a chain's dataset when it is first needed, and once only."""
-    name, size = chain.spec.loader or chain.spec.dataset, chain.spec.image_size
-
-    def get() -> Dataset:
-        key = (name, chain.root, size)
-        if key not in loaded:
-            loaded[key] = load(name, root=chain.root, device=device, image_size=size)
-        return loaded[key]
-
-    return get
 
 
 def torch_device(device: str) -> torch.device:

@@ -11,6 +11,7 @@ KNOWN = [  # family, depth, width, classes, prunable weights, all parameters, mu
     ("imagenet_resnet", 50, 1, 1000, 25_502_912, 25_557_032, 4_089_184_256),
     ("imagenet_resnet", 18, 1, 1000, 11_678_912, 11_689_512, 1_814_073_344),
     ("tinyimagenet_resnet", 18, 1, 200, 11_269_312, 11_279_112, 148_148_224),
+    ("vit_patch4", 6, 1, 10, 2_665_344, 2_680_714, 179_898_240),
     ("digits_cnn", 4, 1, 10, 72 + 1_152 + 2_304 + 160, 3_688 + 80 + 10, 72 * 64 + 3_456 * 16 + 160),
 ]
 
@@ -85,6 +86,21 @@ def test_mistakes_name_the_remedy(family, depth, width, message):
 def test_images_that_vanish_are_refused_by_the_layer_name():
     with pytest.raises(PrunecastError, match="section5_pool"):
         architecture("vgg", depth=16, width=1, num_classes=10, image_shape=(3, 16, 16))
+
+
+def test_a_vit_by_hand():
+    wide, tokens = 192, 64
+    made = architecture("vit_patch4", depth=6, width=1, num_classes=10)
+    weights = 3 * 4 * 4 * wide + 6 * 12 * wide**2 + 10 * wide
+    assert made.weights == weights
+    assert made.parameters == weights + 6 * 13 * wide + 2 * wide + 10
+    assert made.multiply_adds == (weights - 10 * wide) * tokens + 6 * 2 * tokens**2 * wide + 10 * wide
+    assert architecture("vit_patch8", depth=6, width=1, num_classes=10).weights == weights + 3 * 48 * wide
+
+
+def test_patches_must_fill_the_image():
+    with pytest.raises(PrunecastError, match="images of 30x30 pixels cannot be cut into patches of 4x4"):
+        architecture("vit_patch4", depth=1, width=1, num_classes=10, image_shape=(3, 30, 30))
 
 
 def test_the_catalog_does_not_import_torch():

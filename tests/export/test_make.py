@@ -121,7 +121,8 @@ def test_the_card_says_what_the_files_are(made: Made) -> None:
 
 
 @pytest.mark.parametrize(
-    ("family", "depth", "width"), [("digits_cnn", 4, 1.5), ("cifar_resnet", 14, 0.25), ("vgg", 16, 0.125)]
+    ("family", "depth", "width"),
+    [("digits_cnn", 4, 1.5), ("cifar_resnet", 14, 0.25), ("vgg", 16, 0.125), ("vit_patch4", 2, 0.25)],
 )
 def test_multiply_adds_are_those_of_the_layers(family: str, depth: int, width: float) -> None:
     member = architecture(family, depth=depth, width=width, num_classes=10)
@@ -133,7 +134,8 @@ def test_multiply_adds_are_those_of_the_layers(family: str, depth: int, width: f
         for name in families.prunable(model)
     }
     dense, none = multiply_adds(model, masks, member.image_shape)
-    assert (dense, none) == (member.multiply_adds, 0)
+    attention = sum(layer.multiply_adds for layer in member.layers if layer.kind == "attention")
+    assert (dense, none) == (member.multiply_adds, attention)
     full = {name: torch.ones_like(mask) for name, mask in masks.items()}
     assert multiply_adds(model, full, member.image_shape) == (dense, dense)
 

@@ -55,5 +55,15 @@ def no_module(depth, width, num_classes):
     return torch.zeros(3)
 
 
-def wrong_signature(depth):
+def wrong_signature(depth, size):
     return nn.Linear(1, 1)
+
+
+def broken(depth, width, num_classes):
+    return nn.Linear(depth // 0, num_classes)
+
+
+def of_one_size(num_classes, image_shape):
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(image_shape[0] * image_shape[1] * image_shape[2], num_classes)
+    )

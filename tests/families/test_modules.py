@@ -6,7 +6,7 @@ import torch
 from torch import fx, nn
 
 from prunecast.catalog import architecture
-from prunecast.families import build, prunable
+from prunecast.families import build, multiply_adds, not_prunable, prunable
 
 torch.set_num_threads(1)
 MEMBERS = [
@@ -105,6 +105,34 @@ def test_gradients_reach_every_parameter(family):
     model(torch.randn(4, *model.architecture.image_shape)).square().sum().backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
     assert all(model.get_parameter(name).grad.abs().sum() > 0 for name in prunable(model))
+
+
+@pytest.mark.parametrize(
+    ("family", "depth", "width", "classes"), [("vit_patch4", 2, 0.1, 10), ("vit_patch16", 1, 1 / 64, 1000)]
+)
+def test_vits_agree_with_their_layer_list(family, depth, width, classes):
+    drawn = architecture(family, depth=depth, width=width, num_classes=classes)
+    model = made(family, depth, width, classes)
+    weights = {name: model.get_parameter(name) for name in prunable(model)}
+    assert sum(p.numel() for p in model.parameters()) == drawn.parameters
+    assert [tuple(p.shape) for p in weights.values()] == [
+        layer.weight_shape for layer in drawn.layers if layer.weights
+    ]
+    assert not_prunable(model, weights) == ()
+    assert multiply_adds(model, drawn.image_shape) == drawn.multiply_adds
+    model.train()(torch.randn(2, *drawn.image_shape)).square().sum().backward()
+    assert all(weight.grad.abs().sum() > 0 for weight in weights.values())
+    images = torch.randn(2, *drawn.image_shape)
+    assert torch.equal(fx.symbolic_trace(model)(images), model(images))
+
+
+def test_a_vit_sees_where_things_are():
+    model = made("vit_patch4", 1, 0.25, 10).eval()
+    assert model.tokens.positions.shape == (64, 48)
+    assert len(torch.unique(model.tokens.positions.round(decimals=3), dim=0)) == 64
+    images = torch.randn(1, 3, 32, 32)
+    turned = images.roll(8, dims=3)  # whole patches, so only their places differ
+    assert not torch.allclose(model(images), model(turned), atol=1e-3)
 
 
 def test_residual_network_equals_its_formula():

@@ -82,7 +82,14 @@ def test_transposed_and_grouped_convolutions_use_their_own_fan_in():
         (":f", "unknown family ':f'; the built-in families are"),
         ("own_family:weightless", "no convolution or linear weight"),
         ("own_family:no_module", r"returned Tensor, not a torch\.nn\.Module"),
-        ("own_family:wrong_signature", "must accept depth, width and num_classes"),
+        (
+            "own_family:wrong_signature",
+            "needs the argument 'size', which prunecast does not know; give it a default",
+        ),
+        (
+            "own_family:broken",
+            r"cannot be built at depth 3 and width 1: ZeroDivisionError: .*\(own_family\.py, line \d+\)",
+        ),
         ("own_family:misnamed", r"prunable_weights names 'tail\.weight'"),
         ("resnet", "unknown family 'resnet'"),
     ],

@@ -161,7 +161,7 @@ class Functional(nn.Module):
     ("model", "words"),
     [
         (Gate(), "function 'mul' is not understood"),
-        (Branching(), "torch.fx cannot trace the model"),
+        (Branching(), "the model (Branching, test_connectivity.py, line"),
         (nn.Sequential(nn.Flatten(), nn.LayerNorm(4), nn.Linear(4, 2)), "module '1' (LayerNorm)"),
     ],
     ids=["product", "branch", "layer norm"],

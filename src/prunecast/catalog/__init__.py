@@ -9,7 +9,7 @@ from prunecast.catalog.datasets import (
     own_dataset,
     register_dataset,
 )
-from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture
+from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture, vit_family
 from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
 
 __all__ = [
@@ -30,4 +30,5 @@ __all__ = [
     "own_dataset",
     "register_dataset",
     "scaled",
+    "vit_family",
 ]

@@ -10,6 +10,7 @@ from prunecast.catalog.digits_cnn import digits_cnn
 from prunecast.catalog.layers import Architecture, Layer, Shape
 from prunecast.catalog.resnet import IMAGENET_BLOCKS, cifar_resnet, imagenet_resnet
 from prunecast.catalog.vgg import SECTIONS, vgg
+from prunecast.catalog.vit import PATCH_SIZES, vit
 from prunecast.errors import PrunecastError
 
 LEVEL_CAP = 40
@@ -48,7 +49,22 @@ FAMILIES = {
     "imagenet_resnet": Family(layers=imagenet_resnet, image_shape=IMAGENET.image_shape, depths=LARGE),
     "tinyimagenet_resnet": Family(layers=imagenet_resnet, image_shape=TINYIMAGENET.image_shape, depths=LARGE),
     "digits_cnn": Family(layers=digits_cnn, image_shape=DIGITS.image_shape, depths=range(3, 22)),
+    **{
+        f"vit_patch{size}": Family(
+            layers=vit(size),
+            image_shape=CIFAR if 32 // size > 2 else IMAGENET.image_shape,
+            depths=range(1, 49),
+        )
+        for size in PATCH_SIZES
+    },
 }
+
+
+def vit_family(patch_size: int) -> str:
+    """The name of the ViT family with patches of so many pixels."""
+    if patch_size not in PATCH_SIZES:
+        raise PrunecastError(f"patch_size is {patch_size}; choose one of {', '.join(map(str, PATCH_SIZES))}.")
+    return f"vit_patch{patch_size}"
 
 
 def architecture(

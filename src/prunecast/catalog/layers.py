@@ -17,6 +17,11 @@ Kind = Literal[
     "average_pool",
     "global_average",
     "flatten",
+    "tokens",
+    "layer_norm",
+    "gelu",
+    "attention",
+    "token_average",
 ]
 Shape = tuple[int, ...]
 
@@ -33,11 +38,13 @@ class Layer:
     inputs: tuple[str, ...]
     """Names of the layers it reads, or `image`."""
     in_shape: Shape
-    """Channels, height, width (or features alone) of its first input."""
+    """Channels, height, width of its first input; or channels, tokens; or features alone."""
     out_shape: Shape
     kernel: int = 1
     stride: int = 1
     padding: int = 0
+    heads: int = 1
+    """Heads of attention."""
     in_depth: bool = True
     """False for the convolution of a shortcut, which does not count towards the depth of a network."""
 
@@ -58,7 +65,7 @@ class Layer:
     @property
     def unpruned_parameters(self) -> int:
         """Number of parameters never pruned: a norm's scale and shift per channel, a linear layer's bias."""
-        if self.kind == "norm":
+        if self.kind in ("norm", "layer_norm"):
             return 2 * self.out_shape[0]
         return self.out_shape[0] if self.kind == "linear" else 0
 
@@ -69,12 +76,17 @@ class Layer:
 
     @property
     def positions(self) -> int:
-        """How often each weight is used per image: output height × width, 1 for linear layers."""
+        """How often each weight is used per image: output height × width, or the number of tokens."""
         return prod(self.out_shape[1:])
 
     @property
     def multiply_adds(self) -> int:
-        """Multiply-adds per image: weights × positions (norms, pooling and additions are not counted)."""
+        """Multiply-adds per image: weights × positions (norms, pooling and additions are not counted).
+
+        Attention multiplies all queries with all keys, and the result with all values: 2 · channels · tokens².
+        """
+        if self.kind == "attention":
+            return 2 * self.out_shape[0] * self.positions**2
         return self.weights * self.positions
 
 
@@ -186,8 +198,41 @@ class LayerBuilder:
         return self._add(name, "flatten", (x,), (channels * height * width,))
 
     def linear(self, name: str, x: str, features: int) -> str:
-        """Add a linear layer with bias."""
-        return self._add(name, "linear", (x,), (features,))
+        """Add a linear layer with bias, for each token if there are tokens."""
+        return self._add(name, "linear", (x,), (features, *self._shapes[x][1:]))
+
+    def patches(self, name: str, x: str, channels: int, size: int) -> str:
+        """Add a convolution of square patches, which must fill the image."""
+        _, height, width = self._shapes[x]
+        if height % size or width % size:
+            raise PrunecastError(
+                f"images of {height}x{width} pixels cannot be cut into patches of {size}x{size}; choose a patch_size "
+                "that divides both, or set image_size."
+            )
+        out = (channels, height // size, width // size)
+        return self._add(name, "conv", (x,), out, kernel=size, stride=size)
+
+    def tokens(self, name: str, x: str) -> str:
+        """Add the reading of positions as tokens, with sines and cosines of their rows and columns added."""
+        channels, height, width = self._shapes[x]
+        return self._add(name, "tokens", (x,), (channels, height * width))
+
+    def layer_norm(self, name: str, x: str) -> str:
+        """Add a normalisation of each token."""
+        return self._add(name, "layer_norm", (x,), self._shapes[x])
+
+    def gelu(self, name: str, x: str) -> str:
+        """Add a Gaussian error linear unit."""
+        return self._add(name, "gelu", (x,), self._shapes[x])
+
+    def attention(self, name: str, x: str, heads: int) -> str:
+        """Add attention between all tokens, of queries, keys and values that x has one after the other."""
+        channels, tokens = self._shapes[x]
+        return self._add(name, "attention", (x,), (channels // 3, tokens), heads=heads)
+
+    def token_average(self, name: str, x: str) -> str:
+        """Add the mean over all tokens."""
+        return self._add(name, "token_average", (x,), (self.channels(x),))
 
     def _slid(self, name: str, x: str, kernel: int, stride: int, padding: int) -> tuple[int, int]:
         """The size after a sliding window: floor((size + 2·padding − kernel) / stride) + 1."""
@@ -206,6 +251,7 @@ class LayerBuilder:
         kernel: int = 1,
         stride: int = 1,
         padding: int = 0,
+        heads: int = 1,
         in_depth: bool = True,
     ) -> str:
         self._layers.append(
@@ -218,6 +264,7 @@ class LayerBuilder:
                 kernel=kernel,
                 stride=stride,
                 padding=padding,
+                heads=heads,
                 in_depth=in_depth,
             )
         )

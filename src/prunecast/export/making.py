@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from prunecast import families
 from prunecast.choice import Choice
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
@@ -148,11 +149,10 @@ def multiply_adds(
 ) -> tuple[int, int]:
     """Multiply-adds of one image: of all weights, and of those kept.
 
-    Convolutions, linear and bilinear layers and nn.MultiheadAttention count; the products of queries with keys and of
-    attention with values have no weights, so pruning saves none of them.
+    Convolutions, linear and bilinear layers and nn.MultiheadAttention have weights. Other products, as those of queries
+    with keys and of attention with values, are counted by running the network; pruning saves none of them.
     """
     uses: list[tuple[str, slice, int]] = []
-    products: list[int] = []
     names = {id(module): name for name, module in model.named_modules()}
 
     def weight(module: nn.Module, name: str, places: int, rows: slice = slice(None)) -> None:
@@ -176,16 +176,18 @@ def multiply_adds(
             else:
                 weight(module, INTO_ATTENTION[0], tokens[number], slice(number * size, (number + 1) * size))
         weight(module.out_proj, "weight", tokens[0])
-        products.append(2 * tokens[0] * tokens[1] * size)
 
     with torch.no_grad(), _hooks(model, layer, attention):
         model.eval()(torch.zeros(1, *image_shape))
-    total = kept = sum(products)
+    total = kept = seen = 0
+    bilinear = {f"{names[id(own)]}.weight" for own in model.modules() if isinstance(own, nn.Bilinear)}
     for name, rows, places in uses:
         parameter = model.get_parameter(name)[rows]
         total += places * parameter.numel()
+        seen += places * parameter.numel() * (name not in bilinear)  # running does not show these
         kept += places * (int(masks[name][rows].sum()) if name in masks else parameter.numel())
-    return total, kept
+    others = max(0, families.multiply_adds(model, image_shape) - seen)
+    return total + others, kept + others
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """From a family's name to an initialised module, for the built-in families and your own."""
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod, sqrt
 
@@ -13,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from prunecast.catalog import FAMILIES, Shape, architecture
 from prunecast.errors import PrunecastError
 from prunecast.families.network import Network
+from prunecast.families.trial import failure_words
 from prunecast.plugins import load_attribute
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 
@@ -21,6 +22,8 @@ Weighted = (_ConvNd, nn.Linear)
 """The modules whose weight is prunable and initialised."""
 INTO_ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
 """The projections of nn.MultiheadAttention beside its linear layer out_proj; a module has the first or the others."""
+ARGUMENTS = ("depth", "width", "num_classes", "image_shape")
+"""What a user's own function may take."""
 Normalising = (_NormBase, nn.LayerNorm, nn.GroupNorm)
 
 
@@ -35,12 +38,13 @@ def build(
 ) -> nn.Module:
     """Return a CPU float32 module, initialised from the generator alone.
 
-    `family` is a built-in name or `package.module:function`. Such a function is called with depth, width and
-    num_classes, and its module is initialised like the others unless the function has `own_init = True`.
-    `image_shape` adapts a built-in family to other images and is not passed to your own function.
+    `family` is a built-in name or `package.module:function`. Such a function is called with those of depth, width,
+    num_classes and image_shape that it takes, and its module is initialised like the others unless the function has
+    `own_init = True`.
     """
     if ":" in family:
-        model = _users_own(family, depth, width, num_classes, generator)
+        given = {"depth": depth, "width": width, "num_classes": num_classes, "image_shape": image_shape}
+        model = _users_own(family, given, generator)
     else:
         member = architecture(
             family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
@@ -114,20 +118,39 @@ def find(family: str) -> Constructor:
     return function
 
 
-def _users_own(
-    family: str, depth: int, width: float, num_classes: int, generator: torch.Generator
-) -> nn.Module:
+def arguments(family: str) -> tuple[str, ...]:
+    """Which of depth, width, num_classes and image_shape a user's own function takes."""
     function = find(family)
-    arguments = {"depth": depth, "width": width, "num_classes": num_classes}
-    try:
-        inspect.signature(function).bind(**arguments)
-    except TypeError as mismatch:
-        wanted = "it must accept depth, width and num_classes"
-        raise PrunecastError(f"family {family!r} cannot be called: {mismatch}; {wanted}.") from mismatch
+    parameters = inspect.signature(function).parameters.values()
+    if any(own.kind is own.VAR_KEYWORD for own in parameters):
+        return ARGUMENTS
+    named = [own for own in parameters if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)]
+    for own in parameters:
+        needed = own.default is own.empty and own.kind is not own.VAR_POSITIONAL
+        if needed and (own.name not in ARGUMENTS or own not in named):
+            raise PrunecastError(
+                f"family {family!r} needs the argument {own.name!r}, which prunecast does not know; give it a default. "
+                f"A family is called with those of {', '.join(ARGUMENTS)} that it takes."
+            )
+    return tuple(name for name in ARGUMENTS if name in {own.name for own in named})
+
+
+def _users_own(family: str, given: Mapping[str, object], generator: torch.Generator) -> nn.Module:
+    function = find(family)
+    own = {name: given[name] for name in arguments(family)}
     seed = int(torch.randint(2**62, (), generator=generator))
     with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = function(**arguments)
+        try:
+            model = function(**own)
+        except PrunecastError:
+            raise
+        except Exception as failure:
+            size = " and ".join(f"{name} {given[name]:g}" for name in ("depth", "width") if name in own)
+            at = f" at {size}" if size else ""
+            raise PrunecastError(
+                f"family {family!r} cannot be built{at}: {failure_words(failure)}."
+            ) from failure
     if not isinstance(model, nn.Module):
         raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
     model = model.to(device="cpu", dtype=torch.float32)

@@ -11,6 +11,7 @@ import torch
 from torch import fx, nn
 from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
 
+from prunecast import families
 from prunecast.fleet.layers import LAYERS, PER_CHANNEL_MODULES
 from prunecast.fleet.layout import Blocks, Layout, Unpackable, concatenated, flattened, side_by_side
 
@@ -39,8 +40,11 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
         shapes = _Shapes(graphs[1])
         shapes.run(torch.empty(2, *image_shape, device="meta"))
     except Exception as error:
-        name, reason = type(model).__name__, str(error).partition("\n")[0]
-        raise Unpackable(f"{name} has no fixed graph of operations to pack by: {reason}") from error
+        place = families.place_of(ghost, error) or type(model).__name__
+        raise Unpackable(
+            f"{place} decides while it runs what to compute, so its networks train one at a time; "
+            "a forward pass without conditions on tensors and their shapes can be packed."
+        ) from error
     if signature(graphs[0].graph) != signature(graphs[1].graph):
         raise Unpackable(f"{type(model).__name__} computes something else in training than in evaluation.")
     return Traced(graph=graphs[0].graph, modules=dict(model.named_modules()), shapes=shapes.found)

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from prunecast import families
 from prunecast.spec import MODULE_CALLS
 
 
@@ -65,10 +66,11 @@ def traced(model: nn.Module) -> fx.GraphModule:
                 try:
                     _GRAPHS[model] = fx.symbolic_trace(model)
                 except Exception as failure:
-                    _GRAPHS[model] = str(failure).partition("\n")[0]
+                    place = families.place_of(model, failure) or "the model"
+                    _GRAPHS[model] = f"{place} decides while it runs what to compute"
     found = _GRAPHS[model]
     if isinstance(found, str):
-        raise UnknownOperationError(f"torch.fx cannot trace the model ({found})")
+        raise UnknownOperationError(f"{found}, so paths through it are not known")
     return found
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from prunecast.catalog import DatasetFacts, find_dataset
+from prunecast.catalog import DatasetFacts, find_dataset, vit_family
 from prunecast.errors import (
     PrunecastError,
     require,
@@ -39,13 +39,16 @@ from prunecast.spec import (
 from prunecast.sweep.resources import Resources, checked
 
 KEYS = (
-    *("family", "dataset", "loader", "root", "image_size", "test_share", "split_seed"),
+    *("family", "dataset", "loader", "root", "image_size", "patch_size", "test_share", "split_seed"),
     *("recipe", "method"),
     *("depth", "width", "num_examples", "replicates", "threads", "level_cap", "stop", "select"),
     *("keep_weights", "resources", "devices", "grid"),
 )
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
 STOP_KEYS = ("disconnected", "at_chance")
+VIT = "vit"
+PATCH_SIZE = 4
+"""The patch size of the family vit unless the plan gives another."""
 SPLIT_KEYS = ("test_share", "split_seed")
 ALL = "all"
 """The `num_examples` that takes all training examples."""
@@ -119,7 +122,8 @@ def grid_chains(
 
 def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int]) -> Iterator[ChainSpec]:
     axes: list[list[Any]] = [
-        *(_names(grid, key, place) for key in ("family", "dataset")),
+        _families(grid, place),
+        _names(grid, "dataset", place),
         _recipes(grid["recipe"], place),
         _methods(grid.get("method", "imp"), place),
         *(_numbers(grid, key, place) for key in ("depth", "width")),
@@ -240,6 +244,21 @@ def _names(grid: Mapping[str, Any], key: str, place: str) -> list[str]:
     good = bool(values) and all(isinstance(value, str) and value for value in values)
     require(good, f"{place}: {key} is {grid[key]!r}; give a name or a list of names.")
     return values
+
+
+def _families(grid: Mapping[str, Any], place: str) -> list[str]:
+    """Families by name; `vit` and a patch size, or several, are the family `vit_patch4` and so on."""
+    names, sizes = _names(grid, "family", place), grid.get("patch_size")
+    if sizes is None:
+        sizes = PATCH_SIZE
+    elif VIT not in names:
+        raise PrunecastError(
+            f'{place}: patch_size is for the family "{VIT}", not for {", ".join(names)}; remove it.'
+        )
+    patches = _numbers({"patch_size": sizes}, "patch_size", place)
+    with _at(place):
+        found = [[name] if name != VIT else [vit_family(size) for size in patches] for name in names]
+    return [name for own in found for name in own]
 
 
 def _replicates(grid: Mapping[str, Any], place: str) -> list[int]:

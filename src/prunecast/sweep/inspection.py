@@ -11,9 +11,11 @@ from pathlib import Path
 
 import torch
 
-from prunecast.catalog import DatasetFacts, architecture, find_dataset
+from prunecast import families
+from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
+from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import (
     DataKey,
@@ -25,6 +27,7 @@ from prunecast.sweep.plan import (
     loader,
     needed_downloads,
 )
+from prunecast.text import listed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +79,7 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     Without `official`, datasets that are known by name are not read and may be missing.
     """
     check_roots(plan)
+    _check_axes(plan)
     absent = needed_downloads(plan, refuse=official)
     loaded: Datasets = {}
     seen: dict[DataKey, DataSeen] = {}
@@ -101,11 +105,25 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     )
 
 
+def _check_axes(plan: Plan) -> None:
+    """Refuse several depths or widths of a family that does not take them, because they would be one network."""
+    for family in dict.fromkeys(chain.spec.family for chain in plan.chains if ":" in chain.spec.family):
+        taken = families.arguments(family)
+        for axis in ("depth", "width"):
+            sizes = {getattr(chain.spec, axis) for chain in plan.chains if chain.spec.family == family}
+            if axis not in taken and len(sizes) > 1:
+                some = listed(f"{size:g}" for size in sorted(sizes))
+                raise PrunecastError(
+                    f"The plan {plan.name}: {family!r} takes no argument {axis}, so those of {axis} {some} would "
+                    f"be the same; add the argument, or give one {axis}."
+                )
+
+
 def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     sizes: dict[NetworkKey, Size] = {}
     for chain in chains:
         key, spec = network_key(chain), chain.spec
-        if key in sizes or ":" in spec.family:
+        if key in sizes:
             continue
         try:
             sizes[key] = _size(chain)
@@ -115,12 +133,31 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     return sizes
 
 
+def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
+    """Build and run a network of a user's own."""
+    model = families.build(
+        spec.family,
+        depth=spec.depth,
+        width=spec.width,
+        num_classes=num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=shape,
+    )
+    return Size(
+        parameters=sum(own.numel() for own in model.parameters()),
+        weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),
+        multiply_adds=families.try_network(model, shape, num_classes),
+    )
+
+
 def _size(chain: PlannedChain) -> Size:
     spec, facts = chain.spec, chain.facts
     assert facts is not None, "data that is not known by name has been looked at"
     shape = facts.image_shape
     if spec.image_size is not None:
         shape = (shape[0], spec.image_size, spec.image_size)
+    if ":" in spec.family:
+        return _own_size(spec, shape, facts.num_classes)
     network = architecture(
         spec.family, depth=spec.depth, width=spec.width, num_classes=facts.num_classes, image_shape=shape
     )

@@ -1,0 +1,48 @@
+"""Networks of a user's own, which plans in the tests name `own_models:...`."""
+
+import torch
+from torch import Tensor, nn
+
+
+class Stock(nn.Module):
+    """Torch's own encoder layer with dropout, and a group norm."""
+
+    def __init__(self, depth: int, channels: int, num_classes: int) -> None:
+        super().__init__()
+        self.patches = nn.Sequential(nn.Conv2d(1, channels, 4, stride=4), nn.GroupNorm(2, channels))
+        layer = nn.TransformerEncoderLayer(channels, 2, 2 * channels, dropout=0.1, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+        self.head = nn.Linear(channels, num_classes)
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = self.patches(image).flatten(2).transpose(1, 2)
+        return self.head(self.encoder(tokens).mean(dim=1))
+
+
+def stock(depth: int, width: float, num_classes: int) -> nn.Module:
+    return Stock(depth, 2 * max(1, round(4 * width)), num_classes)
+
+
+class Choosy(nn.Module):
+    """Decides by the values of its input what to compute."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return -x if x.sum() > 0 else x
+
+
+def choosy(depth: int, width: float, num_classes: int) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), Choosy(), nn.Linear(8, num_classes))
+
+
+def of_one_size(num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(image_shape).numel(), num_classes))
+
+
+def shallow(depth: int, width: float, num_classes: int) -> nn.Module:
+    if depth > 4:
+        raise ValueError("at most 4 layers")
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+
+
+def for_other_images(depth: int, width: float, num_classes: int) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 36, num_classes))

@@ -1,14 +1,17 @@
-"""Layers that lose their last weight are reported: in the record, in the line of the level, and in `status`."""
+"""Layers that lose their last weight are reported: in the record, in the line of the level, and in `status`.
 
-from dataclasses import replace
+So is what is never pruned, before the sweep.
+"""
 
 import pytest
 from click.testing import CliRunner
+from own_networks import vit
 
 from prunecast.cli import cli
 from prunecast.families import NotPrunable
 from prunecast.pruning import chain_folder
-from prunecast.sweep import event_line, read_plan, run_plan
+from prunecast.sweep import NeverPruned, event_line, never_pruned, never_pruned_lines, read_plan, run_plan
+from prunecast.sweep.__main__ import main
 
 PLAN = """
 family = "own_networks:weak_branch"
@@ -49,10 +52,36 @@ def test_the_line_of_a_level_and_the_status_say_so(swept):
     assert f"chain 1: from level {first} on no weight is left in branch.weight" in " ".join(said.split())
 
 
-def test_the_first_line_of_a_chain_lists_what_is_never_pruned(swept):
-    _, plan, (first, second, *_) = swept
+VIT = PLAN.replace("weak_branch", "vit").replace("depth = 2", "depth = [1, 2]").replace("cap = 3", "cap = 0")
+
+
+def test_what_is_never_pruned_is_said_once_before_anything_is_trained(tmp_path, capfd, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vit.toml").write_text(VIT)
+    parameters = sum(parameter.numel() for parameter in vit(1, 1, 10).parameters())
+    share = f"positions ({16 * 8 / parameters:.1%})"
+    what = f"beside biases and normalisation, never pruned: {share} of the parameters."
+    said = f"own_networks:vit, depth 1, width 1: {what}"
+    shown = CliRunner().invoke(cli, ["plan", "vit.toml", "--no-estimate"], catch_exceptions=False).output
+    assert " ".join(shown.split()).count(said) == 1
+    lines = (
+        CliRunner()
+        .invoke(cli, ["run", "vit.toml", "--jobs", "1"], catch_exceptions=False)
+        .output.splitlines()
+    )
+    assert [line for line in lines if "never pruned" in line] == lines[:1] == [said]
+    assert main(["vit.toml", "--jobs", "1", "--store", "other"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert [line for line in lines if "never pruned" in line] == lines[:1] == [said]
+
+
+def test_the_largest_tensors_are_named(swept):
     tensors = tuple(NotPrunable(name=f"table{number}", parameters=10 * number) for number in range(1, 6))
-    record = replace(first.record, not_prunable=tensors, parameters=1000)
-    said = "never pruned: table5 (5.0%), table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters"
-    assert said in event_line(plan, replace(first, record=record))
-    assert "never pruned" not in event_line(plan, second)
+    own = NeverPruned(family="m:f", depth=2, width=0.5, tensors=tensors, parameters=1000, classes_known=False)
+    assert list(never_pruned_lines([own])) == [
+        "m:f, depth 2, width 0.5 (with ten classes): beside biases and normalisation, never pruned: table5 (5.0%), "
+        "table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters."
+    ]
+    _, plan, events = swept
+    assert never_pruned(plan) == ()
+    assert not any("never pruned" in event_line(plan, event) for event in events)

@@ -67,10 +67,11 @@ def plan(
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
         click.echo(show.plans(listed))
         return
-    from prunecast.sweep import overview, usual_jobs
+    from prunecast.sweep import never_pruned, never_pruned_lines, overview, usual_jobs
 
     planned = read(plan, scale, data)
     seen, measured = overview(planned), None
+    left_dense = list(never_pruned_lines(never_pruned(seen.plan)))
     if not no_estimate:
         from prunecast.sweep import estimation, torch_device
 
@@ -78,7 +79,7 @@ def plan(
             click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimation.estimate(seen.plan, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
-    click.echo(show.plan(seen, measured, at_once))
+    click.echo(show.plan(seen, measured, at_once, left_dense))
 
 
 @click.command()
@@ -93,6 +94,9 @@ def plan(
 )
 @cluster_options
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
+@click.option(
+    "--json-lines", type=TABLE, help="File to which a line of JSON per event is added; - is standard output."
+)
 def run(
     plan: str,
     scale: str,
@@ -102,6 +106,7 @@ def run(
     jobs: int | None,
     plain: bool,
     output: Path | None,
+    json_lines: Path | None,
     **cluster: Any,
 ) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
@@ -111,10 +116,12 @@ def run(
     """
     from prunecast.files import check_folder
     from prunecast.sweep import (
+        JsonLines,
         SweepProgress,
         chain_statuses,
         end_line,
         failure_lines,
+        inspect,
         run_plan,
         stopped_line,
         usual_jobs,
@@ -127,31 +134,47 @@ def run(
     jobs = jobs or usual_jobs(device)
     from prunecast.cli.progress import follow
 
-    try:
-        there, executor = placed(planned, cluster, here, device)
-        sweep = run_plan(there, store, device=device, jobs=jobs, plain=plain, executor=executor)
-        with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
-            _start(planned, store, progress)
-            seconds = follow(sweep, planned, progress, jobs)
-    except KeyboardInterrupt:
-        click.echo(stopped_line(store, progress), err=True)
-        raise SystemExit(130) from None
-    click.echo(end_line(progress, seconds))
+    with JsonLines(json_lines, planned) as lines:
+        err = lines.on_standard_output
+        try:
+            planned = inspect(planned).plan
+            there, executor = placed(planned, cluster, here, device)
+            options: dict[str, Any] = {"device": device, "jobs": jobs, "plain": plain, "executor": executor}
+            sweep = run_plan(there, store, on_event=lines.event, **options)
+            with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
+                _start(planned, store, progress, err=err)
+                lines.started(progress)
+                seconds = follow(sweep, planned, progress, jobs, err=err)
+        except KeyboardInterrupt:
+            click.echo(stopped_line(store, progress), err=True)
+            lines.ended(progress, stopped=True)
+            raise SystemExit(130) from None
+        lines.ended(progress)
+    click.echo(end_line(progress, seconds), err=err)
     for line in failure_lines(progress):
         click.echo(line, err=True)
     if output is not None and progress.levels_done:
-        _export(planned, store, output)
+        _export(planned, store, output, err=err)
     if progress.failed:
         raise SystemExit(1)
 
 
-def _start(planned: "Plan", store: Path, progress: "SweepProgress") -> None:
+def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
     """Report what is finished already and what was edited."""
-    from prunecast.sweep import edit_sentence, plan_edit, remember_plan, start_line
+    from prunecast.sweep import (
+        edit_sentence,
+        never_pruned,
+        never_pruned_lines,
+        plan_edit,
+        remember_plan,
+        start_line,
+    )
 
     if edit := plan_edit(planned, store):
-        click.echo(edit_sentence(edit))
-    click.echo(start_line(planned, store, progress))
+        click.echo(edit_sentence(edit), err=err)
+    for line in never_pruned_lines(never_pruned(planned)):
+        click.echo(line, err=err)
+    click.echo(start_line(planned, store, progress), err=err)
     if progress.chains_done < progress.chains:
         remember_plan(planned, store)
 
@@ -201,7 +224,7 @@ def check(store: Path, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _export(planned: "Plan", store: Path, output: Path) -> bool:
+def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) -> bool:
     """Write the rows that can be read and report damaged records; False if there are any."""
     from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
@@ -213,7 +236,7 @@ def _export(planned: "Plan", store: Path, output: Path) -> bool:
             f"no training run of {planned.name} is finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
-    click.echo(f"{plural(len(table), 'row')} in {output}", err=is_standard_output(output))
+    click.echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
     for own in damaged:
         click.echo(damaged_line(own), err=True)
     return not damaged

@@ -50,10 +50,12 @@ class Clock:
         return self._text
 
 
-def follow(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress", jobs: int) -> float:
-    """Show a sweep while it runs, count its events, and return the seconds it took."""
+def follow(
+    events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress", jobs: int, *, err: bool = False
+) -> float:
+    """Show a sweep while it runs, on standard error if `err`; count its events and return the seconds it took."""
     clock = Clock(progress, jobs)
-    console = Console()
+    console = Console(stderr=err)
     if console.is_terminal:
         with Live(
             console=console,
@@ -67,7 +69,7 @@ def follow(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress", j
     else:
         for event in events:
             progress.update(event)
-            click.echo(_line(plan, event, clock))
+            click.echo(_line(plan, event, clock), err=err)
     return clock.elapsed
 
 

@@ -28,8 +28,10 @@ def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
     return "\n".join([*lines, "", hint])
 
 
-def plan(seen: "Overview", measured: "estimation.Estimate | None", jobs: int) -> str:
-    """A plan on one screen."""
+def plan(
+    seen: "Overview", measured: "estimation.Estimate | None", jobs: int, never_pruned: Sequence[str] = ()
+) -> str:
+    """A plan on one screen; `never_pruned` are sentences about tensors that stay dense."""
     from prunecast.sweep import absent_words, split_words
 
     most = "at most " if any(seen.level_caps) else ""
@@ -47,7 +49,7 @@ def plan(seen: "Overview", measured: "estimation.Estimate | None", jobs: int) ->
     return terminal.text(
         Section(
             title=f"{seen.name}: {counts}, {seen.epochs:,.0f} network-epochs",
-            text=text,
+            text=[*text, *never_pruned],
             grids=[_axes(seen), _networks(seen.networks), *timed],
             notes=[_time(measured, jobs), *_assumptions(measured)] if measured else [],
         )

@@ -30,7 +30,7 @@ from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
 from prunecast.spec import ChainSpec, Precision
-from prunecast.sweep import Event, Plan, SweepProgress, chain_statuses, data_key, run_plan, work
+from prunecast.sweep import Event, OnEvent, Plan, SweepProgress, chain_statuses, data_key, run_plan, work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
 
@@ -44,22 +44,25 @@ def make(
     folder: Path,
     *,
     follow: Follow | None = None,
+    on_event: OnEvent | None = None,
     **asked: Any,
 ) -> Card:
     """Choose a network, train and prune it as the plan says, and write it with its card into a folder.
 
-    What is in the store already is not trained again. `asked` are the options of `order`.
+    What is in the store already is not trained again. `on_event` is called with each level as it is finished. `asked`
+    are the options of `order`.
     """
     placed = order(source, plan, folder, **asked)
-    train(placed, follow or silently)
+    train(placed, follow or silently, on_event)
     return finish(placed)
 
 
-def train(order: Order, follow: Follow) -> None:
+def train(order: Order, follow: Follow, on_event: OnEvent | None = None) -> None:
     """Train and prune level by level, from where the store stands."""
     progress = SweepProgress(chain_statuses(order.plan, order.store))
     executor = partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
-    follow(run_plan(order.plan, order.store, executor=executor), order.plan, progress)
+    events = run_plan(order.plan, order.store, executor=executor, on_event=on_event)
+    follow(events, order.plan, progress)
     if progress.failed:
         raise PrunecastError(f"the training failed: {progress.failed[0].error}")
 

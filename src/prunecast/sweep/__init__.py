@@ -1,16 +1,17 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import Network, Overview, overview
+from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
 from prunecast.sweep.failures import Failure, failure_of, in_one_line
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.inspection import DataSeen, Inspection, inspect
+from prunecast.sweep.json_lines import JsonLines, event_as_json
 from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.resources import Resources
-from prunecast.sweep.run import executor_for, run_plan, usual_jobs
+from prunecast.sweep.run import OnEvent, executor_for, run_plan, run_to_end, usual_jobs
 from prunecast.sweep.shared_store import check_store
 from prunecast.sweep.status import (
     ChainStatus,
@@ -31,6 +32,7 @@ from prunecast.sweep.wording import (
     error_rise_words,
     event_line,
     failure_lines,
+    never_pruned_lines,
     split_words,
     start_line,
     stopped_line,
@@ -61,8 +63,11 @@ __all__ = [
     "Failure",
     "Inspection",
     "Job",
+    "JsonLines",
     "LeftOut",
     "Network",
+    "NeverPruned",
+    "OnEvent",
     "Overview",
     "Plan",
     "PlannedChain",
@@ -85,6 +90,7 @@ __all__ = [
     "edit_sentence",
     "end_line",
     "error_rise_words",
+    "event_as_json",
     "event_line",
     "executor_for",
     "export",
@@ -96,6 +102,8 @@ __all__ = [
     "is_locked",
     "left_out",
     "loader",
+    "never_pruned",
+    "never_pruned_lines",
     "overview",
     "parse_plan",
     "plan_edit",
@@ -107,6 +115,7 @@ __all__ = [
     "rows",
     "rows_of",
     "run_plan",
+    "run_to_end",
     "run_worker",
     "scales",
     "shipped_plans",

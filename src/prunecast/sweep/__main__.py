@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -32,6 +33,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda; by default cpu")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
+    parser.add_argument(
+        "--json-lines",
+        type=Path,
+        help="file to which a line of JSON per event is added; - is standard output",
+    )
     parser.add_argument("--jobs", type=int, help="chains to train at the same time; by default one per core")
     parser.add_argument(
         "--plain",
@@ -73,7 +79,16 @@ def _listen_for_stops(seconds: int) -> None:
 
 def _run(given: argparse.Namespace) -> int:
     from prunecast.files import check_folder
-    from prunecast.sweep import SweepProgress, chain_statuses, read_plan, run_plan, wording
+    from prunecast.sweep import (
+        JsonLines,
+        SweepProgress,
+        chain_statuses,
+        inspect,
+        never_pruned,
+        read_plan,
+        run_plan,
+        wording,
+    )
     from prunecast.sweep.run import usual_jobs
     from prunecast.sweep.status import plan_edit, remember_plan
 
@@ -83,32 +98,42 @@ def _run(given: argparse.Namespace) -> int:
     progress = SweepProgress(chain_statuses(plan, given.store))
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
     began, code = time.monotonic(), 0
+    lines = JsonLines(given.json_lines, plan)
+    say = partial(print, file=sys.stderr if lines.on_standard_output else sys.stdout, flush=True)
     try:
-        sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
+        options = {"device": given.device, "jobs": jobs, "plain": given.plain}
+        plan = inspect(plan).plan
+        sweep = run_plan(plan, given.store, on_event=lines.event, **options)
         if edit := plan_edit(plan, given.store):
-            print(wording.edit_sentence(edit), flush=True)
-        print(wording.start_line(plan, given.store, progress), flush=True)
+            say(wording.edit_sentence(edit))
+        for line in wording.never_pruned_lines(never_pruned(plan)):
+            say(line)
+        say(wording.start_line(plan, given.store, progress))
+        lines.started(progress)
         if progress.chains_done < progress.chains:
             remember_plan(plan, given.store)
         with contextlib.closing(sweep):  # a fleet that is stopped still stores levels, and the table has them
             for event in sweep:
                 progress.update(event)
-                print(wording.event_line(plan, event), flush=True)
-        print(wording.end_line(progress, time.monotonic() - began), flush=True)
+                say(wording.event_line(plan, event))
+        say(wording.end_line(progress, time.monotonic() - began))
+        lines.ended(progress)
         for line in wording.failure_lines(progress):
             print(line, file=sys.stderr)
         code = 1 if progress.failed else 0
     except KeyboardInterrupt:
         print(wording.stopped_line(given.store, progress), file=sys.stderr)
+        lines.ended(progress, stopped=True)
         code = 130
     finally:
+        lines.close()
         signal.setitimer(signal.ITIMER_REAL, 0)
         if given.output:
-            code = _export(plan, given.store, given.output) or code
+            code = _export(plan, given.store, given.output, lines.on_standard_output) or code
     return code
 
 
-def _export(plan: "Plan", store: Path, output: Path) -> int:
+def _export(plan: "Plan", store: Path, output: Path, on_standard_error: bool) -> int:
     """Write the rows that can be read and report damaged records; the exit code."""
     from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, rows_of, wording, write_table
@@ -116,7 +141,7 @@ def _export(plan: "Plan", store: Path, output: Path) -> int:
     statuses = chain_statuses(plan, store)
     table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
     write_table(table, output)
-    where = sys.stderr if is_standard_output(output) else sys.stdout
+    where = sys.stderr if on_standard_error or is_standard_output(output) else sys.stdout
     print(f"{plural(len(table), 'row')} in {output}", file=where, flush=True)
     for own in damaged:
         print(wording.damaged_line(own), file=sys.stderr)

@@ -4,13 +4,19 @@ import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import torch
+from torch import nn
+
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
+from prunecast.families import NotPrunable, build, not_prunable, prunable
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, inspect, network_key
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
+UNKNOWN_CLASSES = 10
+"""Classes of data that nobody has read yet."""
 TRAINING_WORK = 3
 """Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""
 
@@ -80,6 +86,63 @@ def overview(plan: Plan) -> Overview:
         selecting=sum(chain.select is not None for chain in plan.chains),
         data=inspection.data,
         absent=inspection.absent,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeverPruned:
+    """The tensors, other than vectors, of a family's smallest network in a plan that are never pruned."""
+
+    family: str
+    depth: int
+    width: float
+    tensors: tuple[NotPrunable, ...]
+    parameters: int
+    """All parameters of that network."""
+    classes_known: bool
+    """Whether the number of classes is known; otherwise the network has ten."""
+
+
+def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
+    """What stays dense, for each family that has such tensors, from its smallest network, which is built.
+
+    A family that cannot be built is left to the run, which says why.
+    """
+    smallest: dict[str, PlannedChain] = {}
+    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
+        smallest.setdefault(chain.spec.family, chain)
+    found = []
+    for family, chain in smallest.items():
+        try:
+            model = _built(chain)
+        except Exception:  # a user's own function raises anything
+            continue
+        tensors = not_prunable(model, prunable(model))
+        if tensors:
+            own = NeverPruned(
+                family=family,
+                depth=chain.spec.depth,
+                width=chain.spec.width,
+                tensors=tensors,
+                parameters=sum(parameter.numel() for parameter in model.parameters()),
+                classes_known=chain.facts is not None,
+            )
+            found.append(own)
+    return tuple(found)
+
+
+def _built(chain: PlannedChain) -> nn.Module:
+    spec, facts = chain.spec, chain.facts
+    shape = facts.image_shape if facts else None
+    if shape is not None and spec.image_size is not None:
+        shape = (shape[0], spec.image_size, spec.image_size)
+    return build(
+        spec.family,
+        depth=spec.depth,
+        width=spec.width,
+        num_classes=facts.num_classes if facts else UNKNOWN_CLASSES,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=shape,
     )
 
 

@@ -1,9 +1,10 @@
 """A sweep: every chain of a plan to its end, in this process or by the workers of a backend."""
 
+import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -18,9 +19,11 @@ from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import inspect
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.processes import Processes
-from prunecast.sweep.status import chain_statuses, selection
+from prunecast.sweep.status import SweepProgress, chain_statuses, selection
 from prunecast.sweep.worker import torch_device, work
 
+OnEvent = Callable[[Event], object]
+"""Called with each event of a sweep as it happens."""
 PAUSE = 0.5
 """Seconds between two looks at chains that another run is working on."""
 
@@ -33,6 +36,7 @@ def run_plan(
     jobs: int = 1,
     plain: bool = False,
     executor: Executor | None = None,
+    on_event: OnEvent | None = None,
 ) -> Generator[Event, None, None]:
     """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
 
@@ -40,11 +44,44 @@ def run_plan(
     a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. `executor`
     replaces these, as `partial(drive, backend=...)`. Where the plan selects, unpruned networks are trained first and
     those left out are reported. Chains that another run is working on are tried again until they have ended. A plan
-    that cannot be run is refused at once.
+    that cannot be run is refused at once. `on_event` is called with every event before it is yielded.
     """
     run = executor or executor_for(device, jobs, plain=plain)
     check(plan)
-    return _events(plan, store, run)
+    events = _events(plan, store, run)
+    return events if on_event is None else _reported(events, on_event)
+
+
+def run_to_end(
+    plan: Plan,
+    store: Path,
+    *,
+    on_event: OnEvent | None = None,
+    device: str = "cpu",
+    jobs: int = 1,
+    plain: bool = False,
+    executor: Executor | None = None,
+) -> SweepProgress:
+    """Run every chain of a plan to its end, as `run_plan` does, and return what is finished and what failed.
+
+    `on_event` is called with each event as it happens, in this process and thread. What it raises ends the sweep, whose
+    finished levels stay in the store.
+    """
+    progress = SweepProgress(chain_statuses(plan, store))
+    events = run_plan(
+        plan, store, device=device, jobs=jobs, plain=plain, executor=executor, on_event=on_event
+    )
+    with contextlib.closing(events):
+        for event in events:
+            progress.update(event)
+    return progress
+
+
+def _reported(events: Generator[Event, None, None], on_event: OnEvent) -> Generator[Event, None, None]:
+    with contextlib.closing(events):
+        for event in events:
+            on_event(event)
+            yield event
 
 
 def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, None]:
@@ -82,8 +119,9 @@ def usual_jobs(device: str) -> int:
 
 
 def check(plan: Plan) -> None:
-    """Refuse a plan whose data is missing, unreadable or too small, before anything runs."""
-    inspect(plan)
+    """Refuse a plan whose data is missing, unreadable or too small, before anything runs, unless `inspect` did."""
+    if any(chain.seen is None for chain in plan.chains):
+        inspect(plan)
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:

@@ -7,6 +7,7 @@ from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ChainSpec, ErrorRise, Recipe
+from prunecast.sweep.cost import NeverPruned
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
@@ -36,11 +37,18 @@ def _what_happened(event: Event) -> str:
     level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
-    if record.not_prunable and record.level == 0:
-        note += f" · {not_prunable_words(record.not_prunable, record.parameters)}"
     dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"
+
+
+def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
+    """What stays dense, a sentence for each family that has such tensors."""
+    for own in families:
+        words = not_prunable_words(own.tensors, own.parameters)
+        classes = "" if own.classes_known else " (with ten classes)"
+        network = f"{own.family}, depth {own.depth}, width {own.width:g}{classes}"
+        yield f"{network}: beside biases and normalisation, {words}."
 
 
 def not_prunable_words(tensors: Sequence[NotPrunable], parameters: int) -> str:

@@ -10,8 +10,16 @@ import pytest
 import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
+from prunecast import families
 from prunecast.fleet import Options, runner_pool
-from prunecast.pruning import chain_trainer, open_level, read_tensors, train_level
+from prunecast.pruning import (
+    chain_trainer,
+    open_level,
+    read_tensors,
+    start_digest,
+    store_start,
+    train_level,
+)
 from prunecast.training import stepper
 
 NEAR = {"loss"}
@@ -107,6 +115,25 @@ MODERN = {
 )
 def test_methods_and_recipes(tmp_path, method, recipe):
     jobs = jobs_of([chain(width=width, method=method, recipe=recipe) for width in (0.5, 0.25)], cap=2)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+@pytest.mark.parametrize("method", ["imp", "imp-rate-rewinding", "imp-fine-tuning"])
+@pytest.mark.parametrize("trained", [True, False])
+def test_chains_that_start_from_a_file(tmp_path, method, trained):
+    specs = []
+    for width in (0.5, 0.25):
+        path = tmp_path / f"{width}.pt"
+        generator = torch.Generator().manual_seed(1)
+        sizes = {"depth": 3, "width": width, "num_classes": 10}
+        torch.save(families.build("digits_cnn", **sizes, generator=generator).state_dict(), path)
+        start = start_digest(path)
+        for store in ("plain", "fleet"):
+            store_start(tmp_path / store, path, start)
+        specs += [chain(width=width, method=method, start=start, start_trained=trained)]
+    jobs = jobs_of([*specs, chain(width=0.5, method=method)], cap=2)
     plain(jobs, tmp_path / "plain")
     list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")

@@ -26,6 +26,7 @@ OF_NUMBERS = {
     "loader": "folder",
     "image_size": 64,
     "final_nonzero": 1000,
+    "start": "0123456789abcdef0123",
     "recipe": spec.recipe("svhn"),
     "method": spec.method("random"),
 }

@@ -10,7 +10,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "chain.md").read_text(encoding="utf
 
 
 def test_the_plan_on_the_page_is_a_plan():
-    text, _ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    text, *_ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     plan = parse_plan(text, name="page", place="page", folder=Path())
     assert len(plan.chains) == 3 * 3 * 2 * 3
     assert plan.chains[0].spec.recipe.drops == (12, 18)
@@ -18,7 +18,7 @@ def test_the_plan_on_the_page_is_a_plan():
 
 
 def test_the_recipe_on_the_page_is_a_recipe():
-    plan, recipe = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    plan, recipe, _ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     chains = parse_plan(plan[: plan.index("[recipe]")] + recipe, name="page").chains
     assert {chain.spec.recipe.optimizer for chain in chains} == {"adamw"}
     assert chains[0].spec.recipe.drops == ()

@@ -47,7 +47,8 @@ class Rank:
 def rank_of(members: Sequence[Member]) -> Rank:
     """The rank of members that train together."""
     spec, steps = members[0].chain.spec, members[0].level.last - members[0].first
-    left = steps * max(map(levels_left, members))
+    # A level without steps, of a network that is trained already, is followed by levels that have some.
+    left = (steps or members[0].chain.times.total) * max(map(levels_left, members))
     return Rank(group=chain_group(spec), steps=steps, work=work(left, spec.depth))
 
 

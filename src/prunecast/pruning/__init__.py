@@ -33,8 +33,9 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
 from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
-from prunecast.pruning.prune import Schedule, kept_at, levels_to, register_schedule
+from prunecast.pruning.prune import Schedule, check_method, kept_at, levels_to, register_schedule
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
+from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import Structure, register_structure
 from prunecast.pruning.verify import Fault, StoreCheck, verify_store
@@ -65,6 +66,7 @@ __all__ = [
     "chain_folder",
     "chain_folders",
     "chain_trainer",
+    "check_method",
     "choose_examples",
     "close_level",
     "code_version",
@@ -72,6 +74,7 @@ __all__ = [
     "dead_layers",
     "device_name",
     "file_version",
+    "fitting",
     "follow_chain",
     "footprint",
     "full_masks",
@@ -79,16 +82,20 @@ __all__ = [
     "is_whole",
     "kept_at",
     "levels_to",
+    "load_start",
     "make_folder",
     "open_chain",
     "open_level",
     "read_checkpoint",
     "read_json",
+    "read_start",
     "read_tensors",
     "register_criterion",
     "register_schedule",
     "register_structure",
     "run_chain",
+    "start_digest",
+    "store_start",
     "take_up",
     "train_level",
     "understand",

@@ -122,6 +122,22 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, notes
 
 
+def parse_tensors(data: bytes) -> dict[str, Tensor]:
+    """The tensors of any safetensors file; a ValueError says that it is none."""
+    start = 8 + int.from_bytes(data[:8], "little")
+    try:
+        body = json.loads(data[8:start])
+        places = {name: place for name, place in body.items() if name != "__metadata__"}
+        return {name: _tensor(place, data, start) for name, place in places.items()}
+    except (*_MALFORMED, RuntimeError, AttributeError) as failure:
+        raise ValueError("it is not a safetensors file") from failure
+
+
+def is_storable(dtype: torch.dtype) -> bool:
+    """Whether `write_tensors` knows this number format."""
+    return dtype in _NAMES
+
+
 def _content(path: Path) -> bytes:
     try:
         return read_file(path)

@@ -65,12 +65,13 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
     counts = records[-1].following if level else count(chain, full)
     assert counts is not None, "a diverged chain has no next level"
     masks = _masks_of(chain, level, counts) if level else full
+    trained = chain.spec.start_trained
     if level == 0 or retraining == "from-start":
-        network = {name: tensor.clone() for name, tensor in chain.untrained.state_dict().items()}
-        first, last = 0, times.total
+        network = _untrained(chain)
+        first, last = times.total if trained else 0, times.total
     else:
         if retraining == "weight-rewinding":
-            network = rewound(chain, level, masks)
+            network = _untrained(chain) if trained else rewound(chain, level, masks)
         else:
             network = read_packed(chain.folder.start(level), chain.folder, full)
             check_shapes(chain.folder.start(level), network, chain.untrained.state_dict())
@@ -78,6 +79,10 @@ def open_level(chain: Chain, records: Sequence[Record]) -> Level:
         first = times.total if tuned else times.rewind
         last = first + times.total - times.rewind
     return Level(level=level, masks=masks, counts=counts, network=network, first=first, last=last)
+
+
+def _untrained(chain: Chain) -> dict[str, Tensor]:
+    return {name: tensor.clone() for name, tensor in chain.untrained.state_dict().items()}
 
 
 def _masks_of(chain: Chain, level: int, counts: Pruned) -> Masks:

@@ -16,6 +16,7 @@ from prunecast.errors import PrunecastError
 from prunecast.files import is_there
 from prunecast.pruning.masks import Masks, full_masks
 from prunecast.pruning.prune import check_method
+from prunecast.pruning.starts import load_start
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
 from prunecast.spec import ChainSpec, rng, seed
 from prunecast.training import Timeline, check_recipe, timeline
@@ -29,7 +30,7 @@ class Chain:
     folder: ChainFolder
     dataset: Dataset
     untrained: nn.Module
-    """The network as initialised, on the CPU; it is never trained."""
+    """The network as initialised, or as its file of weights has it, on the CPU; it is never trained."""
     prunable: tuple[str, ...]
     examples: NDArray[np.int64]
     """The subsample."""
@@ -76,6 +77,8 @@ def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
         generator=generator,
         image_shape=shape,
     )
+    if spec.start is not None:
+        load_start(store, spec, untrained)
     examples, validation = choose_examples(spec, len(dataset.train))
     folder = chain_folder(store, spec)
     return Chain(

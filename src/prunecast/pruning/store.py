@@ -10,6 +10,7 @@
         checkpoint.safetensors     the training in progress, removed when its level is finished
         lock                       held by the process that works on this chain
         worker.json                that process, its host, and how many processes died while they held the chain
+    starts/<digest>.safetensors    weights that chains start from, of a file with this digest
 
 A level counts as finished when records.json names it; that file is replaced last. Every file but spec.json names the
 chain that it belongs to (files of older versions do not), so that one copied into another chain's folder is refused.

@@ -9,9 +9,10 @@ from typing import Literal
 import torch
 
 from prunecast.errors import PrunecastError, UnreadableError
-from prunecast.pruning.files import damaged, read_json
+from prunecast.pruning.files import damaged, read_json, read_tensors
 from prunecast.pruning.masks import Masks, count_kept
 from prunecast.pruning.record import Record
+from prunecast.pruning.starts import start_file
 from prunecast.pruning.store import ChainFolder, older_records, read_packed
 
 NEXT_RUN_REPLACES = ("failure.json", "worker.json", "checkpoint.safetensors")
@@ -96,6 +97,7 @@ def _checks(folder: ChainFolder) -> Iterator[Callable[[], object]]:
     names = {path.name for path in folder.path.glob("*")}
     if names & {"records.json", "rewind.safetensors", "spec.json"}:
         yield folder.spec
+        yield partial(_check_start, folder)
     yield folder.records
     records = _records(folder)
     readable = "records.json" not in names or bool(records)
@@ -138,6 +140,13 @@ def _check_level(folder: ChainFolder, path: Path, level: int) -> None:
     found = folder.tensors(path)[1]
     if found != level:
         raise damaged(path, f"it belongs to level {found}")
+
+
+def _check_start(folder: ChainFolder) -> None:
+    """Read the weights that a chain starts from, if they are those of a file."""
+    start = folder.spec()[0].start
+    if start is not None:
+        read_tensors(start_file(folder.path.parent.parent, start))
 
 
 def _check_rewind(folder: ChainFolder, done: int | None) -> None:

@@ -63,6 +63,10 @@ class ChainSpec:
     """Chooses the images of that share."""
     threads: int = 1
     """torch threads on the CPU; their number changes the order of sums."""
+    start: str | None = None
+    """The digest of the file of weights that the chain starts from; by default it starts from random weights."""
+    start_trained: bool = False
+    """Whether level 0 is the network of that file as it is, instead of being trained from it."""
     final_nonzero: int | None = None
     """The last level keeps exactly this number of weights, and its weights are stored."""
 
@@ -89,6 +93,14 @@ class ChainSpec:
         require_number("test_share", share)
         require(0 < share < 1, f"test_share is {share}; give a share between 0 and 1, such as 0.2.")
         require_number("split_seed", self.split_seed, whole=True)
+        require(
+            self.start is not None or not self.start_trained,
+            "start_trained needs a start; name a file of weights.",
+        )
+        require(
+            not (self.start_trained and self.method.before_training),
+            f"The method {self.method.name} trains every level from its start; let the start be trained.",
+        )
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
         single = self.method.structure == "weights"

@@ -189,7 +189,9 @@ def multiply_adds(family: str, depth: int, width: float) -> float:
 
 
 def training_steps(spec: ChainSpec, level: int) -> int:
-    """Training steps of a level. Later levels start at the rewind point."""
+    """Training steps of a level. Later levels start at the rewind point; a trained start needs no training at all."""
+    if level == 0 and spec.start_trained:
+        return 0
     times = timeline(spec.recipe, spec.num_examples)
     whole = level == 0 or spec.method.before_training
     return times.total if whole else times.total - times.rewind

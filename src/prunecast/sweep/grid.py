@@ -22,7 +22,7 @@ from prunecast.errors import (
     require_number,
     require_text,
 )
-from prunecast.pruning import StopRules
+from prunecast.pruning import StopRules, start_digest
 from prunecast.spec import (
     TOLERANCE,
     ChainSpec,
@@ -40,11 +40,14 @@ from prunecast.sweep.resources import Resources, checked
 
 KEYS = (
     *("family", "dataset", "loader", "root", "image_size", "patch_size", "test_share", "split_seed"),
-    *("recipe", "method"),
+    *("recipe", "method", "start"),
     *("depth", "width", "num_examples", "replicates", "threads", "level_cap", "stop", "select"),
     *("keep_weights", "resources", "devices", "grid"),
 )
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
+START_KEYS = ("file", "train")
+START_NAMES = ("family", "dataset", "depth", "width", "num_examples", "replicate")
+"""What the name of a file of weights may contain in braces."""
 STOP_KEYS = ("disconnected", "at_chance")
 VIT = "vit"
 PATCH_SIZE = 4
@@ -80,6 +83,8 @@ class PlannedChain:
     """The selection rule that applies to this chain."""
     resources: Resources | None = None
     """What a worker of this chain needs on a cluster, if the plan says so."""
+    start: Path | None = None
+    """The file of weights that the chain starts from."""
     devices: int = 1
     """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
     seen: DatasetFacts | None = None
@@ -109,8 +114,10 @@ def grid_chains(
     resources = checked(grid["resources"], f"{place}, [resources]") if "resources" in grid else None
     where = None if root is None else folder / Path(root).expanduser()
     for spec in _specs(grid, place, lambda spec: count(spec, where)):
+        start = _start_path(grid, place, spec, folder)
         yield PlannedChain(
-            spec=spec,
+            spec=_started(grid, place, spec, start),
+            start=start,
             rules=_rules(grid, place, spec),
             root=where,
             keep_weights=keep,
@@ -118,6 +125,53 @@ def grid_chains(
             resources=resources,
             devices=_devices(grid, place, spec),
         )
+
+
+def _start_path(grid: Mapping[str, Any], place: str, spec: ChainSpec, folder: Path) -> Path | None:
+    """The file of weights of one chain; its name may contain the chain's sizes in braces."""
+    name = _start(grid, place).get("file")
+    if name is None:
+        return None
+    values = {key: getattr(spec, key) for key in START_NAMES}
+    try:
+        filled = name.format_map({**values, "width": f"{spec.width:g}"})
+    except (KeyError, IndexError, ValueError, AttributeError) as failure:
+        known = ", ".join(f"{{{key}}}" for key in START_NAMES)
+        raise PrunecastError(f"{place}: start is {name!r}; in braces give {known}.") from failure
+    return folder / Path(filled).expanduser()
+
+
+def _started(grid: Mapping[str, Any], place: str, spec: ChainSpec, path: Path | None) -> ChainSpec:
+    """The spec of a chain that starts from a file of weights, if there is one; the method's name says so.
+
+    With weight rewinding level 0 is trained from the file; otherwise it is the file's network. `train` changes that.
+    """
+    if path is None:
+        return spec
+    start, method = _start(grid, place), spec.method
+    rewinds = method.retraining == "weight-rewinding" or method.before_training
+    said = f"+train={str(start['train']).lower()}" if "train" in start else ""
+    with _at(place):
+        return dataclasses.replace(
+            spec,
+            method=dataclasses.replace(method, name=f"{method.name}+start={Path(start['file']).stem}{said}"),
+            start=start_digest(path),
+            start_trained=not start.get("train", rewinds),
+        )
+
+
+def _start(grid: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """The plan's `start` as a table: nothing, or a file and how level 0 uses it."""
+    given = grid.get("start", {})
+    start = {"file": given} if isinstance(given, str) else given
+    require_known_keys(f"{place}, [start]", start, START_KEYS)
+    if not start:
+        return {}
+    require("file" in start, f"{place}, [start] lacks the key file; name a file of weights.")
+    require_text(f"{place}, [start]: file", start["file"])
+    if "train" in start:
+        require_flag(f"{place}, [start]: train", start["train"])
+    return dict(start)
 
 
 def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int]) -> Iterator[ChainSpec]:
@@ -333,7 +387,7 @@ def _comparable(spec: ChainSpec) -> tuple[object, ...]:
     return (
         *(spec.family, spec.dataset, spec.loader, spec.image_size, spec.num_examples, spec.threads),
         *(spec.test_share, spec.split_seed),
-        *(spec.recipe, spec.method),
+        *(spec.recipe, spec.method, spec.start_trained),
     )
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from prunecast import families
 from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
+from prunecast.pruning import check_method, fitting, read_start
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import (
@@ -28,6 +30,7 @@ from prunecast.sweep.plan import (
     needed_downloads,
 )
 from prunecast.text import listed
+from prunecast.training import check_recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +78,11 @@ class Inspection:
 def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     """Look at a plan's data and networks, and refuse a plan that cannot run.
 
-    Its data may be missing, unreadable or too small, and a family may not have one of the sizes.
+    Its data may be missing, unreadable or too small, and a family may not have one of the sizes. What a recipe or a
+    method names may not be importable, and weights to start from may be those of another network.
     Without `official`, datasets that are known by name are not read and may be missing.
     """
+    check_parts(plan)
     check_roots(plan)
     _check_axes(plan)
     absent = needed_downloads(plan, refuse=official)
@@ -97,11 +102,13 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
         dataclasses.replace(chain, seen=seen[data_key(chain)].facts if data_key(chain) in seen else None)
         for chain in plan.chains
     )
+    sizes = _sizes(chains)
+    check_starts(chains)
     return Inspection(
         plan=dataclasses.replace(plan, chains=chains),
         data=tuple(seen.values()),
         absent=absent,
-        sizes=_sizes(chains),
+        sizes=sizes,
     )
 
 
@@ -119,6 +126,36 @@ def _check_axes(plan: Plan) -> None:
                 )
 
 
+def check_parts(plan: Plan) -> None:
+    """Refuse a plan whose recipes or methods name something that cannot be imported or used."""
+    for recipe, num_examples in dict.fromkeys(
+        (chain.spec.recipe, chain.spec.num_examples) for chain in plan.chains
+    ):
+        check_recipe(recipe, num_examples)
+    for method in dict.fromkeys(chain.spec.method for chain in plan.chains):
+        check_method(method)
+
+
+def check_starts(chains: Iterable[PlannedChain]) -> None:
+    """Refuse weights to start from that are not those of the chain's network."""
+    checked: set[tuple[NetworkKey, Path]] = set()
+    for chain in chains:
+        if chain.start is None or (network_key(chain), chain.start) in checked:
+            continue
+        checked.add((network_key(chain), chain.start))
+        spec, (shape, num_classes) = chain.spec, _images(chain)
+        network = _built(spec, shape, num_classes)
+        fitting(read_start(chain.start), spec, network, str(chain.start))
+
+
+def _images(chain: PlannedChain) -> tuple[Shape, int]:
+    """The shape of a chain's images and the number of classes."""
+    facts, size = chain.facts, chain.spec.image_size
+    assert facts is not None, "data that is not known by name has been looked at"
+    shape = facts.image_shape if size is None else (facts.image_shape[0], size, size)
+    return shape, facts.num_classes
+
+
 def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     sizes: dict[NetworkKey, Size] = {}
     for chain in chains:
@@ -133,9 +170,8 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     return sizes
 
 
-def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
-    """Build and run a network of a user's own."""
-    model = families.build(
+def _built(spec: ChainSpec, shape: Shape, num_classes: int) -> nn.Module:
+    return families.build(
         spec.family,
         depth=spec.depth,
         width=spec.width,
@@ -143,6 +179,11 @@ def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
         generator=torch.Generator().manual_seed(0),
         image_shape=shape,
     )
+
+
+def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
+    """Build and run a network of a user's own."""
+    model = _built(spec, shape, num_classes)
     return Size(
         parameters=sum(own.numel() for own in model.parameters()),
         weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),
@@ -151,15 +192,11 @@ def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
 
 
 def _size(chain: PlannedChain) -> Size:
-    spec, facts = chain.spec, chain.facts
-    assert facts is not None, "data that is not known by name has been looked at"
-    shape = facts.image_shape
-    if spec.image_size is not None:
-        shape = (shape[0], spec.image_size, spec.image_size)
+    spec, (shape, num_classes) = chain.spec, _images(chain)
     if ":" in spec.family:
-        return _own_size(spec, shape, facts.num_classes)
+        return _own_size(spec, shape, num_classes)
     network = architecture(
-        spec.family, depth=spec.depth, width=spec.width, num_classes=facts.num_classes, image_shape=shape
+        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
     )
     return Size(parameters=network.parameters, weights=network.weights, multiply_adds=network.multiply_adds)
 

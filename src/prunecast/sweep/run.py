@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from prunecast.errors import PrunecastError
-from prunecast.pruning import chain_folder, why_ended, within
+from prunecast.pruning import chain_folder, store_start, why_ended, within
 from prunecast.sweep.driver import drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
 from prunecast.sweep.failures import failure_of, forget_failure
@@ -48,6 +48,7 @@ def run_plan(
     """
     run = executor or executor_for(device, jobs, plain=plain)
     check(plan)
+    store_starts(plan, store)
     events = _events(plan, store, run)
     return events if on_event is None else _reported(events, on_event)
 
@@ -122,6 +123,13 @@ def check(plan: Plan) -> None:
     """Refuse a plan whose data is missing, unreadable or too small, before anything runs, unless `inspect` did."""
     if any(chain.seen is None for chain in plan.chains):
         inspect(plan)
+
+
+def store_starts(plan: Plan, store: Path) -> None:
+    """Keep the weights that chains start from in the store, where all workers find them."""
+    for path, digest in {(chain.start, chain.spec.start) for chain in plan.chains}:
+        if path is not None and digest is not None:
+            store_start(store, path, digest)
 
 
 def _unpruned(chain: PlannedChain) -> PlannedChain:

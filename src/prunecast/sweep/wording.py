@@ -172,8 +172,10 @@ def method_words(spec: ChainSpec) -> str:
         "synflow": "with the least synaptic flow",
         "random": "drawn at random",
     }
+    from_file = spec.start is not None and (spec.start_trained or not spec.recipe.rewind)
+    weights = "the weights that it started from" if from_file else rewind
     then = {
-        "weight-rewinding": f"rewinds the rest to {rewind}",
+        "weight-rewinding": f"rewinds the rest to {weights}",
         "rate-rewinding": f"trains on with the learning rates from {rewind}",
         "fine-tuning": "trains on with the last learning rate",
         "from-start": "trains from the beginning",

@@ -18,7 +18,7 @@ from own_networks import Branching, Fixed, Hidden, vit
 from torch import nn
 
 import prunecast
-from prunecast import data
+from prunecast import data, families
 from prunecast.errors import PrunecastError
 from prunecast.export.card import Shape
 from prunecast.export.files import write_network
@@ -116,6 +116,18 @@ NETWORKS = {
     "fixed": (Fixed(), "operators", True),
     "hidden": (Hidden(), "operators", False),
     "branching": (Branching(1, 1.0, 10), "source", False),
+    "built-in": (
+        families.build(
+            "vit_patch2",
+            depth=1,
+            width=0.5,
+            num_classes=10,
+            generator=torch.Generator().manual_seed(0),
+            image_shape=(1, 8, 8),
+        ),
+        "layers",
+        False,
+    ),
     "layers": (nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.GELU(), nn.Linear(16, 10)), "layers", False),
 }
 """By name: a network, how it is written, and whether for one image at a time."""

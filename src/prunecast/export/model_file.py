@@ -8,13 +8,14 @@ from prunecast import __version__
 from prunecast.data import Preprocessing
 from prunecast.errors import PrunecastError
 from prunecast.export.card import Shape
-from prunecast.export.files import CONSTANTS, MODEL, PROGRAM, SPARSE
+from prunecast.export.files import CONSTANTS, MODEL, PROGRAM, SPARSE, TEXT
 from prunecast.export.program import SOURCE, Program, program
 from prunecast.files import is_there, read_file
 from prunecast.pruning import write_tensors, write_whole
 
 MARK = b"prunecast make"
 """What files of code and text that prunecast wrote contain, so that no other file is overwritten."""
+COPY = f"{SOURCE}.py"
 IMPORTS = """
 import json
 import math
@@ -72,9 +73,9 @@ def preprocess(pixels):
 '''
 
 
-def check_overwriting(folder: Path, names: tuple[str, ...]) -> None:
-    """Refuse a folder with a file of the user's own under a name that would be written."""
-    for path in (folder / name for name in names):
+def check_overwriting(folder: Path) -> None:
+    """Refuse a folder with code or text of the user's own under a name that would be written or removed."""
+    for path in (folder / name for name in (PROGRAM, TEXT, COPY)):
         if is_there(path) and MARK not in read_file(path):
             raise PrunecastError(
                 f"{path} was not written by prunecast make, which would replace it: choose another -o"
@@ -97,7 +98,9 @@ def write_program(
     else:
         (folder / CONSTANTS).unlink(missing_ok=True)
     if written.source:
-        write_whole(folder / f"{SOURCE}.py", _copy(Path(written.source)))
+        write_whole(folder / COPY, _copy(Path(written.source)))
+    else:
+        (folder / COPY).unlink(missing_ok=True)
     text = _text(written, network, preprocessing, class_names, digest)
     write_whole(folder / PROGRAM, text.encode())
     return written

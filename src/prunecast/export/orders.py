@@ -13,7 +13,6 @@ from prunecast import families, tables
 from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
-from prunecast.export.files import PROGRAM, TEXT
 from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
@@ -86,7 +85,7 @@ def order(
     The replicate fixes all random numbers; by default it is one that the plan does not have, so that the measured
     error says something new.
     """
-    check_overwriting(folder, (PROGRAM, TEXT))
+    check_overwriting(folder)
     fit = as_fit(source, law)
     place = torch_device(device)
     own = pattern(plan, fit, num_examples)

@@ -205,7 +205,7 @@ def _written(
     constants: dict[str, Tensor] = {}
     for node in graph.nodes:
         name = str(node.target)
-        if node.op == "get_attr" and name not in state:
+        if node.op == "get_attr" and name not in state and name not in constants:
             value = _attribute(traced, name)
             constants[name] = value
             lines.append(f'put(self, "{name}", {_literal(value)}, persistent=False)')
@@ -219,8 +219,7 @@ def _written(
         ]
     code = "\n".join(
         [
-            PUT,
-            "",
+            *([PUT, ""] if any(line.startswith("put(") for line in lines) else [""]),
             "class Network(nn.Module):",
             "    def __init__(self):",
             f"{INDENT}super().__init__()",

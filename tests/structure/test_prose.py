@@ -26,8 +26,14 @@ CHANGING = ("lower", "lstrip", "replace", "rstrip", "translate", "upper")
 READERS = (*LOOKING, *CUTTING, *CHANGING)
 """Methods of a string that look into it or change it."""
 LAW_HALF = ("table", "laws", "choice", "studies", "wording", "report", "cli", "export", "spec", "catalog")
-MAY_MATCH = {"prunecast.text", "prunecast.report.vega", "prunecast.fleet.kernels.nvrtc"}
-"""Modules that may use regular expressions: names that people type, files of figures, the source of kernels."""
+MAY_MATCH = {
+    "prunecast.text",
+    "prunecast.sweep.plan",
+    "prunecast.report.vega",
+    "prunecast.fleet.kernels.nvrtc",
+}
+"""Modules that may use regular expressions: names that people type, keys of plans, files of figures, the source of
+kernels."""
 RENDERERS = ("prunecast.report.html",)
 """Modules that may cut a sentence at its backticks, which mark inline code."""
 

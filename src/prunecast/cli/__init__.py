@@ -1,6 +1,7 @@
 """The command line: `prunecast COMMAND`. Heavy parts are imported only by the command that needs them."""
 
 import errno
+import io
 import os
 import sys
 from importlib import import_module
@@ -10,7 +11,7 @@ import click
 
 from prunecast import __version__
 from prunecast.errors import PrunecastError, refused_path, sentence
-from prunecast.text import nearest
+from prunecast.text import nearest, printable
 
 COMMANDS = {
     "fit": ("law:fit", "Fit the law to a table of pruning results."),
@@ -51,10 +52,18 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def import_from(path: str | Path) -> None:
-    """Let a user's own law or family be imported from the current folder and from the folder of a file."""
-    for folder in (str(Path(path).absolute().parent), str(Path.cwd())):
+    """Let a user's own law or family be imported from the current folder and from the folder of a file.
+
+    They come last, so that no file there takes the place of an installed module.
+    """
+    for folder in (str(Path.cwd()), str(Path(path).absolute().parent)):
         if folder not in sys.path:
-            sys.path.insert(0, folder)
+            sys.path.append(folder)
+
+
+def echo(text: str, *, err: bool = False) -> None:
+    """Print a text whose names and messages may come from others, so that it does nothing to the terminal."""
+    click.echo(printable(text), err=err)
 
 
 class LazyGroup(click.Group):
@@ -98,6 +107,11 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command line; a user's mistake is one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(
+            stream, io.TextIOWrapper
+        ):  # characters that a terminal does not have are shown as escapes
+            stream.reconfigure(errors="backslashreplace")
     try:
         cli.main(standalone_mode=False)
     except PrunecastError as error:
@@ -122,7 +136,7 @@ def main() -> None:
         sys.exit(141)
     except OSError as error:
         if refused := refused_path(error):
-            click.echo(f"prunecast: {refused}", err=True)
+            echo(f"prunecast: {refused}", err=True)
             sys.exit(2)
         if error.errno not in FULL:
             raise

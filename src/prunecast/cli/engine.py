@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli import import_from
+from prunecast.cli import echo, import_from
 from prunecast.cli.cluster import cluster_options, placed
 from prunecast.errors import PrunecastError
 from prunecast.text import plural
@@ -65,7 +65,7 @@ def plan(
 
     if plan is None:
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
-        click.echo(show.plans(listed))
+        echo(show.plans(listed))
         return
     from prunecast.sweep import never_pruned, never_pruned_lines, overview, usual_jobs
 
@@ -76,10 +76,10 @@ def plan(
         from prunecast.sweep import estimation, torch_device
 
         if torch_device(device).type == "cuda":
-            click.echo("Timing packs of networks, for up to a minute per family ...", err=True)
+            echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimation.estimate(seen.plan, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
-    click.echo(show.plan(seen, measured, at_once, left_dense))
+    echo(show.plan(seen, measured, at_once, left_dense))
 
 
 @click.command()
@@ -146,13 +146,13 @@ def run(
                 lines.started(progress)
                 seconds = follow(sweep, planned, progress, jobs, err=err)
         except KeyboardInterrupt:
-            click.echo(stopped_line(store, progress), err=True)
+            echo(stopped_line(store, progress), err=True)
             lines.ended(progress, stopped=True)
             raise SystemExit(130) from None
         lines.ended(progress)
-    click.echo(end_line(progress, seconds), err=err)
+    echo(end_line(progress, seconds), err=err)
     for line in failure_lines(progress):
-        click.echo(line, err=True)
+        echo(line, err=True)
     if output is not None and progress.levels_done:
         _export(planned, store, output, err=err)
     if progress.failed:
@@ -171,10 +171,10 @@ def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool
     )
 
     if edit := plan_edit(planned, store):
-        click.echo(edit_sentence(edit), err=err)
+        echo(edit_sentence(edit), err=err)
     for line in never_pruned_lines(never_pruned(planned)):
-        click.echo(line, err=err)
-    click.echo(start_line(planned, store, progress), err=err)
+        echo(line, err=err)
+    echo(start_line(planned, store, progress), err=err)
     if progress.chains_done < progress.chains:
         remember_plan(planned, store)
 
@@ -190,7 +190,7 @@ def status(plan: str, scale: str, store: Path, everything: bool) -> None:
     from prunecast.sweep import chain_statuses
 
     planned = read(plan, scale)
-    click.echo(show.status(planned.name, chain_statuses(planned, store), everything=everything))
+    echo(show.status(planned.name, chain_statuses(planned, store), everything=everything))
 
 
 @click.command()
@@ -219,7 +219,7 @@ def check(store: Path, as_json: bool) -> None:
     from prunecast.sweep import check_lines
 
     found = verify_store(store)
-    click.echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(check_lines(found)))
+    echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(check_lines(found)))
     if found.faults:
         raise SystemExit(1)
 
@@ -236,7 +236,7 @@ def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) ->
             f"no training run of {planned.name} is finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
-    click.echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
+    echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
     for own in damaged:
-        click.echo(damaged_line(own), err=True)
+        echo(damaged_line(own), err=True)
     return not damaged

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from prunecast.cli import echo
 from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
@@ -54,7 +55,7 @@ def make(
     fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     card = _made(placed, silent=as_json)
-    click.echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
+    echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
 
 
 make.params[:0] = [param for param in choose.params if param.name != "frontier"]
@@ -68,14 +69,12 @@ def _made(placed: "Order", *, silent: bool) -> "Card":
         follow(events, plan, progress, 1)
 
     if not silent:
-        click.echo(order_text(placed))
+        echo(order_text(placed))
     try:
         train(placed, silently if silent else shown)
         return finish(placed)
     except KeyboardInterrupt:
-        click.echo(
-            f"Stopped. Finished levels are in {placed.store}; run the same command to continue.", err=True
-        )
+        echo(f"Stopped. Finished levels are in {placed.store}; run the same command to continue.", err=True)
         raise SystemExit(130) from None
 
 

@@ -4,13 +4,13 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import click
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from prunecast.cli import echo
 from prunecast.report import Grid, terminal
 from prunecast.text import duration
 
@@ -69,7 +69,7 @@ def follow(
     else:
         for event in events:
             progress.update(event)
-            click.echo(_line(plan, event, clock), err=err)
+            echo(_line(plan, event, clock), err=err)
     return clock.elapsed
 
 

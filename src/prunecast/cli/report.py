@@ -5,6 +5,7 @@ from typing import Any
 
 import click
 
+from prunecast.cli import echo
 from prunecast.cli.options import BEST_LAW, Source, candidate_options, command_line, output, table_source
 from prunecast.errors import PrunecastError
 from prunecast.files import write_text
@@ -28,9 +29,9 @@ def report(source: Source, output: Path, **asked: Any) -> None:
     with Console(stderr=True).status("reading the table") as status:  # shown on a terminal only
         made = page(table, command=command, on_step=status.update, **asked)
     write_text(output, made.html)
-    click.echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
+    echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
     if made.missing:
-        click.echo(made.missing)
+        echo(made.missing)
 
 
 @click.command()
@@ -47,7 +48,7 @@ def figures(source: Source, output: Path, **asked: Any) -> None:
     except OSError as problem:
         raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another path") from None
     for one in drawn:
-        click.echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
+        echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
 
 
 @click.command()
@@ -65,6 +66,6 @@ def demo(output: Path, target_error: float, plan: str) -> None:
             f"the demo needs {missing.name}: pip install 'prunecast[train,report]'"
         ) from None
     try:
-        run(output, plan=plan, target_error=target_error, say=click.echo)
+        run(output, plan=plan, target_error=target_error, say=echo)
     except KeyboardInterrupt:
         raise PrunecastError(f"stopped; the same command goes on with what is in {output}") from None

@@ -22,6 +22,9 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
 """What Ray reads from its environment: the sweep reports deaths, and nothing is sent to anybody."""
+OLDEST = (2, 52)
+"""Ray listens on every network interface, and from this version on its ports can ask for a token."""
+AUTHENTICATION, TOKEN = "RAY_AUTH_MODE", "token"
 REACH = 5.0
 """Seconds until an address that does not answer counts as unreachable."""
 MORE_TIME = "Give more --minutes, or a recipe with fewer checkpoint_steps."
@@ -163,17 +166,31 @@ def ray_module() -> Any:
         raise PrunecastError(
             "--on ray needs Ray, which is not installed here; pip install 'prunecast[ray]'."
         ) from failure
+    check_version(ray.__version__)
     return ray
+
+
+def check_version(version: str) -> None:
+    """Refuse a Ray whose ports nothing protects: whoever reaches one can run code here."""
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise PrunecastError(
+            f"Ray {version} is installed here, but --on ray needs {oldest} or later: the ports of older ones cannot "
+            f"ask for a token, so anybody on the network could run code on the cluster; pip install 'ray>={oldest}'."
+        )
 
 
 @contextlib.contextmanager
 def joined(address: str = "") -> Iterator[Any]:
     """Ray connected to a cluster; a connection that this process has already is used and left as it is."""
+    where = address or os.environ.get("RAY_ADDRESS", "") or "local"
+    if where == "local":
+        os.environ.setdefault(AUTHENTICATION, TOKEN)  # Ray before 2.60 asks for a token only if it is told to
     ray = ray_module()
     if ray.is_initialized():
         yield ray
         return
-    _connect(ray, address or os.environ.get("RAY_ADDRESS", "") or "local")
+    _connect(ray, where)
     try:
         yield ray
     finally:

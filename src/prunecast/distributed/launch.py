@@ -152,7 +152,7 @@ def _started(given: MemberTask, folder: Path) -> _Member:
     """Start a plain process: daemonic workers may do that, but may not fork."""
     here, there = Pipe()
     output = folder / f"member-{given.rank}.log"
-    command = [sys.executable, "-m", "prunecast.distributed.member", str(there.fileno())]
+    command = [sys.executable, "-P", "-m", "prunecast.distributed.member", str(there.fileno())]
     with output.open("wb") as file:
         process = subprocess.Popen(
             command,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from prunecast.errors import PrunecastError, refused_path, sentence
-from prunecast.text import plural
+from prunecast.text import plural, printable
 
 if TYPE_CHECKING:
     from prunecast.sweep import Plan
@@ -53,12 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(given)
     except PrunecastError as mistake:
-        print(f"Error: {sentence(mistake)}", file=sys.stderr)
+        _say(f"Error: {sentence(mistake)}", error=True)
         return 2
     except OSError as error:
         if not (refused := refused_path(error)):
             raise
-        print(f"Error: {refused}", file=sys.stderr)
+        _say(f"Error: {refused}", error=True)
         return 2
 
 
@@ -93,13 +93,13 @@ def _run(given: argparse.Namespace) -> int:
     from prunecast.sweep.status import plan_edit, remember_plan
 
     check_folder(given.output)
-    sys.path.insert(0, str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
+    sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
     progress = SweepProgress(chain_statuses(plan, given.store))
     jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
     began, code = time.monotonic(), 0
     lines = JsonLines(given.json_lines, plan)
-    say = partial(print, file=sys.stderr if lines.on_standard_output else sys.stdout, flush=True)
+    say = partial(_say, error=lines.on_standard_output)
     try:
         options = {"device": given.device, "jobs": jobs, "plain": given.plain}
         plan = inspect(plan).plan
@@ -119,10 +119,10 @@ def _run(given: argparse.Namespace) -> int:
         say(wording.end_line(progress, time.monotonic() - began))
         lines.ended(progress)
         for line in wording.failure_lines(progress):
-            print(line, file=sys.stderr)
+            _say(line, error=True)
         code = 1 if progress.failed else 0
     except KeyboardInterrupt:
-        print(wording.stopped_line(given.store, progress), file=sys.stderr)
+        _say(wording.stopped_line(given.store, progress), error=True)
         lines.ended(progress, stopped=True)
         code = 130
     finally:
@@ -141,11 +141,15 @@ def _export(plan: "Plan", store: Path, output: Path, on_standard_error: bool) ->
     statuses = chain_statuses(plan, store)
     table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
     write_table(table, output)
-    where = sys.stderr if on_standard_error or is_standard_output(output) else sys.stdout
-    print(f"{plural(len(table), 'row')} in {output}", file=where, flush=True)
+    _say(f"{plural(len(table), 'row')} in {output}", error=on_standard_error or is_standard_output(output))
     for own in damaged:
-        print(wording.damaged_line(own), file=sys.stderr)
+        _say(wording.damaged_line(own), error=True)
     return 1 if damaged else 0
+
+
+def _say(text: str, *, error: bool = False) -> None:
+    """Print a line whose names and messages may come from others, so that it does nothing to the terminal."""
+    print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def _stop(_: int, __: object) -> NoReturn:

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,10 @@ KEYS = (
     *("depth", "width", "num_examples", "replicates", "threads", "level_cap", "stop", "select"),
     *("keep_weights", "resources", "devices", "grid"),
 )
+LARGEST = 10**9
+"""No count of a plan is larger; counts beyond 64 bits would fail in the middle of a run."""
+MOST_CHAINS = 100_000
+"""Chains of one plan: commands list them all, and a store has a folder for each."""
 REQUIRED = ("family", "dataset", "recipe", "depth", "width", "num_examples")
 START_KEYS = ("file", "train")
 START_NAMES = ("family", "dataset", "depth", "width", "num_examples", "replicate")
@@ -175,7 +180,7 @@ def _start(grid: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int]) -> Iterator[ChainSpec]:
-    axes: list[list[Any]] = [
+    axes: list[Sequence[Any]] = [
         _families(grid, place),
         _names(grid, "dataset", place),
         _recipes(grid["recipe"], place),
@@ -184,6 +189,7 @@ def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int
         _amounts(grid, place),
         _replicates(grid, place),
     ]
+    check_count(math.prod(map(len, axes)), place)
     given = {key: grid[key] for key in ("loader", "image_size", "threads", *SPLIT_KEYS) if key in grid}
     for family, dataset, how, what, depth, width, num_examples, replicate in itertools.product(*axes):
         share = num_examples if isinstance(num_examples, Fraction) else None
@@ -214,6 +220,14 @@ def _shared(share: Fraction, spec: ChainSpec, total: int) -> int:
     return number
 
 
+def check_count(chains: int, place: str) -> None:
+    """Refuse a plan of more chains than can be listed."""
+    require(
+        chains <= MOST_CHAINS,
+        f"{place} names {chains:,} chains, but a plan may have {MOST_CHAINS:,}; ask for fewer replicates, or split it.",
+    )
+
+
 @contextmanager
 def _at(place: str) -> Iterator[None]:
     """Add the place in the plan to the message of an error."""
@@ -239,7 +253,7 @@ def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:
     require_flag(f"{place}, [stop]: disconnected", stop.get("disconnected", True))
     for name, value in ((": level_cap", cap), (", [stop]: at_chance", stop.get("at_chance", 0))):
         require_number(place + name, value, whole=True)
-        require(value >= 0, f"{place}{name} is {value}; give 0 or more.")
+        require(0 <= value <= LARGEST, f"{place}{name} is {value}; give 0 or more, up to {LARGEST:,}.")
     return StopRules(level_cap=cap, **stop)
 
 
@@ -273,9 +287,12 @@ def _amount(value: object, place: str) -> int | Fraction:
     if value == ALL:
         return Fraction(1)
     if isinstance(value, int) and not isinstance(value, bool):
+        require(value <= LARGEST, f"{place}: num_examples is {value}; give at most {LARGEST:,}.")
         return value
     share = None
-    if isinstance(value, str | float):
+    if isinstance(value, float) or (
+        isinstance(value, str) and "e" not in value.lower()
+    ):  # 1e999999999 takes hours
         with contextlib.suppress(ValueError, ZeroDivisionError):
             share = Fraction(str(value))
     good = share is not None and 0 < share <= 1
@@ -290,6 +307,7 @@ def _numbers(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
     require(bool(values), f"{place}: {key} is empty; give a number or a list of numbers.")
     for value in values:
         require_number(f"{place}: {key}", value, whole=key != "width")
+        require(value <= LARGEST, f"{place}: {key} is {value}; give at most {LARGEST:,}.")
     return values
 
 
@@ -315,13 +333,14 @@ def _families(grid: Mapping[str, Any], place: str) -> list[str]:
     return [name for own in found for name in own]
 
 
-def _replicates(grid: Mapping[str, Any], place: str) -> list[int]:
+def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
     given = grid.get("replicates", 1)
     if isinstance(given, list):
         return _numbers({"replicates": given}, "replicates", place)
     require_number(f"{place}: replicates", given, whole=True)
-    require(given > 0, f"{place}: replicates is {given}; give how many, or a list of their numbers.")
-    return list(range(given))
+    remedy = f"give how many (at most {LARGEST:,}), or a list of their numbers"
+    require(0 < given <= LARGEST, f"{place}: replicates is {given}; {remedy}.")
+    return range(given)
 
 
 def _recipes(given: Any, place: str) -> list[Recipe]:

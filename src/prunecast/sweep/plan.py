@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,11 +15,16 @@ import torch
 from prunecast.catalog import DatasetFacts, find_dataset
 from prunecast.data import Dataset, Split, load_for, training_examples
 from prunecast.errors import PrunecastError, require, require_known_keys
+from prunecast.files import read_input
 from prunecast.spec import ChainSpec
-from prunecast.sweep.grid import ALL, KEYS, PlannedChain, grid_chains
+from prunecast.sweep.grid import ALL, KEYS, PlannedChain, check_count, grid_chains
 
 FULL = "full"
 """The scale of the file as it is; `[scale.NAME]` tables override its keys."""
+SCALE_NAME = re.compile(r"\w[\w .+-]{0,99}")
+"""The name of a scale is part of the names of files."""
+LARGEST_FILE, MOST_PARTS = 1 << 24, 64
+LONG_KEY = re.compile(rf"(?:[\w\"'-]+[ \t]*\.[ \t]*){{{MOST_PARTS}}}")
 VARIABLE = "PRUNECAST_DATA"
 """The environment variable that names the folder of datasets."""
 
@@ -54,14 +60,46 @@ def scales(text: str) -> tuple[str, ...]:
 def read_plan(source: str | Path, *, scale: str = FULL, data: Path | None = None) -> Plan:
     """Read a plan file, or a shipped plan by its name; `data` is the folder of datasets."""
     path = Path(source)
-    if path.is_file():
-        text = path.read_text(encoding="utf-8")
+    if path.exists() and not path.is_dir():
+        text = _text(path)
         return parse_plan(text, name=path.stem, place=str(path), folder=path.parent, scale=scale, data=data)
     shipped = shipped_plans()
     name = str(source)
     if name in shipped:
         return parse_plan(shipped[name], name=name, place=f"plan {name}", scale=scale, data=data)
     raise PrunecastError(f"There is no plan {source}; give a TOML file, or one of {', '.join(shipped)}.")
+
+
+def _text(path: Path) -> str:
+    """The text of a plan's file."""
+    try:
+        data = read_input(path)
+    except OSError as failure:
+        raise PrunecastError(f"The plan {path} cannot be read: {failure.strerror}.") from failure
+    require(len(data) <= LARGEST_FILE, f"{path} is not a plan: it has {len(data):,} bytes.")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as failure:
+        line = data.count(b"\n", 0, failure.start) + 1
+        raise PrunecastError(
+            f"{path}, line {line}: the text is not UTF-8; save the plan as UTF-8."
+        ) from failure
+
+
+def _parsed(text: str, place: str) -> dict[str, Any]:
+    """The tables of a plan; nesting that takes the parser's stack, or minutes of its time, is refused."""
+    require(LONG_KEY.search(text) is None, f"{place} has a key of more than {MOST_PARTS} parts; shorten it.")
+    try:
+        return tomllib.loads(text)
+    except (
+        tomllib.TOMLDecodeError,
+        ValueError,
+    ) as failure:  # the latter for a date or a number that cannot be
+        raise PrunecastError(f"{place} is not a TOML file: {failure}.") from failure
+    except RecursionError as failure:
+        raise PrunecastError(
+            f"{place} nests lists or tables too deeply; no key of a plan needs that."
+        ) from failure
 
 
 def parse_plan(
@@ -79,10 +117,7 @@ def parse_plan(
     `place`, or by its name. Paths in the plan are relative to `folder`.
     """
     place = place or name
-    try:
-        body = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as failure:
-        raise PrunecastError(f"{place} is not a TOML file: {failure}.") from failure
+    body = _parsed(text, place)
     require_known_keys(place, body, (*KEYS, "scale"))
     body = _at_scale(body, scale, place)
     grids = body.pop("grid", [{}])
@@ -96,6 +131,7 @@ def parse_plan(
         for chain in grid_chains({**body, **grid}, where, folder, places.training_examples):
             own = dataclasses.replace(chain, root=places.path(chain.spec, chain.root))
             chains.setdefault(chain.spec.digest, own)
+        check_count(len(chains), place)
     return Plan(
         name=name if scale == FULL else f"{name}-{scale}",
         chains=tuple(chains.values()),
@@ -112,6 +148,9 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
     valid = ", ".join((*tables, FULL))
     require(scale == FULL or scale in tables, f"{place} has no scale {scale!r}; choose one of {valid}.")
     for name, table in tables.items():
+        named = bool(SCALE_NAME.fullmatch(name))
+        remedy = "use up to 100 letters, digits, spaces, dots, hyphens and underscores"
+        require(named, f"{place}: the scale {name!r} cannot be part of a file's name; {remedy}.")
         require_known_keys(f"{place}, [scale.{name}]", table, KEYS)
     own = {key: value for key, value in body.items() if key != "scale"}
     return {**own, **tables.get(scale, {})}

@@ -3,10 +3,13 @@
 import contextlib
 import dataclasses
 import multiprocessing
+import os
 import signal
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -16,6 +19,10 @@ from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.worker import WorkerSpec, run_worker, stop_after
 
+LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
+"""The path of a socket may have 107 bytes, of which `multiprocessing` adds 32."""
+SAFE_PATH, NOT_GIVEN = "PYTHONSAFEPATH", "prunecast"
+"""Any text in this variable keeps the current folder off Python's path; ours says that nobody had set it."""
 PRELOADED = ["prunecast.sweep.processes"]
 MEMORY = "Is there enough memory for so many at once?"
 
@@ -43,6 +50,7 @@ class Processes(Backend):
         self._devices, self._packed = tuple(devices), packed
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOADED)
+        _shorten_sockets()
         self._workers: dict[int, _Worker] = {}
 
     def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
@@ -73,7 +81,8 @@ class Processes(Backend):
         own = dataclasses.replace(spec, device=self._devices[devices[0]], packed=packed, code="", store_id="")
         here, there = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(there, own), daemon=True)
-        process.start()
+        with _without_current_folder():
+            process.start()
         there.close()
         assert process.pid is not None
         grace = spec.resources.grace
@@ -107,6 +116,36 @@ class Processes(Backend):
         self._workers.clear()
 
 
+def _shorten_sockets() -> None:
+    """Let `multiprocessing` make its sockets in /tmp if TMPDIR is too long for their names."""
+    if len(os.fsencode(tempfile.gettempdir())) <= LONGEST_TMPDIR:
+        return
+    given, tempfile.tempdir = tempfile.tempdir, SHORT_TMPDIR
+    try:
+        util.get_temp_dir()  # made once per process, and removed at its end
+    except OSError as failure:
+        raise PrunecastError(
+            f"TMPDIR is {given}, which is too long for the names of sockets, and {SHORT_TMPDIR} cannot be used "
+            f"({failure.strerror}); set TMPDIR to a shorter path."
+        ) from failure
+    finally:
+        tempfile.tempdir = given
+
+
+@contextlib.contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Start the fork server without the current folder on its path: a `numpy.py` there would be imported.
+
+    Workers have the path of this process, where the current folder comes last.
+    """
+    given = os.environ.setdefault(SAFE_PATH, NOT_GIVEN)
+    try:
+        yield
+    finally:
+        if given == NOT_GIVEN:
+            del os.environ[SAFE_PATH]
+
+
 def firsts(count: int, size: int) -> range:
     """The first of every `size` devices side by side; where there are fewer, one that will be refused."""
     return range(0, max(1, count - size + 1), size)
@@ -129,6 +168,8 @@ def _refusal(worker: _Worker) -> PrunecastError | None:
 
 def _serve(pipe: Connection, spec: WorkerSpec) -> None:
     """The worker's process."""
+    if os.environ.get(SAFE_PATH) == NOT_GIVEN:  # meant for the fork server only
+        del os.environ[SAFE_PATH]
     stop_after(pipe.recv, spec.resources.grace)
     try:
         run_worker(spec)

@@ -1,13 +1,15 @@
+import dataclasses
 import multiprocessing
 import random
 import signal
 import time
 
 import pytest
+import torch
 from digits_chains import numbers
-from tiny import chain, run, work
+from tiny import chain, digits, run, work
 
-from prunecast.pruning import chain_folder
+from prunecast.pruning import chain_folder, open_chain, start_digest, store_start
 from prunecast.pruning.files import read_tensors
 
 CAP = 6
@@ -59,18 +61,31 @@ def files(store, spec):
         ("imp-rate-rewinding", {"epochs": 16, **MODERN}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60}, KILLS // 4),
         ("synflow", {"steps": 60}, KILLS // 4),
+        ("imp-fine-tuning", {"steps": 60, **MODERN, "final_learning_rate": 0.001, "start": True}, KILLS // 4),
     ],
 )
 def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(
     tmp_path, monkeypatch, method, changes, wanted
 ):
     monkeypatch.setenv("PRUNECAST_TRIES", "1000")
-    spec = chain(method=method, recipe=changes)
+    starts = changes.get("start", False)
+    spec = chain(method=method, recipe={name: own for name, own in changes.items() if name != "start"})
+    if starts:
+        network = open_chain(spec, tmp_path / "network", digits()).untrained
+        torch.save(network.state_dict(), tmp_path / "weights.pt")
+        digest = start_digest(tmp_path / "weights.pt")
+        spec = dataclasses.replace(spec, start=digest, start_trained=True)
+
+    def prepared(name):
+        if starts:
+            store_start(tmp_path / name, tmp_path / "weights.pt", spec.start)
+        return tmp_path / name
+
     began = time.perf_counter()
-    unbroken = run(tmp_path / "unbroken", spec, cap=CAP)
+    unbroken = run(prepared("unbroken"), spec, cap=CAP)
     longest = 4 * (time.perf_counter() - began) / wanted
     moments = random.SystemRandom()
-    kills, stores, places = 0, [tmp_path / "killed-0"], set()
+    kills, stores, places = 0, [prepared("killed-0")], set()
     while kills < wanted or len(places) < wanted // 2:
         if killed_after(moments.uniform(0, longest), stores[-1], spec):
             kills += 1
@@ -78,7 +93,7 @@ def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(
             longest *= 1.2 if place(stores[-1], spec) in places else 1
             places.add(place(stores[-1], spec))
         else:
-            stores.append(tmp_path / f"killed-{len(stores)}")
+            stores.append(prepared(f"killed-{len(stores)}"))
     for store in stores:
         assert numbers(run(store, spec, cap=CAP)) == numbers(unbroken)
         assert files(store, spec) == files(tmp_path / "unbroken", spec)

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pickle
+import random
 
 import pytest
 import torch
@@ -245,6 +246,24 @@ def test_other_files_are_refused(tmp_path, content):
         read_start(tmp_path / "w.pt")
 
 
+@pytest.mark.parametrize("save", [save_wrapped, save_safetensors, save_old], ids=lambda save: save.__name__)
+def test_damaged_files_are_refused_in_a_sentence_or_read(tmp_path, save):
+    path, chance = tmp_path / "w", random.Random(0)
+    save(network(), path)
+    whole, refused = path.read_bytes(), 0
+    for _ in range(100):
+        damaged = bytearray(whole[: chance.randrange(len(whole))] if chance.random() < 0.2 else whole)
+        for _ in range(chance.randrange(5)):
+            if damaged:
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            fitting(read_start(path), CHAIN, network(), path.name)
+        except PrunecastError as refusal:
+            refused += "\n" not in str(refusal)
+    assert refused > 10
+
+
 def test_no_code_of_a_pickle_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch.save({"a": Evil()}, "zip.pt")
@@ -267,5 +286,7 @@ def test_missing_files_are_refused(tmp_path):
 def test_specs_that_make_no_sense_are_refused():
     with pytest.raises(PrunecastError, match="start_trained needs a start"):
         changed(CHAIN, start_trained=True)
+    with pytest.raises(PrunecastError, match="start is 3; give text in quotes"):
+        changed(CHAIN, start=3)
     with pytest.raises(PrunecastError, match="trains every level from its start"):
         changed(CHAIN, start="0" * 20, start_trained=True, method=spec.method("synflow"))

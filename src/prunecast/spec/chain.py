@@ -18,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
-from prunecast.errors import PrunecastError, require, require_number, require_text
+from prunecast.errors import PrunecastError, require, require_flag, require_number, require_text
 from prunecast.spec.methods import Method
 from prunecast.spec.recipes import ANNEALED, Recipe
 
@@ -93,6 +93,9 @@ class ChainSpec:
         require_number("test_share", share)
         require(0 < share < 1, f"test_share is {share}; give a share between 0 and 1, such as 0.2.")
         require_number("split_seed", self.split_seed, whole=True)
+        if self.start is not None:
+            require_text("start", self.start)
+        require_flag("start_trained", self.start_trained)
         require(
             self.start is not None or not self.start_trained,
             "start_trained needs a start; name a file of weights.",

@@ -129,20 +129,30 @@ def optimizer_step(
     recipe, optimizer = rule.recipe, rule.optimizer
     if recipe.gradient_clip is not None:
         gradients = clipped(masked(gradients, masks), recipe.gradient_clip, rule.owners)
-    if optimizer.decoupled_decay:
+    elif optimizer.decoupled_decay:
         gradients = masked(gradients, masks)
-        if decaying := chosen(parameters, rule.decayed):
-            torch._foreach_mul_(decaying, 1 - rate * recipe.weight_decay)
-    elif all(rule.decayed):
-        gradients = masked(list(torch._foreach_add(gradients, parameters, alpha=recipe.weight_decay)), masks)
-    else:
-        gradients = masked(list(torch._foreach_mul(gradients, 1.0)), masks)
-        decaying = chosen(gradients, rule.decayed)
+    if optimizer.decoupled_decay:
+        decaying = chosen(parameters, rule.decayed)
         if decaying:
-            torch._foreach_add_(decaying, chosen(parameters, rule.decayed), alpha=recipe.weight_decay)
+            torch._foreach_mul_(decaying, 1 - rate * recipe.weight_decay)
+    else:
+        gradients = with_decay(rule, gradients, parameters)
+        mask_gradients(gradients, masks)
     if COUNT in state:
         torch._foreach_add_(state[COUNT], 1)  # torch.compile loses an add_ without dimensions
     optimizer.step(recipe, parameters, gradients, state, rate)
+
+
+def with_decay(rule: UpdateRule, gradients: Tensors, parameters: Tensors) -> Tensors:
+    """Return copies of the gradients, with λ w added for the parameters that decay."""
+    decay = rule.recipe.weight_decay
+    if all(rule.decayed):
+        return list(torch._foreach_add(gradients, parameters, alpha=decay))
+    copies = list(torch._foreach_mul(gradients, 1.0))
+    decaying = chosen(copies, rule.decayed)
+    if decaying:
+        torch._foreach_add_(decaying, chosen(parameters, rule.decayed), alpha=decay)
+    return copies
 
 
 def chosen(tensors: Sequence[Tensor], flags: Sequence[bool]) -> Tensors:
@@ -160,15 +170,21 @@ def laid_out_like(gradients: Sequence[Tensor], parameters: Tensors) -> Tensors:
 
 def masked(gradients: Tensors, masks: Masks) -> Tensors:
     """Return m · g for gradients g with a mask m, and the others as they are."""
-    found = list(gradients)
     places = [place for place, mask in enumerate(masks) if mask is not None]
-    if places:
-        products = torch._foreach_mul(
-            [gradients[place] for place in places], [mask for mask in masks if mask is not None]
-        )
-        for place, product in zip(places, products, strict=True):
-            found[place] = product
-    return found
+    if not places:
+        return gradients
+    products = torch._foreach_mul(
+        [gradients[place] for place in places], [mask for mask in masks if mask is not None]
+    )
+    found = dict(zip(places, products, strict=True))
+    return [found.get(place, gradient) for place, gradient in enumerate(gradients)]
+
+
+def mask_gradients(gradients: Tensors, masks: Masks) -> None:
+    """Multiply gradients by their masks in place: g ← m · g."""
+    pairs = [(gradient, mask) for gradient, mask in zip(gradients, masks, strict=True) if mask is not None]
+    if pairs:
+        torch._foreach_mul_([gradient for gradient, _ in pairs], [mask for _, mask in pairs])
 
 
 def clipped(gradients: Tensors, largest: float, owners: Owners | None) -> Tensors:

@@ -68,6 +68,22 @@ class Fixed(nn.Module):
         return self.head[0](self.shared(first) @ self.table)
 
 
+class Encoder(nn.Module):
+    """Torch's stack of encoder layers, with a norm after it, and attention of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, 0.2, "gelu", batch_first=True, norm_first=True)
+        self.patches = nn.Conv2d(1, 8, 2, 2)
+        self.encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(8), enable_nested_tensor=False)
+        self.attention = nn.MultiheadAttention(8, 2, bias=False, batch_first=True)
+        self.head = nn.Linear(8, 10)
+
+    def forward(self, image: Tensor) -> Tensor:
+        tokens = self.encoder(self.patches(image).flatten(2).transpose(1, 2))
+        return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].mean(dim=1))
+
+
 class Hidden(nn.Module):
     """Layers with settings that their representation does not show, and functions."""
 

@@ -14,7 +14,7 @@ import torch
 import yaml
 from made_networks import ASKED, Made, Swept, error_without_prunecast, isolated
 from onnx import numpy_helper
-from own_networks import Branching, Fixed, Hidden, vit
+from own_networks import Branching, Encoder, Fixed, Hidden, vit
 from torch import nn
 
 import prunecast
@@ -112,7 +112,8 @@ def test_a_file_of_your_own_is_not_replaced(swept: Swept, tmp_path: Path, name: 
 
 
 NETWORKS = {
-    "vit": (vit(2, 1, 10), "operators", False),
+    "vit": (vit(2, 1, 10), "layers", False),
+    "encoder": (Encoder(), "layers", False),
     "fixed": (Fixed(), "operators", True),
     "hidden": (Hidden(), "operators", False),
     "branching": (Branching(1, 1.0, 10), "source", False),
@@ -141,6 +142,12 @@ for folder in folders:
     with torch.no_grad():
         print(json.dumps(network(batch).tolist()))
 """
+
+
+def test_a_network_of_layers_can_be_trained_further(made: Made) -> None:
+    network = runpy.run_path(str(made.folder / "model.py"))["load"]().train()
+    network(torch.randn(4, 1, 8, 8)).sum().backward()
+    assert all(parameter.grad is not None for parameter in network.parameters())
 
 
 def test_any_network_runs_from_its_files_alone(tmp_path: Path) -> None:

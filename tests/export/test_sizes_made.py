@@ -28,7 +28,7 @@ FAMILIES = {
     "mobilenet": ("common_networks:mobilenet", 1, "layers"),
     "unet": ("common_networks:unet", 1, "layers"),
     "resnet": ("common_networks:resnet", 1, "layers"),
-    "vit": ("own_networks:vit", 1, "operators"),
+    "vit": ("own_networks:vit", 1, "layers"),
 }
 """By name: family, depth, and how model.py has it."""
 ASKED = {

@@ -5,7 +5,7 @@ Three ways are tried, and the first whose code computes what the network compute
 layers      torch.fx traces the network and keeps the layers of torch.nn, so that the code reads as a person would write
             it and can be trained further. All built-in families are written like this.
 operators   torch.export writes down the operators of evaluation mode. It follows nearly everything that does not branch
-            on the values of an image, transformer layers among it.
+            on the values of an image.
 source      the code calls the family's own function, of which a copy is written beside it.
 """
 
@@ -240,16 +240,53 @@ def _assignment(name: str, value: str, *, tensor: bool = False) -> str:
 
 
 def _constructor(layer: nn.Module) -> str:
-    """The code that builds a layer of torch.nn: its own repr, if that builds an equal one."""
+    """The code that builds a layer of torch.nn: its repr or, for attention, its settings, if that builds an equal."""
     kind = type(layer)
     if getattr(nn, kind.__name__, None) is not kind or layer._forward_hooks or layer._forward_pre_hooks:
         raise _CannotWriteError(f"{kind.__name__} is no layer of torch.nn")
-    code = _without_defaults(f"nn.{layer!r}", kind)
+    written = _calls[kind](layer) if kind in _calls else repr(layer)
+    code = _without_defaults(f"nn.{written}", kind)
     other = eval(code, {"nn": nn})
-    same = _settings(other) == _settings(layer) and _shapes(other) == _shapes(layer)
-    if not same:
+    parts = zip(layer.modules(), other.modules(), strict=True)
+    same = all(type(own) is type(new) and _settings(own) == _settings(new) for own, new in parts)
+    if not (same and _shapes(other) == _shapes(layer)):
         raise _CannotWriteError(f"{kind.__name__} has settings that its repr does not show")
     return code
+
+
+def _attention(layer: nn.MultiheadAttention) -> str:
+    bias = layer.in_proj_bias is not None
+    other = f"kdim={layer.kdim}, vdim={layer.vdim}, " if layer.in_proj_weight is None else ""
+    return (
+        f"MultiheadAttention({layer.embed_dim}, {layer.num_heads}, dropout={layer.dropout}, bias={bias}, "
+        f"{other}batch_first={layer.batch_first})"
+    )
+
+
+def _encoder_layer(layer: nn.TransformerEncoderLayer) -> str:
+    attention = layer.self_attn
+    activation = "activation='gelu', " if layer.activation is nn.functional.gelu else ""
+    return (
+        f"TransformerEncoderLayer({attention.embed_dim}, {attention.num_heads}, "
+        f"dim_feedforward={layer.linear1.out_features}, dropout={layer.dropout.p}, {activation}"
+        f"layer_norm_eps={layer.norm1.eps}, batch_first={attention.batch_first}, norm_first={layer.norm_first}, "
+        f"bias={layer.linear1.bias is not None})"
+    )
+
+
+def _encoder(layer: nn.TransformerEncoder) -> str:
+    block, *_ = layer.layers
+    norm = "" if layer.norm is None else f"norm={_constructor(layer.norm)}, "
+    nested = f"enable_nested_tensor={layer.enable_nested_tensor}, mask_check={layer.mask_check}"
+    return f"TransformerEncoder({_constructor(block)}, {layer.num_layers}, {norm}{nested})"
+
+
+_calls: dict[type[nn.Module], Callable[[Any], str]] = {
+    nn.MultiheadAttention: _attention,
+    nn.TransformerEncoder: _encoder,
+    nn.TransformerEncoderLayer: _encoder_layer,
+}
+"""Layers whose repr does not show how they are built."""
 
 
 def _without_defaults(code: str, kind: type[nn.Module]) -> str:
@@ -260,7 +297,9 @@ def _without_defaults(code: str, kind: type[nn.Module]) -> str:
     call.keywords = [
         given
         for given in call.keywords
-        if given.arg is None or known[given.arg].default != ast.literal_eval(given.value)
+        if given.arg is None
+        or isinstance(given.value, ast.Call)
+        or known[given.arg].default != ast.literal_eval(given.value)
     ]
     return ast.unparse(call)
 

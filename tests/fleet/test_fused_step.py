@@ -184,8 +184,9 @@ def not_channels_last() -> PackTrainer:
 
 
 REFUSED = {
-    "adam": (lambda: ready([0.25], optimizer="adam"), "not of adam in bf16"),
-    "fp32": (lambda: ready([0.25], precision="fp32"), "not of sgd in fp32"),
+    "adam": (lambda: ready([0.25], optimizer="adam"), "not with adam"),
+    "fp32": (lambda: ready([0.25], precision="fp32"), "not in fp32"),
+    "clipping": (lambda: ready([0.25], gradient_clip=1.0), "fused with gradient_clip None, not with 1.0"),
     "pooling": (with_pooling, "max_pool2d"),
     "crop": (lambda: ready([0.25], augmentation="resized-crop"), "cropped and scaled"),
     "size": (

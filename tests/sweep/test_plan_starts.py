@@ -95,9 +95,17 @@ def test_a_trained_start_costs_no_steps(tmp_path):
         ("start = {train = true}", "p.toml, [start] lacks the key file; name a file of weights"),
         ('start = {file = "net-3-1.pt", trained = true}', "[start] has the unknown key 'trained'"),
         ('start = {file = "net-3-1.pt", train = "no"}', "[start]: train is 'no'; give true or false"),
-        ('start = "{size}.pt"', "start is '{size}.pt'; in braces give {family}, {dataset}, {depth}, {width}"),
+        (
+            'start = "{size}.pt"',
+            "start is '{size}.pt'; in braces give one of {family}, {dataset}, {depth}, {width}",
+        ),
         ('start = "{width.x}.pt"', "in braces give"),
         ('start = "{.pt"', "in braces give"),
+        ('start = "{width:>999999999}.pt"', "in braces give"),
+        ('start = "net\\u0000.pt"', "give a name without control characters"),
+        ('start = "~nobody-of-this-name/net.pt"', "there is no such user; give a path"),
+        ('start = ""', "it is not a regular file"),
+        ('start = "/dev/zero"', "it is not a regular file"),
         (
             'start = {file = "net-3-1.pt", train = false}\nmethod = "synflow"',
             "trains every level from its start; let the start be trained",

@@ -137,13 +137,19 @@ def _start_path(grid: Mapping[str, Any], place: str, spec: ChainSpec, folder: Pa
     name = _start(grid, place).get("file")
     if name is None:
         return None
-    values = {key: getattr(spec, key) for key in START_NAMES}
+    values = {key: f"{getattr(spec, key)}" for key in START_NAMES} | {"width": f"{spec.width:g}"}
+    filled: str = name
+    for key, value in values.items():
+        filled = filled.replace(f"{{{key}}}", value)
+    known = ", ".join(f"{{{key}}}" for key in START_NAMES)
+    require(not {"{", "}"} & set(filled), f"{place}: start is {name!r}; in braces give one of {known}.")
+    require(filled.isprintable(), f"{place}: start is {name!r}; give a name without control characters.")
     try:
-        filled = name.format_map({**values, "width": f"{spec.width:g}"})
-    except (KeyError, IndexError, ValueError, AttributeError) as failure:
-        known = ", ".join(f"{{{key}}}" for key in START_NAMES)
-        raise PrunecastError(f"{place}: start is {name!r}; in braces give {known}.") from failure
-    return folder / Path(filled).expanduser()
+        return folder / Path(filled).expanduser()
+    except RuntimeError as failure:
+        raise PrunecastError(
+            f"{place}: start is {name!r}, and there is no such user; give a path."
+        ) from failure
 
 
 def _started(grid: Mapping[str, Any], place: str, spec: ChainSpec, path: Path | None) -> ChainSpec:

@@ -11,6 +11,7 @@ from prunecast.catalog.datasets import (
 )
 from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture, vit_family
 from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
+from prunecast.catalog.vit import PATCH_SIZES as VIT_PATCH_SIZES
 
 __all__ = [
     "DIGITS",
@@ -18,6 +19,7 @@ __all__ = [
     "IMAGE",
     "IMAGENET",
     "LEVEL_CAP",
+    "VIT_PATCH_SIZES",
     "Architecture",
     "DatasetFacts",
     "Family",

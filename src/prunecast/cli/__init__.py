@@ -20,6 +20,7 @@ COMMANDS = {
     "choose": ("answer:choose", "Choose the network to train and how far to prune it."),
     "next": ("answer:next_", "Suggest what to train next to learn the most."),
     "study": ("answer:study", "Study the law on a table as the paper does."),
+    "init": ("init:init", "Write a plan for a network and images of your own."),
     "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
     "report": ("report:report", "Write one page with the answer and the evidence."),
     "figures": ("report:figures", "Draw the figures of the paper from a table."),

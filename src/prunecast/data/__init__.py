@@ -3,7 +3,15 @@
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Preprocessing, Source, Split, chance_error, subsample
-from prunecast.data.loading import DATASETS, MOST_OF_DEVICE, from_arrays, load, load_for, training_examples
+from prunecast.data.loading import (
+    DATASETS,
+    MOST_OF_DEVICE,
+    from_arrays,
+    load,
+    load_for,
+    survey,
+    training_examples,
+)
 from prunecast.data.sources import MemorySource, batches
 
 __all__ = [
@@ -26,5 +34,6 @@ __all__ = [
     "load_for",
     "merged",
     "subsample",
+    "survey",
     "training_examples",
 ]

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
 from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, Split, chance_error, described
 from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
-from prunecast.data.folders import FoundFolders, Listing, find_folders
+from prunecast.data.folders import FoundFolders, Listing, find_folders, opened
 from prunecast.data.official import find_cifar, find_svhn
 from prunecast.data.sources import HostSource, MemorySource, StreamSource, scaled_side
 from prunecast.data.torch_datasets import read_torch_datasets
@@ -37,6 +38,8 @@ FROM_IMAGE_FILES = ("tinyimagenet", "folder")
 """Readers that bring images to one size."""
 DIGITS_HIGHEST = 16
 """The highest value of a pixel of the digits."""
+SURVEYED = 100
+"""Images whose sizes a survey looks at."""
 MOST_OF_DEVICE = 0.5
 """If the bytes of one half need more than this share of a GPU's free memory, they stay on the host."""
 
@@ -68,6 +71,38 @@ def load_for(spec: ChainSpec, *, root: Path | None, device: torch.device | str =
     split = Split(test_share=spec.test_share, seed=spec.split_seed)
     name = spec.loader or spec.dataset
     return load(name, root=root, device=device, image_size=spec.image_size, split=split)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What the files of class folders show before they are decoded."""
+
+    num_classes: int
+    chance_error: float
+    train_examples: int
+    test_examples: int
+    sizes: frozenset[tuple[int, int]]
+    """Width and height of some of the images."""
+    shorter_side: float
+    """The median of the shorter sides of some of the images."""
+    split: Split | None
+
+
+def survey(root: Path) -> Survey:
+    """Look at a folder or an archive of class folders, and into some of its images."""
+    tree: Tree = read_archive(root) if is_archive(root) else Folder(base=root)
+    found = find_folders(("test", "val"), None, Split())(tree)
+    step = max(1, len(found.train.files) // SURVEYED)
+    sizes = [opened(tree, name).size for name in found.train.files[::step]]
+    return Survey(
+        num_classes=len(found.classes),
+        chance_error=chance_error(torch.from_numpy(found.test.labels)),
+        train_examples=len(found.train.files),
+        test_examples=len(found.test.files),
+        sizes=frozenset(sizes),
+        shorter_side=median(map(min, sizes)),
+        split=found.split,
+    )
 
 
 def _loaded(

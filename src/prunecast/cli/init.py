@@ -1,0 +1,229 @@
+"""The command that writes a plan for a network and data of your own."""
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from prunecast.cli import import_from
+from prunecast.cli.engine import DEVICE, JOBS
+from prunecast.errors import PrunecastError
+from prunecast.files import check_folder, replace_file
+from prunecast.text import duration, listed, plural
+
+if TYPE_CHECKING:
+    from prunecast.spec import Recipe
+    from prunecast.sweep import proposal
+
+FILE = click.Path(dir_okay=False, path_type=Path)
+FIRST_COMMENT = 40
+"""The column in which comments begin."""
+
+
+@click.command()
+@click.argument("family")
+@click.option(
+    "--data", required=True, help="Images: a folder, an archive, an .npz, module:function or a name."
+)
+@click.option("-o", "--output", type=FILE, default=Path("plan.toml"), show_default=True, help="The plan.")
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True),
+    default=1.0,
+    show_default=True,
+    help="The time that it may take here.",
+)
+@DEVICE
+@JOBS
+@click.option("--image-size", type=click.IntRange(min=1), help="Bring the images to this size.")
+def init(
+    family: str,
+    data: str,
+    output: Path,
+    hours: float,
+    device: str,
+    jobs: int | None,
+    image_size: int | None,
+) -> None:
+    """Write a plan for FAMILY, a function of yours as module:function or a built-in family, that fits into a time.
+
+    Networks of several depths and widths are built and timed here for a few seconds. The plan has comments and runs as
+    it is; nothing is asked.
+    """
+    from prunecast.sweep import inspect, parse_plan, proposal
+
+    check_folder(output)
+    if output.exists():
+        raise PrunecastError(f"{output} exists already; remove it, or name another file with -o.")
+    import_from(output)
+    found = proposal.propose(
+        checked_family(family), data, hours=hours, device=device, jobs=jobs, image_size=image_size
+    )
+    text = plan_text(found, output)
+    inspect(parse_plan(text, name=output.stem, place=str(output), folder=output.parent))
+    replace_file(output, text.encode())
+    click.echo(summary(found, output))
+
+
+def checked_family(name: str) -> str:
+    """Refuse the name of a file, and what is neither a function's nor a family's name."""
+    from prunecast.catalog import FAMILIES
+
+    module, _, function = name.partition(":")
+    if module.endswith(".py") or "/" in module:
+        own = Path(module).stem
+        raise PrunecastError(
+            f"{name} is a path; give the module's name and its function, as {own}:{function or 'build'}, from the "
+            "folder of the file."
+        )
+    if not function and name not in (*FAMILIES, "vit"):
+        known = ", ".join(own for own in FAMILIES if not own.startswith("vit_"))
+        raise PrunecastError(
+            f"{name} is no family; give module:function for a function of yours, or one of {known}, vit."
+        )
+    return name
+
+
+def plan_text(found: "proposal.Proposal", place: Path) -> str:
+    """The plan as commented TOML."""
+    patch = found.family.rpartition("patch")[2] if found.family.startswith("vit_patch") else ""
+    lines = [
+        f"# Measures {found.family} on {found.data.dataset}. Written by `prunecast init`; it runs as it is:",
+        *(f"#   {command}" for command in commands(place)),
+        f"# It takes at most about {duration(found.seconds)} on {found.device}, "
+        f"{plural(found.jobs, 'chain')} at a time.",
+        "",
+        _line("family", "vit" if patch else found.family, "the function that builds a network" * (not patch)),
+        *([_line("patch_size", int(patch), "pixels of a square patch")] if patch else []),
+        *_data_lines(found, place),
+        "",
+        *_size_lines(found),
+        "",
+        "[recipe]",
+        *_recipe_lines(found.recipe),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def commands(place: Path) -> list[str]:
+    """What to do with the plan."""
+    return [
+        f"prunecast plan {place}",
+        f"prunecast run {place} -o table.csv",
+        "prunecast choose table.csv --target-error 0.1",
+        f"prunecast make table.csv --plan {place} --target-error 0.1 -o network",
+    ]
+
+
+def _line(key: str, value: object, comment: str = "") -> str:
+    if isinstance(value, tuple):
+        own = [json.dumps(item) if isinstance(item, str) else f"{item:g}" for item in value]
+        written = own[0] if len(own) == 1 else f"[{', '.join(own)}]"
+    elif isinstance(value, str):
+        written = json.dumps(value, ensure_ascii=False)
+    else:
+        written = f"{value:g}"
+    text = f"{key} = {written}"
+    return f"{text:<{FIRST_COMMENT}}# {comment}" if comment else text
+
+
+def _data_lines(found: "proposal.Proposal", place: Path) -> list[str]:
+    data = found.data
+    shape = "x".join(map(str, data.facts.image_shape))
+    counts = f"{data.facts.train_examples:,} training and {data.facts.test_examples:,} test images of {shape}"
+    lines = [
+        _line("dataset", data.dataset, f"the name in tables; {counts}, {data.facts.num_classes:,} classes")
+    ]
+    if data.loader is not None:
+        lines.append(_line("loader", data.loader))
+    if data.root is not None:
+        lines.append(_line("root", os.path.relpath(data.root, place.absolute().parent), "beside this file"))
+    if data.image_size is not None:
+        lines.append(
+            _line(
+                "image_size", data.image_size, "the shorter side is scaled to this, and the centre is taken"
+            )
+        )
+    if data.split is not None:
+        lines += [
+            _line(
+                "test_share", data.split.test_share, "there is no test half: this share of every class is one"
+            ),
+            _line("split_seed", data.split.seed, "chooses the test images, with the names of their files"),
+        ]
+    return lines
+
+
+def _size_lines(found: "proposal.Proposal") -> list[str]:
+    left = 0.8**found.level_cap
+    axes = [
+        _line(
+            name, values, "" if name in found.takes else f"the function takes no {name}: networks of one size"
+        )
+        for name, values in (("depth", found.depths), ("width", found.widths))
+    ]
+    return [
+        *axes,
+        _line("num_examples", found.shares, "of the training images; or numbers"),
+        _line("replicates", found.replicates, "how often everything is trained, with other random numbers"),
+        _line(
+            "level_cap", found.level_cap, f"every level removes a fifth; {left:.2g} of the weights are left"
+        ),
+    ]
+
+
+def _recipe_lines(recipe: "Recipe") -> list[str]:
+    why = {
+        "sgd": "for networks with batch norm",
+        "adamw": "for networks without batch norm, as transformers",
+    }[recipe.optimizer]
+    mirrored = "mirrors and shifts images; none if left and right differ"
+    lines = [
+        _line("name", recipe.name, "the name in tables"),
+        _line("epochs", recipe.epochs, "longer is better, up to a point"),
+        _line("batch_size", recipe.batch_size),
+        _line("optimizer", recipe.optimizer, why),
+        _line("learning_rate", recipe.learning_rate),
+        _line("weight_decay", recipe.weight_decay),
+        _line("schedule", recipe.schedule),
+        _line("warmup", recipe.warmup, "epochs"),
+        _line("rewind", recipe.rewind, "the epoch to which weights go back before they are trained again"),
+        _line("augmentation", recipe.augmentation, mirrored if recipe.augmentation != "none" else ""),
+    ]
+    if recipe.weight_decay_on != "all":
+        lines.insert(6, _line("weight_decay_on", recipe.weight_decay_on, "not on norms and biases"))
+    return lines
+
+
+def summary(found: "proposal.Proposal", place: Path) -> str:
+    """What the plan has, how long it takes, and what comes next."""
+    sizes = [
+        f"{name} {listed(f'{value:g}' for value in values)}"
+        for name, values in (("depth", found.depths), ("width", found.widths))
+        if name in found.takes
+    ] or ["networks of one size"]
+    chains = len(found.depths) * len(found.widths) * len(found.shares) * found.replicates
+    what = f"{plural(chains, 'chain')} of {', '.join(sizes)}, {found.level_cap} levels, {found.recipe.epochs:g} epochs"
+    lines = [
+        f"{place}: {what}; at most about {duration(found.seconds)} on {found.device}.",
+        *_notes(found),
+        "Next:",
+        *(f"  {command}" for command in commands(place)),
+    ]
+    return "\n".join(lines)
+
+
+def _notes(found: "proposal.Proposal") -> list[str]:
+    missing = [name for name in ("depth", "width") if name not in found.takes]
+    notes = []
+    if missing:
+        several = (
+            f"an argument {' and one '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
+        )
+        notes.append(
+            f"{found.family} takes no {' and no '.join(missing)}, so the plan cannot compare sizes; give the function "
+            f"{several} to have the best size chosen."
+        )
+    return notes

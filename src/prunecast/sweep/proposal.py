@@ -1,0 +1,502 @@
+"""A plan for a network and data of your own: sizes that can be built, a recipe, and as much as fits into a time.
+
+    seconds = Σ over chains of (steps · step_seconds + images · image_seconds + runs · 0.3) / chains at a time
+
+Every network of the grid is timed on the device. The richest grid that fits is taken; what is left of the time goes
+into longer training. Chains that fall to chance or are disconnected end before their last level, so this is an upper
+limit.
+"""
+
+import dataclasses
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from prunecast import families
+from prunecast.catalog import (
+    FAMILIES,
+    VIT_PATCH_SIZES,
+    DatasetFacts,
+    Shape,
+    architecture,
+    dataset_names,
+    find_dataset,
+    own_dataset,
+    vit_family,
+)
+from prunecast.data import Split, load, survey
+from prunecast.errors import PrunecastError
+from prunecast.pruning import StopRules
+from prunecast.spec import ChainSpec, Recipe, method
+from prunecast.sweep.cost import chain_images, chain_steps
+from prunecast.sweep.estimation import Timing, time_network
+from prunecast.sweep.grid import VIT, PlannedChain
+from prunecast.sweep.run import usual_jobs
+from prunecast.sweep.worker import torch_device
+from prunecast.text import duration, normalized
+
+T = TypeVar("T")
+BASE_DEPTHS = (6, 8, 4, 3, 5, 2, 10, 7, 9, 12, 11, 14, 16, 18, 20, 26, 34, 50, 121, 1)
+"""Depths that are tried until one can be built."""
+MOST_TRIED = 8
+"""Depths that are tried around a wanted one."""
+CHANNELS = 32
+"""The width that is tried first where a function takes a number of channels."""
+LARGE_IMAGE = 96
+"""Images of one size up to this keep it."""
+IMAGE_SIZES = (64, 32, 96, 128, 224)
+"""Sizes to which other images are brought, until the network accepts one; those that enlarge them come last."""
+MOST_TOKENS = 64
+STEPS, EPOCHS = 2000, (8, 100)
+"""Steps that a training run should have, and the fewest and most epochs for them."""
+MOST_EPOCHS = 160
+MOST_LEVELS = 30
+LEAST_LEVELS = 12
+WEIGHTS_LEFT = 30
+"""Weights that the last level of the largest network should have at most, so that it is at chance."""
+ENOUGH_TO_DIVIDE = 2000
+"""Training images from which a quarter of them is worth a configuration of its own."""
+RUN_SECONDS = 0.3
+"""What a training run takes besides its steps: opening, pruning, writing."""
+SPARE = 0.9
+"""The share of the time that is planned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSource:
+    """Data as a plan names it."""
+
+    dataset: str
+    loader: str | None = None
+    root: Path | None = None
+    image_size: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProposedData(DataSource):
+    """The data of a proposal."""
+
+    facts: DatasetFacts
+    split: Split | None = None
+    """How prunecast splits it; None if it has a test half."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A plan in numbers."""
+
+    family: str
+    data: ProposedData
+    depths: tuple[int, ...]
+    widths: tuple[float, ...]
+    takes: tuple[str, ...]
+    """Which of depth and width the family has."""
+    shares: tuple[str, ...]
+    """Numbers of examples as shares of all."""
+    replicates: int
+    level_cap: int
+    recipe: Recipe
+    seconds: float
+    """At most, on the device."""
+    device: str
+    jobs: int
+    """Chains at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """Which sizes of a family a plan has, counted from the most important one, and how often they are trained."""
+
+    depths: tuple[int, ...]
+    widths: tuple[int, ...]
+    shares: int = 1
+    replicates: int = 1
+    most_levels: int = MOST_LEVELS
+
+
+RUNGS = (
+    Rung(depths=(0, 1, 2), widths=(0, 1, 2), shares=2, replicates=3),
+    Rung(depths=(0, 1, 2), widths=(0, 1, 2), shares=2, replicates=2),
+    Rung(depths=(0, 1, 2), widths=(0, 1, 2), replicates=2),
+    Rung(depths=(0, 1), widths=(0, 1, 2), replicates=2),
+    Rung(depths=(0, 1), widths=(0, 1, 2)),
+    Rung(depths=(0, 1), widths=(0, 1)),
+    Rung(depths=(0,), widths=(0, 1, 2), most_levels=20),
+    Rung(depths=(0,), widths=(0, 1), most_levels=20),
+    Rung(depths=(1,), widths=(0, 1, 2), most_levels=20),
+    Rung(depths=(1,), widths=(1, 2), most_levels=20),
+    Rung(depths=(1,), widths=(1, 2), most_levels=14),
+    Rung(depths=(1,), widths=(2,), most_levels=14),
+)
+"""What fits, from the richest to the least; a size that a family lacks is left out, or else its nearest taken."""
+
+
+def propose(
+    family: str,
+    data: str,
+    *,
+    hours: float = 1.0,
+    device: str = "cpu",
+    image_size: int | None = None,
+    jobs: int | None = None,
+) -> Proposal:
+    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits."""
+    place = torch_device(device)
+    family, found, sizes = _match(family, data, image_size)
+    recipe, chains = _recipe(sizes, found.facts), jobs or usual_jobs(device)
+    timings = {
+        (depth, width): time_network(
+            _spec(sizes, found, recipe, depth, width, found.facts.train_examples), place, found.facts
+        )
+        for depth in sizes.depths
+        for width in sizes.widths
+    }
+    candidates = [
+        dataclasses.replace(own, family=family, device=device)
+        for own in _candidates(sizes, found, recipe, timings, chains)
+    ]
+    for candidate in candidates:
+        if candidate.seconds <= SPARE * 3600 * hours:
+            return candidate
+    least = min(candidates, key=lambda own: own.seconds)
+    remedy = f"give --hours {math.ceil(least.seconds / SPARE / 360) / 10:g}, a smaller --image-size or a GPU"
+    raise PrunecastError(
+        f"the smallest plan for {family} takes up to {duration(least.seconds)} on {device}; {remedy}."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """The depths and widths that a family is measured at, the most important first in each."""
+
+    family: str
+    depths: tuple[int, ...]
+    widths: tuple[float, ...]
+    takes: tuple[str, ...]
+    weights: int
+    """Of the largest network."""
+    normalised: bool
+    """Whether it has batch norm."""
+
+
+def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
+    """Data at the first size of images that the family accepts."""
+    problem: PrunecastError | None = None
+    for found in _datasets(data, image_size):
+        shape, classes = found.facts.image_shape, found.facts.num_classes
+        try:
+            name = _with_patches(shape) if family == VIT else family
+            return name, _read(found), _sizes(name, shape, classes)
+        except PrunecastError as refusal:
+            problem = problem or refusal
+    assert problem is not None
+    raise problem
+
+
+def _with_patches(shape: Shape) -> str:
+    """The ViT with the smallest patches that fill an image and are not too many."""
+    fitting = [size for size in VIT_PATCH_SIZES if not (shape[1] % size or shape[2] % size)]
+    few = [size for size in fitting if shape[1] * shape[2] <= MOST_TOKENS * size**2]
+    if not fitting:
+        raise PrunecastError(
+            f"images of {shape[1]}x{shape[2]} pixels cannot be cut into patches; give an --image-size such as 64."
+        )
+    return vit_family(few[0] if few else fitting[-1])
+
+
+def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
+    """The data at one size of images after another; that of a folder is not decoded yet."""
+    path = Path(data).expanduser()
+    if ":" in data:
+        facts = own_dataset(data)
+        name = facts.name if facts is not None else data.partition(":")[0].rpartition(".")[2]
+        yield _loaded(DataSource(dataset=name, loader=data, image_size=image_size))
+    elif path.exists():
+        yield from _files(path.resolve(), image_size)
+    elif (known := find_dataset(data)) is not None:
+        size = known.image_shape if image_size is None else (known.image_shape[0], image_size, image_size)
+        facts = dataclasses.replace(known, image_shape=size)
+        yield ProposedData(dataset=known.name, image_size=image_size, facts=facts)
+    else:
+        raise PrunecastError(
+            f"there is no {data}; give a folder or an archive of images, an .npz file, module:function, or one of "
+            f"{', '.join(dataset_names())}."
+        )
+
+
+def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
+    official = next(
+        (own for own in map(find_dataset, dataset_names()) if own and path.name in own.files), None
+    )
+    if official is not None:
+        yield _loaded(DataSource(dataset=official.name, root=path))
+        return
+    name = path.name.partition(".")[0] or "images"
+    taken = normalized(name) in map(normalized, (*dataset_names(), "folder", "arrays"))
+    dataset = f"{name}-images" if taken else name
+    if path.suffix == ".npz" or (path / "train_images.npy").exists():
+        yield _loaded(DataSource(dataset=dataset, loader="arrays", root=path))
+        return
+    seen = survey(path)
+    width, height = min(seen.sizes)
+    one = len(seen.sizes) == 1 and max(width, height) <= LARGE_IMAGE
+    usual = sorted(IMAGE_SIZES, key=lambda size: size > max(seen.shorter_side, min(IMAGE_SIZES)))
+    sizes: Sequence[int | None] = (image_size,) if image_size else (None, *usual) if one else usual
+    for size in sizes:
+        facts = DatasetFacts(
+            name=dataset,
+            num_classes=seen.num_classes,
+            chance_error=seen.chance_error,
+            image_shape=(3, size or height, size or width),
+            train_examples=seen.train_examples,
+            test_examples=seen.test_examples,
+        )
+        yield ProposedData(
+            dataset=dataset, loader="folder", root=path, image_size=size, facts=facts, split=seen.split
+        )
+
+
+def _read(found: ProposedData) -> ProposedData:
+    """Read the images of a folder, now that their size is known, so that the plan is sure to run."""
+    return _loaded(found) if found.loader == "folder" else found
+
+
+def _loaded(source: DataSource) -> ProposedData:
+    name = source.loader or source.dataset
+    data = load(name, root=source.root, image_size=source.image_size)
+    facts = DatasetFacts(
+        name=source.dataset,
+        num_classes=data.num_classes,
+        chance_error=data.chance_error,
+        image_shape=data.train.image_shape,
+        train_examples=len(data.train),
+        test_examples=len(data.test),
+    )
+    return ProposedData(
+        dataset=source.dataset,
+        loader=source.loader,
+        root=source.root,
+        image_size=source.image_size,
+        facts=facts,
+        split=data.split,
+    )
+
+
+def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
+    """Find by trying which depths and widths a family has."""
+    problems: list[PrunecastError] = []
+
+    def weights(depth: int, width: float) -> int | None:
+        try:
+            return _count(family, depth, width, num_classes, shape)
+        except PrunecastError as problem:
+            problems.append(problem)
+            return None
+
+    own = ":" in family
+    takes = tuple(name for name in families.arguments(family) if name in ("depth", "width")) if own else ()
+    takes = takes if own else ("depth", "width")
+    given = _defaults(family) if own else {}
+    known = [] if own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
+    width = given.get("width", 1)
+    depths = [int(given["depth"])] if "depth" in given else known or list(BASE_DEPTHS)
+    if "depth" not in takes:
+        depths = [1]
+    depth = next((depth for depth in depths if weights(depth, width) is not None), None)
+    if depth is None:
+        raise problems[0]
+    found = _around(depth, lambda other: weights(other, width)) if "depth" in takes else (depth,)
+    narrower = _narrower(width, lambda other: weights(depth, other)) if "width" in takes else (width,)
+    largest = weights(max(found), max(narrower))
+    model = _build(family, depth, width, num_classes, shape)
+    return Sizes(
+        family=family,
+        depths=found,
+        widths=narrower,
+        takes=takes,
+        weights=largest or weights(depth, width) or 1,
+        normalised=any(isinstance(module, _BatchNorm) for module in model.modules()),
+    )
+
+
+def _defaults(family: str) -> dict[str, float]:
+    """The depth and the width that a user's own function has by default; a width in channels also without one."""
+    found: dict[str, float] = {}
+    for name, own in inspect.signature(families.find(family)).parameters.items():
+        if name in ("depth", "width") and isinstance(own.default, int | float):
+            found[name] = own.default
+        elif name == "width" and own.annotation in (int, "int"):
+            found[name] = CHANNELS
+    return found
+
+
+def _build(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> torch.nn.Module:
+    return families.build(
+        family,
+        depth=depth,
+        width=width,
+        num_classes=num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=shape,
+    )
+
+
+def _count(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> int:
+    if ":" not in family:
+        return architecture(
+            family, depth=depth, width=width, num_classes=num_classes, image_shape=shape
+        ).weights
+    model = _build(family, depth, width, num_classes, shape)
+    families.try_network(model, shape, num_classes)
+    return sum(model.get_parameter(name).numel() for name in families.prunable(model))
+
+
+def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:
+    """The base and about half and twice of it, as far as there are such networks with other weights."""
+    known = {base: weights(base)}
+    for wanted, low, high in ((base / 2, 1, base), (base * 2, base + 1, 3 * base + 1)):
+        for depth in _nearest(wanted, range(low, high)):
+            count = weights(depth)
+            if count is not None and count not in known.values():
+                known[depth] = count
+                break
+    return tuple(known)
+
+
+def _nearest(wanted: float, values: range) -> list[int]:
+    return sorted(values, key=lambda own: abs(own - wanted))[:MOST_TRIED]
+
+
+def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[float, ...]:
+    """The base and about half and a quarter of it, as far as there are such networks with other weights."""
+    known = {base: weights(base)}
+    whole = isinstance(base, int) and base > 1
+    for factors in ((1 / 2, 3 / 4, 2 / 3), (1 / 4, 1 / 3, 3 / 8)):
+        for factor in factors:
+            width = max(1, round(factor * base)) if whole else factor * base
+            count = weights(width)
+            if count is not None and count not in known.values():
+                known[width] = count
+                break
+    return tuple(known)
+
+
+def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
+    """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine."""
+    batch = 8
+    while batch < 128 and 16 * batch <= facts.train_examples:
+        batch *= 2
+    steps = max(1, facts.train_examples // batch)
+    epochs = float(min(max(round(STEPS / steps), EPOCHS[0]), EPOCHS[1]))
+    own = (
+        {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 1e-4}
+        if sizes.normalised
+        else {"optimizer": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05, "weight_decay_on": "weights"}
+    )
+    photos = facts.image_shape[0] == 3 and min(facts.image_shape[1:]) >= 32
+    base = Recipe(
+        name="init",
+        epochs=epochs,
+        batch_size=batch,
+        schedule="cosine",
+        augmentation="flip-shift" if photos else "none",
+        **own,  # type: ignore[arg-type]
+    )
+    return _lasting(base, epochs)
+
+
+def _lasting(recipe: Recipe, epochs: float) -> Recipe:
+    """The recipe with so many epochs; warm-up and rewind point are a sixteenth of it, as in the paper."""
+    early = round(epochs / 16, 2)
+    return dataclasses.replace(recipe, epochs=epochs, warmup=early, rewind=early)
+
+
+def _spec(
+    sizes: Sizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
+) -> ChainSpec:
+    return ChainSpec(
+        family=sizes.family,
+        dataset=found.dataset,
+        loader=found.loader,
+        image_size=found.image_size,
+        recipe=recipe,
+        method=method("imp"),
+        depth=depth,
+        width=width,
+        num_examples=examples,
+    )
+
+
+def _candidates(
+    sizes: Sizes,
+    found: ProposedData,
+    recipe: Recipe,
+    timings: dict[tuple[int, float], Timing],
+    jobs: int,
+) -> Iterator[Proposal]:
+    """Plans from the richest to the least; each first with the longest training."""
+    fraction = method("imp").fraction
+    to_chance = math.ceil(math.log(max(2.0, sizes.weights / WEIGHTS_LEFT)) / -math.log(1 - fraction))
+    for rung in RUNGS:
+        shares = ("all", "1/4")[: rung.shares if found.facts.train_examples >= ENOUGH_TO_DIVIDE else 1]
+        cap = min(max(LEAST_LEVELS, to_chance), rung.most_levels)
+        depths, widths = _chosen(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
+        grid = [(depth, width) for depth in depths for width in widths]
+        for factor in (4, 2, 1, 0.5, *([0.25] if rung is RUNGS[-1] else [])):
+            if factor > 1 and factor * recipe.epochs > MOST_EPOCHS:
+                continue
+            longer = _lasting(recipe, factor * recipe.epochs)
+            seconds = [
+                _seconds(sizes, found, longer, size, share, cap, timings)
+                for size in grid
+                for share in shares
+                for _ in range(rung.replicates)
+            ]
+            yield Proposal(
+                family=sizes.family,
+                data=found,
+                depths=tuple(sorted(depths)),
+                widths=tuple(sorted(widths)),
+                takes=sizes.takes,
+                shares=shares,
+                replicates=rung.replicates,
+                level_cap=cap,
+                recipe=longer,
+                seconds=max(sum(seconds) / jobs, max(seconds)),
+                device="",
+                jobs=min(jobs, len(seconds)),
+            )
+
+
+def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
+    """The values at these places, of those that there are; the last one if there are none."""
+    return [values[place] for place in places if place < len(values)] or [values[-1]]
+
+
+def _seconds(
+    sizes: Sizes,
+    found: ProposedData,
+    recipe: Recipe,
+    size: tuple[int, float],
+    share: str,
+    cap: int,
+    timings: dict[tuple[int, float], Timing],
+) -> float:
+    """Seconds of one chain to its last level."""
+    examples = found.facts.train_examples if share == "all" else found.facts.train_examples // 4
+    chain = PlannedChain(
+        spec=_spec(sizes, found, recipe, *size, examples),
+        rules=StopRules(level_cap=cap),
+        root=found.root,
+        keep_weights=False,
+        seen=found.facts,
+    )
+    timing, runs = timings[size], cap + 1
+    training = chain_steps(chain) * timing.step_seconds + chain_images(chain) * timing.image_seconds
+    return training + runs * RUN_SECONDS

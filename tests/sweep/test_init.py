@@ -1,0 +1,194 @@
+"""`prunecast init` writes a plan that runs as it is and fits into the time, and asks nothing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
+from pictures import picture
+
+from prunecast.cli.init import init
+from prunecast.errors import PrunecastError
+from prunecast.sweep import overview, proposal, read_plan, run_plan
+from prunecast.sweep.estimation import Timing
+from prunecast.sweep.proposal import propose
+
+MODELS = """
+from torch import nn
+
+
+def mlp(depth, width, num_classes, image_shape):
+    hidden, inputs, layers = max(2, round(8 * width)), image_shape[0] * image_shape[1] * image_shape[2], [nn.Flatten()]
+    for _ in range(depth - 1):
+        layers += [nn.Linear(inputs, hidden), nn.ReLU()]
+        inputs = hidden
+    return nn.Sequential(*layers, nn.Linear(inputs, num_classes))
+
+
+def even(depth, width: int, num_classes):
+    if depth % 4 or width % 4:
+        raise ValueError("a multiple of 4, please")
+    pooled = nn.Sequential(nn.Conv2d(3, width, 3), nn.BatchNorm2d(width), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(pooled, *[nn.Linear(width, width) for _ in range(depth)], nn.Linear(width, num_classes))
+
+
+def whole(num_classes):
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, num_classes))
+
+
+def large(depth, width, num_classes):
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten(), nn.Linear(4 * 30 * 30, num_classes))
+
+
+def broken(depth, width, num_classes):
+    raise RuntimeError("out of order")
+"""
+
+
+@pytest.fixture(autouse=True)
+def desk(tmp_path, monkeypatch):
+    """A folder with a model file and images of several sizes, without a split."""
+    monkeypatch.setenv("PRUNECAST_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "my_models", raising=False)
+    (tmp_path / "my_models.py").write_text(MODELS)
+    for number in range(60):
+        picture(
+            tmp_path / "photos" / ("cat", "dog")[number % 2] / f"{number}.png", number, 30 + number % 3, 30
+        )
+    return tmp_path
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Say how long a step takes, in seconds, and an image a hundredth of that."""
+
+    def set_to(seconds):
+        def time_network(spec, device, facts):
+            widths = (spec.width,)
+            return Timing(
+                family=spec.family,
+                depth=spec.depth,
+                widths=widths,
+                batch=8,
+                way="alone",
+                step_seconds=seconds * spec.depth,
+                image_seconds=seconds / 100,
+            )
+
+        monkeypatch.setattr(proposal, "time_network", time_network)
+
+    return set_to
+
+
+def written(*arguments):
+    done = CliRunner().invoke(init, [*map(str, arguments)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
+    said = written("my_models:mlp", "--data", "photos", "--hours", 1, "--jobs", 2)
+    text = (desk / "plan.toml").read_text()
+    assert 'root = "photos"' in text
+    assert "test_share = 0.2" in text
+    assert "image_size = 32" in text
+    assert "prunecast run plan.toml -o table.csv" in said
+    plan = read_plan(desk / "plan.toml")
+    seen = overview(plan)
+    assert {chain.spec.num_examples for chain in plan.chains} == {48}
+    assert seen.chains >= 1
+    assert plan.chains[0].spec.recipe.optimizer == "adamw"
+    events = run_plan(plan, desk / "store")
+    assert next(events).record.level == 0
+    events.close()
+
+
+def test_more_time_is_a_richer_plan_and_every_plan_fits(timed):
+    timed(1e-3)
+    found = [propose("my_models:mlp", "photos", hours=hours, jobs=2) for hours in (0.02, 0.1, 0.5, 3)]
+    sizes = [len(own.depths) * len(own.widths) * own.replicates for own in found]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[1] < sizes[-1] == 27
+    assert found[-1].depths == (3, 6, 12)
+    assert found[-1].widths == (0.25, 0.5, 1)
+    for own, hours in zip(found, (0.02, 0.1, 0.5, 3), strict=True):
+        assert own.seconds <= 0.9 * 3600 * hours
+
+
+def test_depths_and_widths_are_found_by_trying(timed):
+    timed(1e-4)
+    found = propose("my_models:even", "photos", hours=24, jobs=2)
+    assert found.depths == (4, 8, 16)
+    assert found.widths == (8, 16, 32)
+    assert found.recipe.optimizer == "sgd"
+
+
+def test_networks_of_one_size_have_a_plan_of_density_alone(desk, timed):
+    timed(1e-4)
+    said = written("my_models:whole", "--data", "photos", "-o", "one.toml")
+    assert "my_models:whole takes no depth and no width, so the plan cannot compare sizes" in said
+    assert "depth = 1   " in (desk / "one.toml").read_text()
+    assert {(own.depth, own.width) for own in overview(read_plan(desk / "one.toml")).networks} == {(1, 1)}
+
+
+@pytest.mark.parametrize("family", ["vit", "cifar_resnet"])
+def test_built_in_families_and_archives(desk, timed, family):
+    import shutil
+
+    timed(1e-4)
+    shutil.make_archive("zipped", "zip", desk, "photos")
+    written(family, "--data", "zipped.zip", "-o", "plan.toml", "--hours", 10)
+    plan = read_plan(desk / "plan.toml")
+    assert {chain.spec.dataset for chain in plan.chains} == {"zipped"}
+    found = {"vit": ("vit_patch4", {3, 6, 12}), "cifar_resnet": ("cifar_resnet", {8, 14})}[family]
+    assert plan.chains[0].spec.family == found[0]
+    assert {chain.spec.depth for chain in plan.chains} == found[1]
+
+
+def test_built_in_data(desk, timed):
+    timed(1e-5)
+    written("my_models:mlp", "--data", "digits", "-o", "d.toml")
+    assert 'dataset = "digits"' in (desk / "d.toml").read_text()
+    assert {chain.spec.num_examples for chain in read_plan(desk / "d.toml").chains} == {600}
+
+
+def test_images_are_brought_to_a_size_that_the_network_takes(timed):
+    timed(1e-5)
+    assert propose("my_models:large", "photos").data.image_size == 32
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("my_models.py:mlp", "photos"),
+            "is a path; give the module's name and its function, as my_models:mlp",
+        ),
+        (("my_models", "photos"), "my_models is no family; give module:function"),
+        (("my_models:mlp", "nothing"), "there is no nothing; give a folder or an archive of images"),
+        (
+            ("my_models:broken", "photos"),
+            "cannot be built at depth 6 and width 1: RuntimeError: out of order",
+        ),
+        (
+            ("my_models:large", "photos", "--image-size", 20),
+            "takes 3,600 features, but gets 1,296 from images of",
+        ),
+        (("my_models:mlp", "photos", "--hours", "0.0001"), "the smallest plan for my_models:mlp takes up to"),
+        (("my_models:mlp", "cifar10"), "needs CIFAR-10, but no folder of datasets is set"),
+        (("my_models:mlp", "photos", "-o", "my_models.py"), "my_models.py exists already; remove it"),
+    ],
+)
+def test_what_cannot_be_planned_is_one_sentence(timed, monkeypatch, arguments, message):
+    timed(1e-3)
+    monkeypatch.delenv("PRUNECAST_DATA", raising=False)
+    family, data, *rest = arguments
+    with pytest.raises(PrunecastError) as refused:
+        CliRunner().invoke(init, [family, "--data", data, *map(str, rest)], catch_exceptions=False)
+    assert message in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -162,5 +162,8 @@ def test_any_network_runs_from_its_files_alone(tmp_path: Path) -> None:
     for (model, *_), logits in zip(NETWORKS.values(), printed.splitlines(), strict=True):
         with torch.no_grad():
             assert torch.allclose(torch.tensor(json.loads(logits)), model(batch), rtol=0, atol=1e-4)
+    (tmp_path / "built-in" / "constants.safetensors").unlink()
+    with pytest.raises(FileNotFoundError):
+        runpy.run_path(str(tmp_path / "built-in" / "model.py"))["load"]()
     copied = (tmp_path / "branching" / "family_source.py").read_bytes()
     assert copied.endswith(Path(sys.modules["own_networks"].__file__ or "").read_bytes())

@@ -30,8 +30,7 @@ def load(folder=Path(__file__).parent):
     dense = Path(folder) / "{MODEL}"
     network = Network()
     network.load_state_dict(read(dense)[0] if dense.exists() else without_zeros(Path(folder) / "{SPARSE}"))
-    constants = Path(folder) / "{CONSTANTS}"
-    for name, tensor in read(constants)[0].items() if constants.exists() else ():
+    for name, tensor in read(Path(folder) / "{CONSTANTS}")[0].items() if CONSTANTS else ():
         network.get_buffer(name).copy_(tensor)
     return network.eval()
 
@@ -127,7 +126,12 @@ def _text(
         f"Written by prunecast make, version {__version__}. It needs torch and safetensors, not prunecast.",
         '"""',
     ]
-    facts = [f"SPEC = {digest!r}", f"CLASS_NAMES = {class_names!r}", f"SIZE = {(height, width)!r}"]
+    facts = [
+        f"SPEC = {digest!r}",
+        f"CONSTANTS = {tuple(written.constants)!r}",
+        f"CLASS_NAMES = {class_names!r}",
+        f"SIZE = {(height, width)!r}",
+    ]
     scaling = AS_GIVEN
     if preprocessing is not None:
         facts += [f"MEAN = {preprocessing.mean!r}", f"STD = {preprocessing.std!r}"]

@@ -1,5 +1,7 @@
 """Networks of a user's own, which plans in the tests name `own_networks:weak_branch` and `own_networks:vit`."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
@@ -84,6 +86,12 @@ class Encoder(nn.Module):
         return self.head(self.attention(tokens, tokens, tokens, need_weights=False)[0].mean(dim=1))
 
 
+def channels(depth: int, width: int, num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
+    """A network whose width is its number of channels."""
+    inputs, height, _ = image_shape
+    return nn.Sequential(nn.Conv2d(inputs, width, height), nn.Flatten(), nn.Linear(width, num_classes))
+
+
 class Hidden(nn.Module):
     """Layers with settings that their representation does not show, and functions."""
 
@@ -100,9 +108,9 @@ class Hidden(nn.Module):
 class Branching(nn.Module):
     """It branches on the values of an image."""
 
-    def __init__(self, depth: int, width: float, num_classes: int) -> None:
+    def __init__(self, depth: int, num_classes: int, image_shape: tuple[int, int, int]) -> None:
         super().__init__()
-        self.head = nn.Linear(64, num_classes)
+        self.head = nn.Linear(math.prod(image_shape), num_classes)
 
     def forward(self, image: Tensor) -> Tensor:
         return self.head(image.flatten(1)) if image.mean() > 0 else self.head(-image.flatten(1))

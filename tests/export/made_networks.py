@@ -70,18 +70,24 @@ def code_blocks(folder: Path) -> list[str]:
     return [block.replace("FOLDER", str(folder)) for block in blocks]
 
 
-def error_without_prunecast(folder: Path) -> float:
-    """The test error on digits of the code on a card, with torch, safetensors and numpy alone."""
-    code, test = code_blocks(folder)[0], data.load("digits").test
-    assert isinstance(test, data.MemorySource)
+def classified(code: str, pixels: np.ndarray) -> list[str]:
+    """The names that the code on a card gives to images, with torch, safetensors and numpy alone."""
     assert len([line for line in code.splitlines() if line]) <= 10
     with tempfile.NamedTemporaryFile(suffix=".npy") as images:
-        np.save(images, test.images.numpy())
+        np.save(images, pixels)
         images.flush()
         printed = isolated(
             code + PRINTING.format(images=images.name), ("prunecast", "pandas", "scipy", "onnx")
         )
-    named = json.loads(printed)
+    named: list[str] = json.loads(printed)
+    return named
+
+
+def error_without_prunecast(folder: Path) -> float:
+    """The test error on digits of the code on a card, without prunecast."""
+    test = data.load("digits").test
+    assert isinstance(test, data.MemorySource)
+    named = classified(code_blocks(folder)[0], test.images.numpy())
     assert set(named) <= set("0123456789")
     return float(
         np.mean([int(name) != label for name, label in zip(named, test.labels.tolist(), strict=True)])

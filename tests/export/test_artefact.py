@@ -116,7 +116,7 @@ NETWORKS = {
     "encoder": (Encoder(), "layers", False),
     "fixed": (Fixed(), "operators", True),
     "hidden": (Hidden(), "operators", False),
-    "branching": (Branching(1, 1.0, 10), "source", False),
+    "branching": (Branching(1, 10, (1, 8, 8)), "source", False),
     "built-in": (
         families.build(
             "vit_patch2",

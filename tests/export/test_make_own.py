@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from made_networks import error_without_prunecast
 from own_networks import vit
 
+from prunecast import load_network, read
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.export import make
@@ -67,6 +69,17 @@ def test_the_size_promised_is_the_size_made(own: Path, tmp_path: Path) -> None:
     assert "never pruned: positions (" in text
     assert error_without_prunecast(tmp_path / "network") == pytest.approx(card.measured.error, abs=1e-9)
     assert json.loads((tmp_path / "network" / "card.json").read_text())["class_names"] == list("0123456789")
+
+
+def test_a_width_may_be_a_number_of_channels(own: Path, tmp_path: Path) -> None:
+    """Plans give whole numbers; the width of an answer is a number with a fraction."""
+    text = PLAN.replace("own_networks:vit", "own_networks:channels")
+    (tmp_path / "plan.toml").write_text(text, encoding="utf-8")
+    frame = table().drop(columns=["weights", "parameters", "nonzero"]).assign(family="own_networks:channels")
+    asked = {**ASKED, "density": 1.0, "target_error": 0.8}
+    card = make(read(frame), read_plan(tmp_path / "plan.toml"), tmp_path / "network", **asked)
+    assert card.network.width == 2
+    assert load_network(tmp_path / "network")(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
 
 
 def test_a_table_that_never_pruned_attention_is_refused(own: Path, tmp_path: Path) -> None:

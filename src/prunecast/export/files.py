@@ -120,12 +120,17 @@ def load_network(folder: str | Path) -> nn.Module:
     model = families.build(
         about["family"],
         depth=about["depth"],
-        width=about["width"],
+        width=as_given(about["width"]),
         num_classes=about["num_classes"],
         generator=torch.Generator().manual_seed(0),
         image_shape=tuple(about["image_shape"]),
     )
     return filled(model, Path(folder), card["training"]["spec"])
+
+
+def as_given(width: float) -> float:
+    """A whole width as an integer, as plans give it; a family may use it as a number of channels."""
+    return int(width) if float(width).is_integer() else width
 
 
 def filled(model: nn.Module, folder: Path, digest: str) -> nn.Module:

@@ -8,7 +8,7 @@ from prunecast import __version__
 from prunecast.data import Preprocessing
 from prunecast.errors import PrunecastError
 from prunecast.export.card import Shape
-from prunecast.export.files import CONSTANTS, MODEL, PROGRAM, SPARSE, TEXT
+from prunecast.export.files import CONSTANTS, MODEL, PROGRAM, SPARSE, TEXT, as_given
 from prunecast.export.program import SOURCE, Program, program
 from prunecast.files import is_there, read_file
 from prunecast.pruning import write_tensors, write_whole
@@ -90,8 +90,13 @@ def write_program(
     digest: str,
 ) -> Program:
     """Write model.py for a network on the CPU, and the files that it needs beside the weights."""
-    call = f"depth={network.depth}, width={network.width!r}, num_classes={network.num_classes}"
-    written = program(model, network.image_shape, network.family, call)
+    given = {
+        "depth": network.depth,
+        "width": as_given(network.width),
+        "num_classes": network.num_classes,
+        "image_shape": network.image_shape,
+    }
+    written = program(model, network.image_shape, network.family, given)
     if written.constants:
         write_tensors(folder / CONSTANTS, written.constants, {"format": 1, "spec": digest})
     else:

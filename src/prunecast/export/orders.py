@@ -13,6 +13,7 @@ from prunecast import families, tables
 from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
+from prunecast.export.files import as_given
 from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
@@ -96,7 +97,7 @@ def order(
     spec = dataclasses.replace(
         own.spec,
         depth=round(best.depth),
-        width=best.width,
+        width=as_given(best.width),
         replicate=unseen if replicate is None else replicate,
     )
     dataset = loader(own, place, {})()

@@ -16,7 +16,7 @@ import io
 import logging
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -80,8 +80,10 @@ class _CannotWriteError(Exception):
     """A graph that cannot be written as code, or whose code computes something else."""
 
 
-def program(model: nn.Module, image_shape: tuple[int, ...], family: str, call: str) -> Program:
-    """Write a network in evaluation mode as code; `call` are the arguments of the family's own function."""
+def program(
+    model: nn.Module, image_shape: tuple[int, ...], family: str, given: Mapping[str, object]
+) -> Program:
+    """Write a network in evaluation mode as code; `given` are what a family's own function may ask for."""
     model = model.eval()
     problem = ""
     ways: tuple[Callable[[], Program], ...] = (
@@ -97,7 +99,7 @@ def program(model: nn.Module, image_shape: tuple[int, ...], family: str, call: s
             return written
         except Exception as failure:  # torch.fx and torch.export raise anything
             problem = f"{failure}".strip().partition("\n")[0] or type(failure).__name__
-    return _source(family, call, problem)
+    return _source(family, given, problem)
 
 
 def network_of(written: Program) -> nn.Module:
@@ -338,9 +340,10 @@ def _forward(graph: fx.Graph) -> list[str]:
     return [f"    {line}" if line else line for line in written.src.strip().splitlines()]
 
 
-def _source(family: str, call: str, problem: str) -> Program:
+def _source(family: str, given: Mapping[str, object], problem: str) -> Program:
     """Call the family's own function, from a copy of its file where it is a file of its own."""
     place, _, function = family.partition(":")
+    call = ", ".join(f"{name}={given[name]!r}" for name in families.arguments(family))
     path = inspect.getsourcefile(inspect.unwrap(families.find(family)))
     single = path is not None and "." not in place and Path(path).name == f"{place}.py"
     imports = "\n".join(

@@ -47,6 +47,10 @@ def value_of(kind: Any, value: object, place: str) -> Any:
     if origin in (tuple, frozenset) and isinstance(value, list):
         kinds = inner if origin is tuple and inner[-1] is not ... else inner[:1] * len(value)
         if len(kinds) == len(value):
+            if inner[0] is float and all(
+                type(own) is float for own in value
+            ):  # most of a file, and quickly seen
+                return origin(value)
             return origin(value_of(one, own, place) for one, own in zip(kinds, value, strict=True))
     if origin is not None:
         raise _wrong(value, place)

@@ -10,9 +10,11 @@ from prunecast.laws.dual import Array
 from prunecast.laws.formula_law import Formula
 from prunecast.laws.law import Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.solver import solve
+from prunecast.laws.solver import solve, solve_from_best
 
 DENSE_PARAMETERS = ("a", "alpha", "b", "beta", "floor", "ceiling", "eta")
+MOST_REFITS, GROUPS = 256, 10
+"""Configurations up to which each is left out alone; beyond, they are left out in so many groups."""
 SPARE = 2
 """Configurations beyond the number of free parameters without which no dense law is fitted."""
 
@@ -94,11 +96,9 @@ def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw |
         return None
     lower, upper = bounds(form)
     starts = np.random.default_rng(seed).uniform(lower, upper, (32, len(lower)))
-    found = solve(form, rows, starts)
+    found = solve_from_best(form, rows, starts)
     best = found.theta[found.cost.argmin()]
-    without = 1.0 - np.eye(len(rows))
-    refits = solve(form, rows, np.tile(best, (len(rows), 1)), weights=without, damping=1e-4)
-    left_out = np.expm1(np.diag(form.log_error(refits.theta, rows)) - rows.log_error)
+    left_out = np.expm1(_left_out(form, rows, best) - rows.log_error)
     values = dict(zip((p.name for p in form.parameters), natural(form, best).tolist(), strict=True))
     return DenseLaw(
         parameters={**fixed, **values},
@@ -106,3 +106,15 @@ def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw |
         configurations=len(rows),
         free=len(values),
     )
+
+
+def _left_out(form: Formula, rows: Points, best: Floats) -> Floats:
+    """log ε of each configuration by the law fitted without it, or without its group where there are many."""
+    count = len(rows)
+    groups = count if count <= MOST_REFITS else GROUPS
+    group = (
+        np.arange(count) % groups
+    )  # neighbours are in different groups, so that all sizes stay in each fit
+    without = (group != np.arange(groups)[:, None]).astype(float)
+    refits = solve(form, rows, np.tile(best, (groups, 1)), weights=without, damping=1e-4)
+    return np.asarray(form.log_error(refits.theta, rows)[group, np.arange(count)])

@@ -61,7 +61,9 @@ def region(log_estimate: Floats, log_unpruned: Floats, log_high: float) -> Integ
 
 def by_group(delta: Floats, group: Integers, count: int) -> list[Deviation]:
     """μ and σ of each group."""
-    return [deviation(delta[group == index]) for index in range(count)]
+    ordered = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=count))[:-1]
+    return [deviation(delta[rows]) for rows in np.split(ordered, ends)]
 
 
 def noise_floor(noise: float | None, unpruned_slope: Floats, points: Points) -> NoiseFloor | None:

@@ -1,6 +1,7 @@
 """What a fit and its data cannot determine, where the fit fails, and how much to trust it: the findings of a fit."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TypedDict
 
 import numpy as np
@@ -72,13 +73,14 @@ def plateau_reached(points: Points, chance: float | None) -> bool:
     """
     if chance is not None:
         return int((points.error >= NEAR_PLATEAU * chance).sum()) >= PLATEAU_ROWS
-    flat = [_flattens(points, index) for index in range(points.configurations)]
-    return sum(flat) >= min(2, points.configurations)
+    needed = min(2, points.configurations)
+    flat = (index for index in range(points.configurations) if _flattens(points, index))
+    return len(list(islice(flat, needed))) == needed
 
 
 def _flattens(points: Points, index: int) -> bool:
     """Whether the last levels of a curve, means over replicates, rise less than half as steeply as its steepest."""
-    rows = points.configuration == index
+    rows = points.slice_of(index)
     _, level = np.unique(points.level[rows], return_inverse=True)
     density, heights = (
         np.bincount(level, values[rows]) / np.bincount(level) for values in (points.density, points.log_error)

@@ -269,7 +269,7 @@ def _configurations(
     points: Points, deviations: list[Deviation], others: dict[tuple[float, float], float]
 ) -> Iterator[Configuration]:
     for index, of_configuration in enumerate(deviations):
-        rows = points.configuration == index
+        rows = points.slice_of(index)
         yield Configuration(
             depth=float(points.depth[index]),
             width=float(points.width[index]),
@@ -281,14 +281,14 @@ def _configurations(
             highest_error=float(points.error[rows].max()),
             lowest_error=float(points.error[rows].min()),
             deviation=of_configuration,
-            curve=_curve(points.rows(rows)),
+            curve=_curve(points, rows),
             never_pruned=others.get((float(points.depth[index]), float(points.width[index]))),
         )
 
 
-def _curve(points: Points) -> tuple[tuple[float, float, float], ...]:
-    columns = (points.density, points.error, points.replicates)
-    return tuple((float(d), float(e), float(r)) for d, e, r in zip(*columns, strict=True))
+def _curve(points: Points, rows: slice) -> tuple[tuple[float, float, float], ...]:
+    columns = (own[rows].tolist() for own in (points.density, points.error, points.replicates))
+    return tuple(zip(*columns, strict=True))
 
 
 def _origin(table: Table) -> Origin:
@@ -325,7 +325,7 @@ def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) ->
 
 def _fit_all(points: Points, metric: str, seed: int) -> list[SingleFit]:
     """All curves from all their starts in one call; short ones are filled up with rows of no weight."""
-    curves = [points.of(np.array([index])) for index in range(points.configurations)]
+    curves = [points.only(index) for index in range(points.configurations)]
     forms = [build_form(DEFAULT_LAW, one, metric) for one in curves]
     begin = np.array([starts(form, seed) for form in forms])
     tries = begin.shape[1]

@@ -16,10 +16,12 @@ from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.laws.law import PruningForm, Role, bounds
 from prunecast.laws.points import Floats, Integers, Mask, Points
-from prunecast.laws.solver import NormalEquations, Optimum, iterate
+from prunecast.laws.solver import MANY_ROWS, NormalEquations, Optimum, iterate
 
 DRAWS = 400
 COVERAGE = 0.95
+NODES = 20
+"""Values at which a parameter of a large table is profiled."""
 PROFILED = 60
 """Values between its bounds that a parameter is tried at where its search ends at one of them."""
 EXTREME = 2.0
@@ -211,7 +213,7 @@ def find_uncertainty(
     else:
         margin = EXTREME * latent.run / np.sqrt(points.replicates.mean())
         ends = max(open_plateau[0] - margin, float(lower_bound[plateau])), open_plateau[1]
-        middle = optimum.profile(plateau, np.linspace(*ends, DRAWS)).theta
+        middle = _along(optimum, plateau, np.linspace(*ends, DRAWS))
         lower, upper = _over_plateau(optimum, middle, noise, plateau, to_plain, quantile)
         lower[plateau], upper[plateau] = ends
     draws = np.clip(middle + noise, lower_bound, upper_bound)
@@ -227,6 +229,15 @@ def find_uncertainty(
         run=latent.run,
         unpruned=latent.unpruned,
     )
+
+
+def _along(optimum: Optimum, column: int, values: Floats) -> Floats:
+    """The best parameters with one at each of some values, in order; of a large table some, and between them lines."""
+    if len(optimum.points) <= MANY_ROWS:
+        return optimum.profile(column, values).theta
+    tried = np.linspace(values[0], values[-1], NODES)
+    found = optimum.profile(column, tried).theta
+    return np.stack([np.interp(values, tried, own) for own in found.T], axis=1)
 
 
 def _root(covariance: Floats) -> Floats:

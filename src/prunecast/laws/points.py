@@ -129,6 +129,18 @@ class Points:
         columns |= {name: getattr(self, name)[used] for name in OF_A_CONFIGURATION}
         return replace(self, configuration=renumbered, **columns)
 
+    def slice_of(self, configuration: int) -> slice:
+        """The rows of one configuration."""
+        ends = (*self.starts[configuration : configuration + 2].tolist(), len(self))
+        return slice(ends[0], ends[1])
+
+    def only(self, configuration: int) -> "Points":
+        """All rows of one configuration, without a look at the others."""
+        rows, own = self.slice_of(configuration), slice(configuration, configuration + 1)
+        columns = {name: getattr(self, name)[rows] for name in OF_A_ROW}
+        columns |= {name: getattr(self, name)[own] for name in OF_A_CONFIGURATION}
+        return replace(self, configuration=np.zeros(len(columns["error"]), dtype=np.int64), **columns)
+
     def of(self, configurations: Integers) -> "Points":
         """All rows of some configurations."""
         return self.rows(np.isin(self.configuration, configurations))

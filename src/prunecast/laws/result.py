@@ -290,30 +290,24 @@ def _spread(body: dict[str, Any]) -> Spread:
 
 def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
     """A configuration as plain lists, numbers and words, without counts that the table does not have."""
-    body = asdict(configuration)
+    body = {**vars(configuration), "deviation": vars(configuration.deviation)}
     return {name: value for name, value in body.items() if name != "never_pruned" or value is not None}
 
 
 def _check(fit: Fit) -> None:
     """Refuse what no fit writes, before a prediction fails on it."""
     form, highest = fit.form(), fit.metric.highest
-    theta = np.array([fit.parameters[parameter.name] for parameter in form.parameters], dtype=float)
-    signs = np.array([parameter.positive for parameter in form.parameters], dtype=bool)
-    lacking = [
-        parameter.name
-        for parameter in fit._law.parameters
-        if parameter.role in ALWAYS_THERE and not form.has(parameter.name)
-    ]
-    ordered = tuple(own.name for own in fit._law.parameters if own.name in fit.parameters)
+    lowest = {own.name: SMALLEST if own.positive else -LARGEST for own in form.parameters}
+    ordered = [own.name for own in fit._law.parameters if own.name in fit.parameters]
     right = {
         "axes": set(fit.axes) == set(form.exponents),
-        f"parameters ({', '.join(lacking)})": not lacking,
-        "parameters (their order)": tuple(fit.parameters) == ordered,
-        "parameters": _within(theta[signs]) and _within(theta[~signs], -LARGEST, LARGEST),
+        **{own.name: own.role not in ALWAYS_THERE or own.name in lowest for own in fit._law.parameters},
+        **{name: _within([value], lowest[name]) for name, value in fit.parameters.items()},
+        "the order of parameters": list(fit.parameters) == ordered,
         "intervals": fit.intervals.keys() == fit.parameters.keys()
         and all(-np.inf < low <= high < np.inf for low, high in fit.intervals.values()),
         "fixed": set(fit.fixed) <= fit.parameters.keys(),
-        "spread": _usable_spread(fit.spread, len(theta)),
+        "spread": _usable_spread(fit.spread, len(ordered)),
         "deviation": np.isfinite([fit.deviation.mean, fit.deviation.std]).all(),
         "regions": fit.regions.keys() == set(REGIONS),
         "rows": fit.rows > 0 <= fit.at_chance,

@@ -19,8 +19,8 @@ HOW_TO_SAVE = "`prunecast fit TABLE -o law.json` writes one"
 
 def write(path: Path, body: dict[str, Any]) -> None:
     """Write a law's fields as one JSON file, with their checksum."""
-    plain = json.loads(dumps(headed(body)))
-    write_text(path, dumps({**plain, CHECKSUM: checksum(plain)}) + "\n")
+    text = dumps(headed(body))
+    write_text(path, f'{text.removesuffix("}")}, "{CHECKSUM}": "{checksum(json.loads(text))}"}}\n')
 
 
 def headed(body: dict[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,8 @@ ROWS_AT_ONCE = 1 << 16
 # every step asks the system for fresh pages, which takes longer than the arithmetic.
 np.empty(31 << 17)
 
+MANY_ROWS, FINALISTS = 10_000, 3
+"""Beyond so many rows a search begins on a part of them, and only the best of its ends go on with all."""
 LEAST_DAMPING = 1e-12
 """Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
 
@@ -287,11 +289,27 @@ class Optimum:
         return solve(self.form, self.points, starts, fixed=fixed, objective=self.objective)
 
 
+def solve_from_best(
+    form: Form,
+    points: Points,
+    starts: Floats,
+    *,
+    fixed: Mask | None = None,
+    objective: Objective | None = None,
+) -> Solution:
+    """As `solve`; with many rows, the best starts are found on a part of them."""
+    if len(points) > MANY_ROWS:
+        part = points.rows(np.arange(len(points)) % (len(points) // MANY_ROWS + 1) == 0)
+        found = solve(form, part, starts, fixed=fixed, objective=objective)
+        starts = found.theta[np.argsort(found.cost)[:FINALISTS]]
+    return solve(form, points, starts, fixed=fixed, objective=objective)
+
+
 def find_optimum(
     form: PruningForm, points: Points, starts: Floats, fixed: Mask, objective: Objective
 ) -> Optimum:
     """The best of the optima that are reached from several starts."""
-    found = solve(form, points, starts, fixed=fixed, objective=objective)
+    found = solve_from_best(form, points, starts, fixed=fixed, objective=objective)
     best = int(found.cost.argmin())
     return Optimum(
         form=form,

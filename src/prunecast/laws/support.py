@@ -20,8 +20,6 @@ from prunecast.laws.points import AXES, Floats
 
 SLACK = 1e-9
 """Relative; values closer than this are the same."""
-PARTS = 16
-"""Places are looked up among the measured configurations in this many parts, which bounds the memory it takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +93,28 @@ def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
 
 def measured_at(fit: Fitted, places: Floats) -> npt.NDArray[np.int64]:
     """The index of the configuration measured at each place (depth, width, num_examples), −1 where none was."""
-    values = np.array([[getattr(c, name) for name in AXES] for c in fit.configurations])
-    found = [np.isclose(part[:, None], values).all(axis=2) for part in np.array_split(places, PARTS)]
-    same = np.concatenate(found)
-    return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+    measured, wanted = (
+        np.zeros(len(fit.configurations), dtype=np.int64),
+        np.zeros(len(places), dtype=np.int64),
+    )
+    known = np.ones(len(places), dtype=bool)
+    for axis, asked in zip(AXES, places.T, strict=True):
+        own = np.array([getattr(c, axis) for c in fit.configurations])
+        values, index = np.unique(own, return_inverse=True)
+        nearest = _nearest(values, asked)
+        known &= np.isclose(asked, values[nearest])
+        measured, wanted = measured * len(values) + index, wanted * len(values) + nearest
+    order = np.argsort(measured, kind="stable")
+    at = np.minimum(np.searchsorted(measured[order], wanted), len(order) - 1)
+    return np.where(known & (measured[order][at] == wanted), order[at], -1)
+
+
+def _nearest(values: Floats, asked: Floats) -> npt.NDArray[np.int64]:
+    """The index of the value nearest to each that is asked for, among sorted ones."""
+    above = np.clip(np.searchsorted(values, asked), 1, max(1, len(values) - 1))
+    above = np.minimum(above, len(values) - 1)
+    below = np.maximum(above - 1, 0)
+    return np.where(asked - values[below] < values[above] - asked, below, above)
 
 
 def size_of(fit: Fitted, depth: Floats, width: Floats) -> Floats:

@@ -109,9 +109,12 @@ class Table:
         known = _unpruned(alive)
         known = known if self.chance is None else known[known["error"] < self.chance]
         found: dict[ConfigurationKey, ErrorRise] = {}
-        for examples in known["num_examples"].unique().tolist():
-            own = known[known["num_examples"] == examples].drop(columns="num_examples").to_dict("records")
-            reasons = too_large([Unpruned(**one) for one in own], USUAL_NOISE if noise is None else noise)
+        by_examples: dict[float, list[Unpruned]] = {}
+        for row in known.to_dict("records"):
+            own = {str(name): value for name, value in row.items()}
+            by_examples.setdefault(own.pop("num_examples"), []).append(Unpruned(**own))
+        for examples, networks in by_examples.items():
+            reasons = too_large(networks, USUAL_NOISE if noise is None else noise)
             found |= {(depth, width, examples): reason for (depth, width), reason in reasons.items()}
         return found
 

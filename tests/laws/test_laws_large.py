@@ -1,0 +1,74 @@
+"""Tables of many configurations: the time of a fit is linear in them, and shortcuts end where the long way does."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from planted import TRUTH, planted
+
+from prunecast.choice import choose
+from prunecast.laws import fit, intervals, solver
+from prunecast.laws.deviations import by_group, deviation
+from prunecast.laws.support import AXES, measured_at
+from prunecast.table import read
+
+
+def large(configurations, levels=(0, 6, 12, 18)):
+    depths, widths = range(8, 48), np.geomspace(1 / 16, 4, 20)
+    frame = planted(
+        configurations=configurations, depths=depths, widths=widths, num_examples=range(2000, 52000, 5000)
+    )
+    return frame[frame["level"].isin(levels)]
+
+
+@pytest.mark.slow
+def test_time_is_linear_in_configurations():
+    """The dense law was fitted once per configuration, and every configuration looked through all rows."""
+    seconds = {}
+    for count in (100, 1500, 7500):
+        table = read(large(count))
+        start = time.process_time()
+        law = fit(table)
+        choose(law, target_error=0.3)
+        seconds[count] = time.process_time() - start
+        assert len(law.configurations) == count
+    assert seconds[7500] < 9 * seconds[1500]
+
+
+def test_a_large_table_is_fitted_as_a_small_one(monkeypatch):
+    table = read(large(600))
+    whole = fit(table)
+    for module in (solver, intervals):
+        monkeypatch.setattr(module, "MANY_ROWS", 500)
+    part = fit(table)
+    for name, value in whole.parameters.items():
+        assert part.parameters[name] == pytest.approx(value, rel=1e-5)
+        assert value == pytest.approx(TRUTH[name], rel=0.2)
+        for one, other in zip(part.intervals[name], whole.intervals[name], strict=True):
+            assert one == pytest.approx(other, rel=0.01)
+    assert part.dense.deviation == pytest.approx(whole.dense.deviation, rel=0.02)
+
+
+def test_groups_are_judged_as_if_each_were_picked_out():
+    rng = np.random.default_rng(0)
+    delta, group = rng.normal(size=200), rng.integers(0, 7, 200)
+    group[group == 3] = 4
+    for index, found in enumerate(by_group(delta, group, 9)):
+        alone = deviation(delta[group == index])
+        assert found.rows == alone.rows
+        np.testing.assert_equal((found.mean, found.std), (alone.mean, alone.std))
+
+
+def test_measured_configurations_are_found_by_their_sizes():
+    rng = np.random.default_rng(1)
+    sizes = rng.permutation(
+        np.array([(d, w, n) for d in (8, 14, 20) for w in (0.25, 1, 2) for n in (1, 50_000)])
+    )[:15]
+    configurations = [SimpleNamespace(**dict(zip(AXES, own, strict=True))) for own in sizes]
+    measured = SimpleNamespace(configurations=configurations)
+    places = np.vstack([sizes * (1 + 1e-7), sizes * 1.01, [[20, 1, 3]], [[1e9, 1e-9, 1]]])
+    found = measured_at(measured, places)
+    assert found.tolist() == [*range(15), *[-1] * 17]
+    only = SimpleNamespace(configurations=configurations[:1])
+    assert measured_at(only, sizes[:3]).tolist() == [0, -1, -1]

@@ -206,12 +206,20 @@ FATAL = """
 import os, signal
 from torch import nn
 
+class Fatal(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width = width
+
+    def forward(self, images):
+        if self.width == 3 and len(images) > 2:  # a trial before anything trains has two
+            raise ValueError("no such width")
+        if self.width == 4 and len(images) > 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return images
+
 def small(depth, width, num_classes):
-    if width == 3:
-        raise ValueError("no such width")
-    if width == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+    return nn.Sequential(Fatal(width), nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
 """
 
 

@@ -35,10 +35,15 @@ FAMILY = """
 import os, signal
 from torch import nn
 
+class Fatal(nn.Module):
+    def forward(self, images):
+        if len(images) > 2:  # a trial before anything trains has two
+            os.kill(os.getpid(), signal.SIGKILL)
+        return images
+
 def small(depth, width, num_classes):
-    if width == 2:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+    first = Fatal() if width == 2 else nn.Identity()
+    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
 """
 
 

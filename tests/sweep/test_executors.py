@@ -65,10 +65,15 @@ def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
 OWN = """
 from torch import nn
 
+class Fatal(nn.Module):
+    def forward(self, images):
+        if len(images) > 2:  # a trial before anything trains has two
+            raise ValueError("no such width")
+        return images
+
 def small(depth, width, num_classes):
-    if width == 2:
-        raise ValueError("no such width")
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+    first = Fatal() if width == 2 else nn.Identity()
+    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
 """
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnxruntime
 import pytest
+from made_networks import classified, code_blocks
 from PIL import Image
 
 from prunecast.data import load
@@ -70,3 +71,5 @@ def test_from_a_model_and_photos_to_onnx(tmp_path: Path, monkeypatch: pytest.Mon
     wrong = np.mean(logits.argmax(1) != test.labels.numpy())
     assert wrong == pytest.approx(card["measured"]["error"], abs=1e-4)
     assert wrong < 0.5
+    named = classified(code_blocks(tmp_path / "network")[0], images)
+    assert np.mean(np.array(named) != np.array(names)[test.labels]) == wrong

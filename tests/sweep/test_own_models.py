@@ -94,3 +94,17 @@ def test_the_patch_size_of_a_vit_is_part_of_its_name():
         assert message in str(refused.value)
     with pytest.raises(PrunecastError, match="images of 8x8 pixels cannot be cut into patches of 16x16"):
         overview(parsed("patch_size = 16\n" + text))
+
+
+def test_times_are_interpolated_by_the_multiply_adds_that_running_shows(monkeypatch):
+    from prunecast.sweep import estimation
+
+    shown = overview(plan("own_models:stock", width="[1, 2]")).plan
+    counts = [chain.multiply_adds for chain in shown.chains]
+    assert counts[0] < counts[1] < 4 * counts[0]
+    timed = []
+    monkeypatch.setattr(
+        estimation, "timed_images", lambda spec, batch, device, per_image: timed.append(per_image) or 2
+    )
+    estimation.estimate(shown)
+    assert sorted(timed) == counts

@@ -182,7 +182,7 @@ def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
 
 @functools.cache
 def multiply_adds(family: str, depth: int, width: float) -> float:
-    """Multiply-adds per image. For a user's own family it is 1e6 · depth · width², which is enough for comparisons."""
+    """Multiply-adds per image. For a user's own family it is 1e6 · depth · width², which is enough to order chains."""
     if family not in FAMILIES or depth not in FAMILIES[family].depths:
         return 1e6 * depth * width**2
     return float(architecture(family, depth=depth, width=width, num_classes=10).multiply_adds)

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, DatasetFacts, find_dataset
+from prunecast.catalog import FAMILIES, DatasetFacts, Shape, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
@@ -229,14 +229,14 @@ def _image_shape(spec: ChainSpec, facts: DatasetFacts | None = None) -> tuple[tu
     return (channels, height, width), facts.num_classes if facts else 10
 
 
-def _build(family: str, depth: int, width: float, data: Dataset) -> nn.Module:
+def _build(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> nn.Module:
     return families.build(
         family,
         depth=depth,
         width=width,
-        num_classes=data.num_classes,
+        num_classes=num_classes,
         generator=torch.Generator().manual_seed(0),
-        image_shape=data.train.image_shape,
+        image_shape=image_shape,
     )
 
 
@@ -246,7 +246,7 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
     return Work(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
-        size=multiply_adds(spec.family, spec.depth, spec.width),
+        size=chain.multiply_adds or multiply_adds(spec.family, spec.depth, spec.width),
         steps=chain_steps(chain),
         images=chain_images(chain),
         time=partial(time_network, spec, device, chain.facts),
@@ -256,9 +256,12 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
 def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | None = None) -> Timing:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
-    batch = timed_images(spec, whole, device.type)
-    data = _noise(*_image_shape(spec, facts), 2 * batch, device)
-    recipe, model = replace(spec.recipe, batch_size=batch), _build(spec.family, spec.depth, spec.width, data)
+    shape, classes = _image_shape(spec, facts)
+    model = _build(spec.family, spec.depth, spec.width, classes, shape)
+    counted = float(families.multiply_adds(model, shape)) if ":" in spec.family else None
+    batch = timed_images(spec, whole, device.type, counted)
+    data = _noise(shape, classes, 2 * batch, device)
+    recipe = replace(spec.recipe, batch_size=batch)
     trainer = prepare(model, families.prunable(model), recipe, 0, data.train, np.arange(2 * batch))
     advance = stepper(trainer)
     everything = torch.arange(len(data.test))
@@ -276,12 +279,16 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | No
     )
 
 
-def timed_images(spec: ChainSpec, batch: int, device: str) -> int:
-    """How many images of a batch are timed: all, unless a step would take long. Batch norm needs two."""
+def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:
+    """How many images of a batch are timed: all, unless a step would take long. Batch norm needs two.
+
+    `per_image` are the multiply-adds of a network of your own, as counted by running it.
+    """
     family, pixels = FAMILIES.get(spec.family), 1.0
     if family is not None and spec.image_size is not None:
         pixels = spec.image_size**2 / (family.image_shape[1] * family.image_shape[2])
-    work = TRAINING_WORK * multiply_adds(spec.family, spec.depth, spec.width) * pixels
+    known = multiply_adds(spec.family, spec.depth, spec.width) * pixels
+    work = TRAINING_WORK * max(1.0, per_image if per_image is not None else known)
     return min(batch, max(2, int(MOST_WORK.get(device, MOST_WORK["cpu"]) / work)))
 
 
@@ -324,7 +331,8 @@ def _groups(
         data = noise(*_image_shape(spec, planned.facts), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
-            networks[key] = _build(spec.family, spec.depth, spec.width, data)
+            shape = data.train.image_shape
+            networks[key] = _build(spec.family, spec.depth, spec.width, data.num_classes, shape)
         member = _member(number, planned, data, networks[key])
         if pool.add(kind_of(member.chain), member.chain):
             group = chain_group(spec), planned.rules.level_cap, training_steps(spec, 1)

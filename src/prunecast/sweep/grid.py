@@ -94,6 +94,8 @@ class PlannedChain:
     """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
     seen: DatasetFacts | None = None
     """Its data as it is on disk, if that was looked at."""
+    multiply_adds: float | None = None
+    """Multiply-adds of its network per image, if that was looked at."""
 
     @property
     def facts(self) -> DatasetFacts | None:

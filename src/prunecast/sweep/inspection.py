@@ -104,8 +104,12 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     )
     sizes = _sizes(chains)
     check_starts(chains)
+    counted = tuple(
+        dataclasses.replace(chain, multiply_adds=float(sizes[network_key(chain)].multiply_adds))
+        for chain in chains
+    )
     return Inspection(
-        plan=dataclasses.replace(plan, chains=chains),
+        plan=dataclasses.replace(plan, chains=counted),
         data=tuple(seen.values()),
         absent=absent,
         sizes=sizes,

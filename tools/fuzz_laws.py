@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
-from fuzzing import Case, Finding, altered, damage, main, run_cases
+from fuzzing import Case, Finding, altered, clear, damage, main, run_cases
 
 from prunecast.cli import cli
 from prunecast.laws import fit, saved
@@ -86,13 +86,6 @@ def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Findin
             case.problem = f"the answer has {found_none[0]}:\n{''.join(found)}"
 
     return run_cases(run, cases, seed, folder)
-
-
-def clear(path: Path) -> None:
-    """Remove what a case may have left in the place of a file."""
-    if path.is_dir():
-        path.rmdir()
-    path.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

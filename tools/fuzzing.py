@@ -14,44 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from prunecast.errors import PrunecastError
 
 SECONDS = 30
 """No case may take longer."""
 ODD: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        -1,
-        0,
-        1,
-        2,
-        7,
-        0.5,
-        1e308,
-        -1e-300,
-        2**31,
-        2**63,
-        10**400,
-        float("nan"),
-        float("inf"),
-    ),
-    *(
-        "",
-        "x",
-        "7",
-        "\x1b[31m",
-        "\ud800",
-        "x" * 10_000,
-        [],
-        {},
-        [[]],
-        [0] * 9,
-        {"x": {}},
-        [2**62, 4, 0],
-        [10**10],
-    ),
+    *(None, True, False, -1, 0, 1, 2, 7, 0.5, 1e308, -1e-300, 2**31, 2**63, 10**400, float("nan")),
+    *(float("inf"), "", "x", "7", "\x1b[31m", "\ud800", "x" * 10_000, [], {}, [[]], [0] * 9),
+    *({"x": {}}, [2**62, 4, 0], [10**10]),
 )
 
 
@@ -126,6 +98,13 @@ def damage(path: Path, chance: random.Random) -> str:
     return kind
 
 
+def clear(path: Path) -> None:
+    """Remove what a case may have left in the place of a file."""
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def within(seconds: int) -> Iterator[None]:
     """Raise a TooLongError after so long."""
@@ -172,8 +151,10 @@ def run_cases(
                 run(case)
         except PrunecastError as refusal:
             case.outcome = "refused"
-            if "\n" in str(refusal) or not str(refusal).isprintable():
+            if not str(refusal).isprintable():
                 case.problem = f"refused in more than a sentence: {refusal!s}"
+        except click.ClickException:
+            case.outcome = "refused"
         except TooLongError:
             case.problem = "took too long"
         except Exception:

@@ -1,0 +1,189 @@
+"""Damage tables at random, and see that every command answers with numbers or a sentence.
+
+    python tools/fuzz_tables.py --cases 2000 --seed 0
+
+Each case changes the header, the cells, the rows or the bytes of a small table, and asks `fit` and `choose`. What the
+commands print must hold numbers, and no case may end in another exception than a PrunecastError, nor take long.
+"""
+
+import csv
+import gzip
+import io
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from click.testing import CliRunner
+from fuzzing import Case, Finding, clear, damage, main, run_cases
+
+from prunecast.cli import cli
+
+Rows = list[list[str]]
+CELLS = (
+    *("", " ", "nan", "NaN", "inf", "-inf", "None", "null", "0", "-0", "-1", "1", "1.5", "100"),
+    *("50%", "1e-300", "1e300", "1e999", "9223372036854775808", "1/4", "1/0", "0/0", "1,5"),
+    *("1 000", "0x10", "1_000", "true", "x", "x" * 10_000, "\x1b[31m", "\x00", "\udcff", "ε", '"'),
+    *("'", "=1+1", "2026-01-01", "٣", "１", "1e-12", "1e15"),
+)
+NAMES = (
+    *("density", "sparsity", "error", "accuracy", "loss", "depth", "width", "num_examples"),
+    *("replicate", "level", "weights", "parameters", "nonzero", "unpruned_error"),
+    *("validation_error", "family", "dataset", "method", "recipe", "", " ", "Density", "density "),
+    *("x", "\x1b[31m", "index", "Unnamed: 0", "remaining", "top1", "flops", "seed"),
+)
+OPTIONS = (
+    *(["--metric", "loss"], ["--metric", "accuracy"], ["--metric", "f1"], ["--metric", "\x1b"]),
+    *(["--chance", "0.9"], ["--chance", "nan"], ["--where", "width=1"], ["--where", "x=1"]),
+    *(["--column", "density=1-density"], ["--column", "density=1/0"]),
+    *(["--column", "weights=weights*1e300"], ["--column", "x=y"], ["--depth-from", "family"]),
+    *(["--without-too-large"], ["--law", "dip"], ["--law", "auto"]),
+)
+QUESTIONS = (
+    *(["fit"], ["fit", "--json"], ["choose", "--target-error", "0.2"]),
+    *(["choose", "--target-error", "0.3", "--json"],),
+)
+NO_NUMBER = re.compile(r"(?<![\w.])(nan|inf|NaN|Infinity)(?![\w.])")
+OTHER_NAMES = ("runs.tsv", "runs.csv.gz", "runs.parquet", "r\x1b[31m.csv", "runs")
+DELIMITERS = (",", ",", ",", ";", "\t", " ", "|")
+
+
+def written() -> Rows:
+    """A table of three networks at two sizes of data, eight levels each, with every column that has a meaning."""
+    header = ["family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate", "level"]
+    rows = [[*header, "density", "error", "weights", "parameters", "nonzero"]]
+    for width, examples in ((w, n) for w in (0.25, 0.5, 1.0) for n in (10_000, 50_000)):
+        unpruned, weights = 0.05 + 20 / examples**0.6 + 0.02 / width, round(270_000 * width**2)
+        for level in range(8):
+            density = 0.5**level
+            size, scale, slope, top = width**1.2 * density, 0.02, 0.6, 0.9
+            risen = (size**2 + scale**2 * (top / unpruned) ** (2 / slope)) / (size**2 + scale**2)
+            numbers = [20, width, examples, 1, level, density, unpruned * risen ** (slope / 2)]
+            counts = [weights, weights + 900, round(weights * density)]
+            rows.append(["cifar_resnet", "cifar10", "imp", "24ep", *map(str, [*numbers, *counts])])
+    return rows
+
+
+def parsed(cell: str) -> float | str:
+    """The number in a cell, or the cell."""
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def other_cell(rows: Rows, chance: random.Random) -> str:
+    """Another value in one cell, or in a whole column."""
+    column, cell = chance.randrange(len(rows[0])), chance.choice(CELLS)
+    chosen = rows[1:] if chance.random() < 0.3 else chance.sample(rows[1:], min(1, len(rows) - 1))
+    if rows[0][column] in ("family", "dataset", "method", "recipe") and NO_NUMBER.search(f"{parsed(cell)}"):
+        cell = "x"  # a name that looks like one is no wrong answer
+    for row in chosen:
+        if column < len(row):
+            row[column] = cell
+    return f"{rows[0][column]!r} = {cell[:20]!r} in {len(chosen)} rows"
+
+
+def scaled_column(rows: Rows, chance: random.Random) -> str:
+    """A column in another unit."""
+    column, factor = (
+        chance.randrange(4, len(rows[0])),
+        chance.choice((100, 1e-6, 1e6, -1, 0, 1e-13, 1e16, 1e-300)),
+    )
+    for row in rows[1:]:
+        if column < len(row):
+            try:
+                row[column] = str(float(row[column]) * factor)
+            except ValueError:
+                continue
+    return f"{rows[0][column]!r} times {factor}"
+
+
+def other_name(rows: Rows, chance: random.Random) -> str:
+    """A column by another name, which another may have."""
+    column, name = chance.randrange(len(rows[0])), chance.choice(NAMES)
+    before, rows[0][column] = rows[0][column], name
+    return f"{before!r} called {name!r}"
+
+
+def dropped_column(rows: Rows, chance: random.Random) -> str:
+    """A column less."""
+    column = chance.randrange(len(rows[0]))
+    name = rows[0][column]
+    for row in rows:
+        del row[column : column + 1]
+    return f"without {name!r}"
+
+
+def other_rows(rows: Rows, chance: random.Random) -> str:
+    """Rows that are missing, twice there, out of order, or of another length."""
+    kinds = ("fewer", "one", "none", "twice", "shuffled", "short", "long", "empty")
+    kind, body = chance.choice(kinds), rows[1:] or [rows[0]]
+    at = chance.randrange(1, len(body) + 1)
+    changed = {
+        "fewer": chance.sample(body, chance.randrange(1, len(body) + 1)),
+        "one": body[:1],
+        "none": [],
+        "twice": [*body, *body[:at]],
+        "shuffled": chance.sample(body, len(body)),
+        "short": [*body[:at], body[at - 1][: chance.randrange(len(rows[0]) + 1)], *body[at:]],
+        "long": [*body[:at], [*body[at - 1], "1"], *body[at:]],
+        "empty": [*body[:at], [], *body[at:]],
+    }
+    rows[1:] = [list(row) for row in changed[kind]]
+    return f"rows {kind}"
+
+
+CHANGES: tuple[Callable[[Rows, random.Random], str], ...] = (
+    *(other_cell, other_cell, scaled_column, other_name, dropped_column, other_rows),
+)
+
+
+def encoded(rows: Rows, chance: random.Random) -> tuple[bytes, str]:
+    """The rows as CSV, sometimes in an unusual form."""
+    unusual = chance.random() < 0.25
+    delimiter = chance.choice(DELIMITERS) if unusual else ","
+    ending = chance.choice(("\n", "\r\n", "\r")) if unusual else "\n"
+    coding = chance.choice(("utf-8", "utf-8-sig", "utf-16", "latin-1")) if unusual else "utf-8"
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator=ending).writerows(rows)
+    data = text.getvalue().encode(coding, "replace" if coding == "latin-1" else "surrogatepass")
+    return gzip.compress(data) if unusual and chance.random() < 0.3 else data, f"{delimiter!r} {coding}"
+
+
+def change(path: Path, chance: random.Random) -> str:
+    """Write the table with up to three changes, perhaps compressed or with damaged bytes; return what was changed."""
+    rows = written()
+    what = [chance.choice(CHANGES)(rows, chance) for _ in range(chance.choice((0, 1, 1, 1, 2, 3)))]
+    data, form = encoded(rows, chance)
+    path.write_bytes(data)
+    if chance.random() < 0.1:
+        what.append(damage(path, chance))
+    return "; ".join([*what, form])
+
+
+def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Finding]]:
+    """Run so many cases; count how they end, and return those that ended as none may."""
+
+    def run(case: Case) -> None:
+        path = folder / case.chance.choice(
+            ("runs.csv", "runs.csv", "runs.tsv", "runs.csv.gz", "runs.parquet")
+        )
+        clear(path)
+        case.change = change(path, case.chance)
+        question = case.chance.choice(QUESTIONS)
+        options = case.chance.choice(OPTIONS) if case.chance.random() < 0.3 else []
+        case.change += f"; {' '.join([*question, *options])}"
+        command = [question[0], str(path), *question[1:], *options]
+        done = CliRunner().invoke(cli, command, catch_exceptions=False, standalone_mode=False)
+        case.outcome = "answered"
+        if found := NO_NUMBER.search(done.output):
+            case.problem = f"the answer has {found[0]}:\n{done.output}"
+
+    return run_cases(run, cases, seed, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(fuzz, __doc__ or ""))

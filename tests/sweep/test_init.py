@@ -192,3 +192,19 @@ def test_what_cannot_be_planned_is_one_sentence(timed, monkeypatch, arguments, m
         CliRunner().invoke(init, [family, "--data", data, *map(str, rest)], catch_exceptions=False)
     assert message in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["photos\nlevel_cap = 99", "photos\x7f", "photos\udce9"])
+def test_names_that_no_plan_can_have_are_refused(desk, timed, name):
+    timed(1e-4)
+    (desk / "photos").rename(desk / name)
+    with pytest.raises(PrunecastError, match="cannot be written into a plan; rename the data"):
+        CliRunner().invoke(init, ["my_models:mlp", "--data", name], catch_exceptions=False)
+    assert not (desk / "plan.toml").exists()
+
+
+def test_names_with_quotes_and_letters_of_all_languages_are_kept(desk, timed):
+    timed(1e-4)
+    (desk / "photos").rename(desk / 'Vögel "neu"')
+    written("my_models:mlp", "--data", 'Vögel "neu"')
+    assert read_plan(desk / "plan.toml").chains[0].spec.dataset == 'Vögel "neu"'

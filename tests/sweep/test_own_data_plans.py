@@ -131,3 +131,19 @@ def test_plan_refuses_arrays_of_another_type(photos):
     np.savez(photos / "mine.npz", **parts)
     text = PLAN.replace('"folder"', '"arrays"').replace('root = "photos"', 'root = "mine.npz"')
     refused_by_both(text.replace('"all"', "40"), photos, "it must be uint8 of shape N, H, W")
+
+
+def test_a_share_of_data_in_another_folder_is_known_to_every_command(photos, monkeypatch):
+    from prunecast.cli.engine import export, run, status
+
+    elsewhere = photos / "elsewhere"
+    elsewhere.mkdir()
+    (photos / "photos").rename(elsewhere / "photos")
+    (photos / "plan.toml").write_text(PLAN)
+    monkeypatch.chdir(photos)
+    for command, options in ((run, ["--jobs", "1"]), (status, []), (export, ["-o", "table.csv"])):
+        given = ["plan.toml", "--data", str(elsewhere), *options]
+        done = CliRunner().invoke(command, given, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    with pytest.raises(PrunecastError, match=r"needs the images of photos, but .*photos does not exist"):
+        CliRunner().invoke(status, ["plan.toml"], catch_exceptions=False)

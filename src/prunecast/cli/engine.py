@@ -182,25 +182,27 @@ def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool
 @click.command()
 @click.argument("plan")
 @SCALE
+@DATA
 @STORE
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
-def status(plan: str, scale: str, store: Path, everything: bool) -> None:
+def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool) -> None:
     """Show the state of PLAN's sweep, also while it runs in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import chain_statuses
 
-    planned = read(plan, scale)
+    planned = read(plan, scale, data)
     echo(show.status(planned.name, chain_statuses(planned, store), everything=everything))
 
 
 @click.command()
 @click.argument("plan")
 @SCALE
+@DATA
 @STORE
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
-def export(plan: str, scale: str, store: Path, output: Path) -> None:
+def export(plan: str, scale: str, data: Path | None, store: Path, output: Path) -> None:
     """Write the table of PLAN so far; also while it runs."""
-    if not _export(read(plan, scale), store, output):
+    if not _export(read(plan, scale, data), store, output):
         raise SystemExit(1)
 
 

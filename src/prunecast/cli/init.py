@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from prunecast.cli import import_from
+from prunecast.cli import echo, import_from
 from prunecast.cli.engine import DEVICE, JOBS
 from prunecast.errors import PrunecastError
 from prunecast.files import check_folder, replace_file
@@ -61,10 +61,13 @@ def init(
     found = proposal.propose(
         checked_family(family), data, hours=hours, device=device, jobs=jobs, image_size=image_size
     )
+    place = str(found.data.root or found.data.dataset)
+    if not place.isprintable():
+        raise PrunecastError(f"the name {place!r} cannot be written into a plan; rename the data.")
     text = plan_text(found, output)
     inspect(parse_plan(text, name=output.stem, place=str(output), folder=output.parent))
     replace_file(output, text.encode())
-    click.echo(summary(found, output))
+    echo(summary(found, output))
 
 
 def checked_family(name: str) -> str:

@@ -7,9 +7,21 @@ import time
 import pytest
 from small import BRIEF, parsed
 
+from prunecast.errors import PrunecastError
 from prunecast.fleet.scheduler import Scheduler
 from prunecast.pruning import chain_folder
-from prunecast.sweep import Busy, Ended, Failed, Progress, chain_statuses, drive, run_plan, run_worker, work
+from prunecast.sweep import (
+    Busy,
+    Ended,
+    Failed,
+    Progress,
+    chain_statuses,
+    drive,
+    driver,
+    run_plan,
+    run_worker,
+    work,
+)
 from prunecast.sweep.backend import Backend
 from prunecast.sweep.failures import failure_of
 from prunecast.sweep.run import unfinished
@@ -114,6 +126,17 @@ def test_a_worker_that_dies_after_another_was_cancelled_is_replaced(tmp_path):
     backend, events = driven(jobs, tmp_path, script)
     assert failures(events) == {}
     assert backend.started == ["A", "B", "C", "D"], "three chains are left, and one worker was cancelled"
+
+
+def test_workers_that_all_die_before_they_take_a_chain_end_the_run(tmp_path, monkeypatch):
+    """They were replaced for ever."""
+    monkeypatch.setattr(driver, "MOST_PAUSE", driver.PAUSE)
+    script = [[Ended(worker=name, died="ended with exit code 1")] for name in "ABCDE"]
+    waiting = [own for ended in script for own in (ended, (), (), ())]
+    with pytest.raises(
+        PrunecastError, match="Workers die before they take a chain: the last one ended with exit code 1"
+    ):
+        driven(jobs_for(tmp_path, 2), tmp_path, waiting, slots=1)
 
 
 def test_a_chain_that_has_ended_does_not_fail_because_its_worker_is_cancelled_then(tmp_path):

@@ -12,6 +12,7 @@ from prunecast.pruning.files import (
     write_tensors,
     write_whole,
 )
+from prunecast.pruning.holder import NAME as HOLDER_FILE
 from prunecast.pruning.holder import (
     NO_FILE,
     DeathsError,
@@ -42,6 +43,7 @@ from prunecast.pruning.verify import Fault, StoreCheck, verify_store
 
 __all__ = [
     "FORMAT",
+    "HOLDER_FILE",
     "NO_FILE",
     "Chain",
     "ChainFolder",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import (
+    HOLDER_FILE,
     NO_FILE,
     DeathsError,
     FileVersion,
@@ -38,6 +39,8 @@ PAUSE = 0.2
 """Seconds between two looks at the store, at least."""
 MOST_PAUSE = 30.0
 """Seconds between two starts of workers, at most, while they end without having done anything."""
+MOST_IN_VAIN = 3
+"""Workers in a row that may die without having taken a chain, once starts are that far apart."""
 LEAVING = 30.0
 """Seconds that workers have to end by themselves when all chains have ended."""
 
@@ -81,6 +84,8 @@ class _Pool:
     """Whether no worker is started any more, because so many were cancelled."""
     pause: float = PAUSE
     next_start: float = 0.0
+    in_vain: int = 0
+    """How many workers in a row have died without having taken a chain."""
 
 
 class _Driver:
@@ -214,6 +219,14 @@ class _Driver:
         for job, deaths in count_deaths(pool.open.values(), self._store, whole_node=ended.whole_node):
             problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
             write_failure(self._store, job, str(problem), "")
+        folders = [chain_folder(self._store, job.chain.spec).path for job in pool.open.values()]
+        taken = [self._is_new(folder / HOLDER_FILE) for folder in folders]
+        pool.in_vain = 0 if any(taken) or ended.whole_node else pool.in_vain + 1
+        if pool.in_vain >= MOST_IN_VAIN and pool.pause >= MOST_PAUSE:
+            raise PrunecastError(
+                f"Workers die before they take a chain: the last one {ended.died}. {ended.remedy} Nothing finished is "
+                "lost; `python -m prunecast.sweep PLAN --jobs 1` shows what is wrong with one."
+            )
 
     def _give_up(self, pool: _Pool) -> None:
         """Fail chains that no worker of this run will take, because all were cancelled, or as many as are left.

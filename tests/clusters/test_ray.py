@@ -229,7 +229,7 @@ def test_deaths_are_told_from_mistakes():
 def test_a_driver_of_another_version_is_refused(tmp_path, nodes, disconnected, monkeypatch):
     import ray
 
-    monkeypatch.setattr(ray, "__version__", "2.39.0")
+    monkeypatch.setattr(ray, "__version__", "2.59.0")
     with pytest.raises(PrunecastError, match=r"Version mismatch: .* install the same ray and Python"):
         list(drive([], tmp_path, backend=partial(RayBackend, nodes.address)))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from prunecast.errors import PrunecastError
-from prunecast.files import check_folder, dumps, remove_temporary_files, write_text
+from prunecast.files import check_folder, dumps, read_input, remove_temporary_files, write_text
 
 
 def test_a_written_file_replaces_the_old_one(tmp_path):
@@ -143,3 +143,20 @@ def test_a_read_only_file_system_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(PrunecastError, match="cannot be written: Read-only file system; choose another path"):
         write_text(tmp_path / "law.json", "text")
+
+
+def test_a_pipe_is_read_to_its_end_but_not_waited_for(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="it is a pipe that no process writes to"):
+        read_input(pipe)
+    slow = ["sh", "-c", "sleep 0.3; printf 'first '; sleep 0.1; printf last"]
+    with subprocess.Popen(slow, stdout=subprocess.PIPE) as writer:
+        assert read_input(Path(f"/dev/fd/{writer.stdout.fileno()}")) == b"first last"
+
+
+def test_a_device_that_does_not_end_is_refused(monkeypatch):
+    monkeypatch.setattr("prunecast.files.LARGEST_STREAM", 1 << 16)
+    with pytest.raises(OSError, match="it is a device or a pipe that does not end"):
+        read_input(Path("/dev/zero"))
+    assert read_input(Path("/dev/null")) == b""

@@ -1,6 +1,7 @@
 """Tables that would give wrong counts, fill the memory or never end."""
 
 import gzip
+import os
 import subprocess
 import sys
 import time
@@ -134,3 +135,15 @@ def test_files_that_are_not_utf8_are_one_sentence(tmp_path: Path) -> None:
     path.write_bytes("density,error,Größe\n1,0.1,2\n".encode("latin-1"))
     with pytest.raises(TableError, match="line 1: this is not UTF-8 text; save the file as UTF-8"):
         read(path)
+
+
+def test_a_table_that_nobody_writes_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "runs.csv")
+    with pytest.raises(TableError, match=r"runs\.csv cannot be read: it is a pipe that no process writes to"):
+        read(tmp_path / "runs.csv")
+
+
+def test_sizes_beyond_64_bits_are_refused() -> None:
+    words = r"depth is 9\.22337e\+18, but it must not be larger than 1e\+15"
+    with pytest.raises(TableError, match=words):
+        read(PLAIN.assign(depth=float(2**63)))

@@ -126,6 +126,14 @@ def test_vits_agree_with_their_layer_list(family, depth, width, classes):
     assert torch.equal(fx.symbolic_trace(model)(images), model(images))
 
 
+def test_the_first_weights_of_a_vit_are_a_third_of_he_uniform():
+    model = made("vit_patch4", 1, 1, 10)
+    for layer in (model.block1_qkv, model.head, model.block1_mlp2):
+        assert layer.weight.abs().max().item() == pytest.approx(
+            math.sqrt(6 / layer.in_features) / 3, rel=0.02
+        )
+
+
 def test_a_vit_sees_where_things_are():
     model = made("vit_patch4", 1, 0.25, 10).eval()
     assert model.tokens.positions.shape == (64, 48)

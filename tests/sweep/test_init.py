@@ -98,6 +98,8 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
     assert "test_share = 0.2" in text
     assert "image_size = 32" in text
     assert "prunecast run plan.toml -o table.csv" in said
+    assert "my_models:mlp has no batch norm" in said
+    assert "set mlp.own_init = True below the function" in said
     plan = read_plan(desk / "plan.toml")
     seen = overview(plan)
     assert {chain.spec.num_examples for chain in plan.chains} == {48}

@@ -29,6 +29,8 @@ class Family:
     """The depths it has."""
     level_cap: int = LEVEL_CAP
     """The last pruning level in the paper, unless the dataset has another."""
+    gain: float = 1.0
+    """The initial weights are so many times those of He uniform."""
 
     @property
     def valid_depths(self) -> str:
@@ -42,6 +44,9 @@ class Family:
 CIFAR = CIFAR10.image_shape
 LARGE = tuple(IMAGENET_BLOCKS)
 
+VIT_GAIN = 1 / 3
+"""With He's own bounds a small ViT on the digits, trained for 25 epochs, had an error of 0.17; with this one 0.07."""
+
 FAMILIES = {
     "cifar_resnet": Family(layers=cifar_resnet, image_shape=CIFAR, depths=range(8, 1203, 6)),
     "vgg": Family(layers=vgg, image_shape=CIFAR, depths=tuple(SECTIONS), level_cap=37),
@@ -54,6 +59,7 @@ FAMILIES = {
             layers=vit(size),
             image_shape=CIFAR if 32 // size > 2 else IMAGENET.image_shape,
             depths=range(1, 49),
+            gain=VIT_GAIN,
         )
         for size in PATCH_SIZES
     },

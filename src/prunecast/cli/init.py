@@ -221,6 +221,11 @@ def summary(found: "proposal.Proposal", place: Path) -> str:
 def _notes(found: "proposal.Proposal") -> list[str]:
     missing = [name for name in ("depth", "width") if name not in found.takes]
     notes = []
+    if found.keep_init:
+        notes.append(
+            f"{found.family} has no batch norm. Such networks often train better from their own initialisation: set "
+            f"{found.family.partition(':')[2]}.own_init = True below the function, and run init again."
+        )
     if missing:
         several = (
             f"an argument {' and one '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"

@@ -52,7 +52,7 @@ def build(
         # The default initialisation of torch's modules draws from the global generator.
         with TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
             model = Network(member)
-        initialise(model, generator)
+        initialise(model, generator, FAMILIES[family].gain)
     if not prunable(model):
         raise PrunecastError(f"the model of family {family!r} has no convolution or linear weight to prune.")
     return model
@@ -165,14 +165,14 @@ def _unknown(family: str) -> str:
 
 
 @torch.no_grad()
-def initialise(model: nn.Module, generator: torch.Generator) -> None:
-    """Draw convolution and linear weights from U(−b, b) in module order, with b = √2·√(3 / fan-in): He uniform.
+def initialise(model: nn.Module, generator: torch.Generator, gain: float = 1.0) -> None:
+    """Draw convolution and linear weights from U(−b, b) in module order, with b = gain·√2·√(3 / fan-in): He uniform.
 
     Biases become 0; norms get weight 1 and bias 0.
     """
     for module in model.modules():
         if isinstance(module, Weighted):
-            bound = sqrt(6 / _fan_in(module))
+            bound = gain * sqrt(6 / _fan_in(module))
             module.weight.uniform_(-bound, bound, generator=generator)
         if isinstance(module, Normalising) and getattr(module, "weight", None) is not None:
             nn.init.ones_(module.weight)

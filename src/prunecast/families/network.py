@@ -84,10 +84,10 @@ class Tokens(nn.Module):
 
 
 def positions(channels: int, height: int, width: int) -> Tensor:
-    """Sines and cosines of rows and columns by turns, at frequencies from 1 to 1/10000: (tokens, channels)."""
+    """Sines and cosines of rows and columns by turns, at frequencies from 1 to 1 / longer side: (tokens, channels)."""
     channel = torch.arange(channels)
     quarters = max(1, -(-channels // 4) - 1)
-    frequency = 10_000.0 ** -(channel // 4 / quarters)
+    frequency = float(max(2, height, width)) ** -(channel // 4 / quarters)
     rows, columns = torch.meshgrid(torch.arange(height), torch.arange(width), indexing="ij")
     place = torch.where(channel % 2 == 0, rows.reshape(-1, 1), columns.reshape(-1, 1))
     turn = torch.pi / 2 * (channel // 2 % 2)

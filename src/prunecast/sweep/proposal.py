@@ -107,6 +107,8 @@ class Proposal:
     device: str
     jobs: int
     """Chains at a time."""
+    keep_init: bool = False
+    """Whether the family's own initialisation may be better than He uniform: it has no batch norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,6 +185,8 @@ class Sizes:
     """Of the largest network."""
     normalised: bool
     """Whether it has batch norm."""
+    keep_init: bool
+    """Whether its own initialisation may be better than He uniform."""
 
 
 def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
@@ -315,13 +319,15 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
     narrower = _narrower(width, lambda other: weights(depth, other)) if "width" in takes else (width,)
     largest = weights(max(found), max(narrower))
     model = _build(family, depth, width, num_classes, shape)
+    normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
     return Sizes(
         family=family,
         depths=found,
         widths=narrower,
         takes=takes,
         weights=largest or weights(depth, width) or 1,
-        normalised=any(isinstance(module, _BatchNorm) for module in model.modules()),
+        normalised=normalised,
+        keep_init=own and not normalised and not getattr(families.find(family), "own_init", False),
     )
 
 
@@ -471,6 +477,7 @@ def _candidates(
                 seconds=max(sum(seconds) / jobs, max(seconds)),
                 device="",
                 jobs=min(jobs, len(seconds)),
+                keep_init=sizes.keep_init,
             )
 
 

@@ -67,7 +67,7 @@ CASES = [
     (Around(nn.BatchNorm2d(8, momentum=None)), "'middle'"),
     (Around(Own()), "'middle.scale'"),
     (Around(Moody()), "training"),
-    (Around(Choosy()), "decides while it runs what to compute"),
+    (Around(Choosy()), "cannot be followed operation by operation"),
     (Around(operation=lambda x: x.flip(1)), "'flip'"),
     (Around(operation=lambda x: x - x.mean(1, keepdim=True)), "'mean'"),
     (Around(operation=lambda x: x * x.mean()), "'mean'"),

@@ -42,8 +42,8 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
     except Exception as error:
         place = families.place_of(ghost, error) or type(model).__name__
         raise Unpackable(
-            f"{place} decides while it runs what to compute, so its networks train one at a time; "
-            "a forward pass without conditions on tensors and their shapes can be packed."
+            f"{place} cannot be followed operation by operation, so its networks train one at a time; conditions on "
+            "tensors or their shapes are the usual reason."
         ) from error
     if signature(graphs[0].graph) != signature(graphs[1].graph):
         raise Unpackable(f"{type(model).__name__} computes something else in training than in evaluation.")

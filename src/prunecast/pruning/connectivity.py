@@ -67,7 +67,7 @@ def traced(model: nn.Module) -> fx.GraphModule:
                     _GRAPHS[model] = fx.symbolic_trace(model)
                 except Exception as failure:
                     place = families.place_of(model, failure) or "the model"
-                    _GRAPHS[model] = f"{place} decides while it runs what to compute"
+                    _GRAPHS[model] = f"{place} cannot be followed operation by operation"
     found = _GRAPHS[model]
     if isinstance(found, str):
         raise UnknownOperationError(f"{found}, so paths through it are not known")

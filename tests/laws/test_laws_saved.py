@@ -241,6 +241,7 @@ def test_a_region_without_rows_stays_one(tmp_path):
 
 def test_from_json_needs_no_file(law):
     assert from_json(json.loads(json.dumps(law.as_json()))).intervals == law.intervals
+    assert from_json(law.as_json()).intervals == law.intervals
 
 
 def test_programs_get_findings_with_their_type_and_numbers(laws):

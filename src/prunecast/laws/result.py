@@ -233,8 +233,8 @@ def load(path: str | Path) -> Fit:
 
 
 def from_json(body: dict[str, Any], place: str = "law") -> Fit:
-    """The fit that `Fit.as_json` described."""
-    return _rebuilt(saved.checked(body, place), place)
+    """The fit that `Fit.as_json` described, before or after it was JSON."""
+    return _rebuilt(saved.checked(saved.plain(body), place), place)
 
 
 def _rebuilt(body: dict[str, Any], place: str) -> Fit:

@@ -28,10 +28,16 @@ def headed(body: dict[str, Any]) -> dict[str, Any]:
     return {"format": FORMAT, "version": VERSION, **body}
 
 
+def plain(body: dict[str, Any]) -> dict[str, Any]:
+    """Fields as they are after they were written and read."""
+    read_back: dict[str, Any] = json.loads(dumps(body))
+    return read_back
+
+
 def checksum(body: dict[str, Any]) -> str:
     """The checksum of a file's fields; spaces and line breaks between them do not change it."""
-    plain = {name: value for name, value in body.items() if name != CHECKSUM}
-    return f"sha256:{hashlib.sha256(json.dumps(plain).encode()).hexdigest()}"
+    others = {name: value for name, value in body.items() if name != CHECKSUM}
+    return f"sha256:{hashlib.sha256(json.dumps(others).encode()).hexdigest()}"
 
 
 def read(path: Path) -> dict[str, Any]:

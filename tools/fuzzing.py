@@ -9,15 +9,16 @@ import tempfile
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from prunecast.errors import PrunecastError
 
+T = TypeVar("T")
 SECONDS = 30
 """No case may take longer."""
 ODD: tuple[Any, ...] = (
@@ -143,7 +144,7 @@ def run_cases(
     """
     counts: Counter[str] = Counter()
     findings: list[Finding] = []
-    for number in range(cases):
+    for number in interruptible(range(cases)):
         case = Case(folder=folder, chance=random.Random(f"{seed}/{number}"))
         try:
             with within(SECONDS), warnings.catch_warnings():
@@ -159,11 +160,23 @@ def run_cases(
             case.problem = "took too long"
         except Exception:
             case.problem = traceback.format_exc()
+        counts[case.outcome or "neither"] += 1
         if case.problem:
             findings.append(Finding(case=number, change=case.change, problem=case.problem))
-        elif case.outcome:
-            counts[case.outcome] += 1
     return counts, findings
+
+
+def interruptible(items: Iterable[T]) -> Iterator[T]:
+    """The items until Ctrl-C (or `timeout -s INT`) is heard between two of them, so that what was found is printed."""
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        for item in items:
+            if heard:
+                return
+            yield item
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 Fuzzer = Callable[[int, int, Path], tuple[Counter[str], list[Finding]]]
@@ -179,5 +192,5 @@ def main(fuzz: Fuzzer, description: str) -> int:
         counts, findings = fuzz(given.cases, given.seed, Path(folder))
     for own in findings:
         print(f"case {own.case}: {own.change}\n{own.problem}")
-    print(f"{given.cases:,} cases: {dict(counts)}, {len(findings)} findings")
+    print(f"{counts.total():,} cases: {dict(counts)}, {len(findings)} findings")
     return 1 if findings else 0

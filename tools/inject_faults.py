@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import torch
-from fuzzing import Finding, main
+from fuzzing import Finding, interruptible, main
 
 from prunecast.cli import main as command
 from prunecast.sweep import parse_plan, run_plan
@@ -140,6 +140,7 @@ class Runs:
         started, begin = os.pipe()
         process = os.fork()
         if process == 0:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # meant for the parent
             os.close(begin)
             self._child(started)
         os.close(started)
@@ -228,12 +229,12 @@ def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Findin
     random.Random(seed).shuffle(faults)
     counts: Counter[str] = Counter()
     findings: list[Finding] = []
-    for number, fault in enumerate(faults[:cases]):
+    for number, fault in interruptible(enumerate(faults[:cases])):
         outcome, problem = problem_of(runs, fault)
         counts[outcome] += 1
         if problem:
             findings.append(Finding(case=number, change=str(fault), problem=problem))
-    counts["faults that there are"] = len(faults)
+    print(f"{len(faults):,} faults at {len(runs.calls):,} calls")
     return counts, findings
 
 

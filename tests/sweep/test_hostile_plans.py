@@ -68,6 +68,11 @@ def test_plans_that_ask_for_too_much_are_one_sentence(text, words):
     assert words in refusal(text)
 
 
+def test_a_long_word_is_no_long_key():
+    """Looking for long keys took quadratic time."""
+    assert parsed(f"# {'x' * 200_000}\n{SHORT}").chains == parsed(SHORT).chains
+
+
 def test_a_plan_that_is_not_utf8_names_the_line(tmp_path):
     (tmp_path / "latin.toml").write_bytes(b"# plan\n# caf\xe9\n" + BRIEF.encode())
     with pytest.raises(

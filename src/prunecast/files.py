@@ -193,8 +193,12 @@ def write_text(path: Path, text: str) -> None:
 
 
 def dumps(body: object, *, indent: int | None = None) -> str:
-    """JSON without NaN and infinities, which become null; NumPy arrays and numbers are allowed."""
-    return json.dumps(_plain(body), ensure_ascii=False, allow_nan=False, indent=indent)
+    """JSON without NaN and infinities, which become null; NumPy arrays and numbers are allowed.
+
+    Parts of file names that are not UTF-8 are written as escapes, so that every stream takes the text.
+    """
+    text = json.dumps(_plain(body), ensure_ascii=False, allow_nan=False, indent=indent)
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _plain(value: Any) -> object:

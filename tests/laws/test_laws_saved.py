@@ -148,6 +148,7 @@ ALTERED = [
     (("spread", "draws", 3, 0), "7"),
     (("spread", "run"), -1),
     (("spread", "degrees"), None),
+    (("spread", "degrees"), 0),
     (("intervals", "gamma"), [2, 1]),
     (("intervals", "gamma"), 1),
     (("parameters",), {"psi": 1.0, "p": 0.1, "gamma": 0.5, "high_error": 0.8}),

@@ -58,6 +58,7 @@ def test_json_has_no_nan():
         "none": None,
     }
     assert "ε" in dumps(body)
+    assert json.loads(dumps({"name": "\udcff"}).encode()) == {"name": "\udcff"}
 
 
 def test_unfinished_files_are_removed_and_others_stay(tmp_path):

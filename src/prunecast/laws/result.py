@@ -334,8 +334,10 @@ def _usable_spread(spread: Spread, parameters: int) -> bool:
     if spread.centre.shape != (parameters,) or spread.draws.shape[1:] != (parameters,):
         return False
     inner = np.concatenate([spread.centre, spread.draws.ravel()])
-    return _within(np.abs(inner), 0.0, LARGEST_INNER) and _within(
-        [spread.degrees, spread.run, spread.unpruned], 0.0
+    return (
+        spread.degrees >= 1
+        and _within(np.abs(inner), 0.0, LARGEST_INNER)
+        and _within([spread.degrees, spread.run, spread.unpruned], 0.0)
     )
 
 

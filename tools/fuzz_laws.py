@@ -19,7 +19,7 @@ from typing import Any
 from click.testing import CliRunner
 from fuzzing import Case, Finding, altered, clear, damage, main, run_cases
 
-from prunecast.cli import cli
+from prunecast.cli import answer, cli, law  # noqa: F401 (else imported by the first cases, in their time)
 from prunecast.laws import fit, saved
 from prunecast.table import read
 

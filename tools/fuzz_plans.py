@@ -15,7 +15,7 @@ from pathlib import Path
 from click.testing import CliRunner
 from fuzzing import Case, Finding, clear, damage, main, run_cases
 
-from prunecast.cli import cli
+from prunecast.cli import cli, engine  # noqa: F401 (else imported by the first case, in its time)
 
 PLAN = """
 family = "digits_cnn"

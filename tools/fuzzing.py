@@ -19,7 +19,7 @@ import click
 from prunecast.errors import PrunecastError
 
 T = TypeVar("T")
-SECONDS = 30
+SECONDS = 60
 """No case may take longer."""
 ODD: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2, 7, 0.5, 1e308, -1e-300, 2**31, 2**63, 10**400, float("nan")),

@@ -39,10 +39,13 @@ class BusyError(PrunecastError):
 
 
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+_FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
 
 
 def refused_path(error: OSError) -> str:
     """A sentence about a path that may not be used; empty if the error is of another kind."""
+    if error.errno in _FAILING and error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check the disk, and run the same command again."
     if error.errno not in _REFUSED or error.filename is None:
         return ""
     return f"{error.filename}: {error.strerror}; choose another path, or ask for permission to use it."

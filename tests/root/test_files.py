@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, refused_path
 from prunecast.files import check_folder, dumps, read_input, remove_temporary_files, write_text
 
 
@@ -161,3 +161,10 @@ def test_a_device_that_does_not_end_is_refused(monkeypatch):
     with pytest.raises(OSError, match="it is a device or a pipe that does not end"):
         read_input(Path("/dev/zero"))
     assert read_input(Path("/dev/null")) == b""
+
+
+def test_a_failing_disk_is_a_sentence():
+    failing = OSError(errno.EIO, "Input/output error", "store/plans")
+    assert refused_path(failing) == (
+        "store/plans: Input/output error; check the disk, and run the same command again."
+    )

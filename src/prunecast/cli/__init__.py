@@ -48,8 +48,8 @@ EXTRAS = {
 """Which extra brings a module that a plain installation does not have."""
 
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Errors of a full disk."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors of a full or failing disk."""
 
 
 def import_from(path: str | Path) -> None:

@@ -28,14 +28,12 @@ from itertools import chain, product
 import numpy as np
 import pandas as pd
 
-from prunecast.choice import Choice, SizeRange, choose, choose_each
+from prunecast.choice import DEFAULT_CONFIDENCE, Choice, SizeRange, choose_each
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, COVERAGE, Fit, Floats, fit
 from prunecast.table import CONFIGURATION, Table, read, shipped
 
 CONFIDENCES = (0.5, 0.8, 0.95)
-DEFAULT_CONFIDENCE = 0.5
-"""What `choose` assumes where no confidence is given."""
 LAW_ANSWER = ("law", "measured")
 """The law answers, for a size whose unpruned network was measured."""
 KINDS = (
@@ -316,15 +314,10 @@ def best_of_all(
 def of_one_size(law: Fit, key: Key, aims: Floats) -> Iterator[Choice]:
     """One network pruned as far as each target allows."""
     depth, width, examples = key
-    for confidence, target in product(CONFIDENCES, aims.tolist()):
+    for confidence in CONFIDENCES:
         with contextlib.suppress(PrunecastError):
-            yield choose(
-                law,
-                target_error=target,
-                confidence=confidence,
-                depth=depth,
-                width=width,
-                num_examples=examples,
+            yield from choose_each(
+                law, aims, confidence=confidence, depth=depth, width=width, num_examples=examples
             )
 
 

@@ -73,7 +73,7 @@ def compare_with_paper(table: Table, pair: str) -> Comparison:
     if pair not in claims():
         raise PrunecastError(f"the paper has no pair {pair!r}; it has {', '.join(claims())}")
     paper = {name: _claimed(stated) for name, stated in claims()[pair].items()}
-    fitted = fit(table)
+    fitted = fit(table, law="eq2")
     noise = Value(std=fitted.noise_floor.replicate) if fitted.noise_floor else None
     whole = _whole(table)
     found = (
@@ -154,7 +154,8 @@ def _extrapolated(table: Table, paper: Value | None) -> Figure:
     return Figure(
         name="extrapolation",
         paper=paper,
-        **{law: _value(step.predicted) for law, step in own.items()},
+        eq2=_value(own["eq2"].predicted),
+        dip=_value(own["dip"].predicted),
         remark="" if as_published else f"fitted to {fitted_to(first)}",
     )
 

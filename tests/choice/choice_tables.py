@@ -5,7 +5,7 @@ from functools import cache
 from planted import planted
 
 from prunecast import fit, read
-from prunecast.laws import Fit
+from prunecast.laws import Configuration, Fit
 from prunecast.table import Table
 
 
@@ -28,3 +28,12 @@ def uneven_table() -> Table:
 @cache
 def uneven() -> Fit:
     return fit(uneven_table())
+
+
+def misses(size: Configuration, density: float, target: float) -> bool:
+    """Whether the rows measured at a density, or next to it on either side, all have more than the target error."""
+    same = [error for at, error, _ in size.curve if abs(at / density - 1) < 1e-6]
+    lower = [(at, error) for at, error, _ in size.curve if at < density * (1 - 1e-6)]
+    higher = [(at, error) for at, error, _ in size.curve if at > density * (1 + 1e-6)]
+    near = same or [pair[1] for pair in ([max(lower)] if lower else []) + ([min(higher)] if higher else [])]
+    return all(error > target * (1 + 1e-6) for error in near)

@@ -29,6 +29,10 @@ def _run(*arguments: str) -> str:
     return result.output
 
 
+def _json(*arguments: str) -> str:
+    return CliRunner().invoke(cli, ["choose", *arguments, "--json"], catch_exceptions=False).output
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_the_text_is_the_golden_one(name: str) -> None:
     text = _run(*CASES[name])
@@ -67,13 +71,14 @@ def test_a_saved_law_cannot_become_another(tmp_path: Path) -> None:
 
 
 def test_a_frontier_says_what_it_leaves_out() -> None:
-    """It begins where the law's curves are lowest, which is below every unpruned error where they dip."""
+    """It begins where the law's curves are lowest: below what is expected unpruned, but not at the luckiest row."""
     result = CliRunner().invoke(cli, ["choose", "cifar10-resnet", "--frontier"], catch_exceptions=False)
     assert "--json lists all 200 errors." in result.output
     assert "The least error measured is 0.1178." in result.output
     body = json.loads(CliRunner().invoke(cli, ["choose", "cifar10-resnet", "--frontier", "--json"]).output)
     assert body["least_measured"] == pytest.approx(0.1178)
-    assert body["error"][0] < 0.1211
+    whole = json.loads(_json("cifar10-resnet", "--max-training", "1", "--density", "1"))
+    assert 0.1178 < body["error"][0] < whole["expected_unpruned_error"]
     assert f"\n{body['error'][-1]:.4f} " in result.output
 
 

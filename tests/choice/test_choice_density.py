@@ -1,7 +1,5 @@
 """The smallest density that meets an error, against brute force."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from planted import planted
@@ -19,9 +17,9 @@ from prunecast.choice import (
     smallest_density,
 )
 from prunecast.choice.optima import _Problem
-from prunecast.choice.search import LEAST, confident_density, log_error
+from prunecast.choice.search import LEAST, log_error
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, fit
+from prunecast.laws import Fit, fit, predictive
 from prunecast.table import read
 
 TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
@@ -128,7 +126,7 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
     fitted = fit(read(four), law=law)
     networks = candidates(fitted, counter(fitted), 50_000.0, "measured")
     score, log_target = quantile(fitted, confidence), float(np.log(0.1732))
-    found = confident_density(Inversion(fit=fitted, networks=networks), log_target, confidence)
+    found = Inversion(fit=fitted, networks=networks).confident_density(log_target, confidence)
     grid = np.geomspace(1e-3, 1.0, 300)
     promised = [predicted_options(fitted, networks, np.full(4, density)) for density in grid]
     kept = np.array([own.log_expected + score * own.spread <= log_target for own in promised])
@@ -138,13 +136,19 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
 
 
 def test_a_law_without_any_doubt_meets_a_target_or_not() -> None:
+    """Without noise little is in doubt, so being sure of a target costs next to nothing."""
     law = fit(read(planted(configurations=6, noise=0.0)))
-    sure = replace(law.spread, draws=np.tile(law.spread.centre, (8, 1)), run=0.0, unpruned=0.0)
-    certain = replace(law, spread=sure, dense=None)
-    for target, met in ((0.3, True), (0.001, False)):
-        chosen = choose(certain, target_error=target, confidence=0.95)
-        assert chosen.met == met
-        assert chosen.answer.probability == pytest.approx(float(met), abs=1e-9)
+    assert predictive(law).scatter.noise < 1e-3
+    even, sure = (choose(law, target_error=0.3, sizes="measured", confidence=c) for c in (0.5, 0.95))
+    assert even.met
+    assert sure.met
+    assert sure.answer.probability >= 0.95 - 1e-3
+    assert sure.answer.expected_error == pytest.approx(0.3, rel=3e-3)
+    assert (
+        even.answer.stored_parameters <= sure.answer.stored_parameters < 1.01 * even.answer.stored_parameters
+    )
+    missed = choose(law, target_error=0.001, sizes="measured", confidence=0.95)
+    assert (missed.met, missed.answer.probability) == (False, pytest.approx(0.0, abs=1e-9))
 
 
 def test_errors_that_never_change_leave_nothing_to_choose() -> None:

@@ -94,13 +94,23 @@ def test_refusals_name_no_number_of_examples_that_nobody_gave(asked: dict[str, f
         choose(read(own_table()), target_error=0.2, **asked)
 
 
-def test_open_parameters_make_a_guess_only_where_the_answer_rests_on_them() -> None:
+def test_an_undetermined_law_answers_with_trained_networks_only() -> None:
     law = fit(read(own_table()))
     assert {"high_error", "p"} <= set(law.undetermined)
-    assert not findings_of(choose(law, target_error=0.2), ParametersUndetermined)
-    beyond = choose(law, target_error=0.77)
-    assert beyond.answer.density < own_table()["density"].min()
-    assert findings_of(beyond, ParametersUndetermined)
+    chosen = choose(law, target_error=0.2)
+    assert (chosen.verdict.usable, chosen.answer.source) == (False, "measured")
+    assert not findings_of(chosen, ParametersUndetermined)
+    with pytest.raises(PrunecastError, match="no network of these sizes was trained at density"):
+        choose(law, density=own_table()["density"].min() / 2)
+
+
+def test_open_parameters_make_a_guess_only_where_the_answer_rests_on_them(eq2: Fit) -> None:
+    wide = WideInterval(parameter="high_error", symbol="ε↑", lower=0, upper=3)
+    law = replace(eq2, findings=(*eq2.findings, wide))
+    lowest = min(c.lowest_density for c in law.configurations)
+    own, beyond = (choose(law, width=0.5, density=density) for density in (0.5, lowest / 2))
+    assert not findings_of(own, ParametersUndetermined)
+    assert [one.symbols for one in findings_of(beyond, ParametersUndetermined)] == [("ε↑",)]
 
 
 def test_a_size_nobody_trained_rests_on_the_exponent_of_width(eq2: Fit) -> None:

@@ -8,12 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from choice_tables import misses
 from findings_of import findings_of
 from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
 from prunecast.catalog import FAMILIES, architecture
-from prunecast.choice import candidates, counter, findings
+from prunecast.choice import choose_each, findings, quantile
 from prunecast.choice.counts import member_counts
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
@@ -25,30 +26,37 @@ from prunecast.wording import choice_as_json
 SHIPPED = "cifar10-resnet20-24ep"
 
 
-def _brute(law: Fit, width: float, target: float) -> int:
-    """The fewest weights of a measured width whose predicted error meets the target, trying every number."""
+def _brute(law: Fit, width: float, target: float, confidence: float) -> int:
+    """The fewest weights of a measured width that keep the target by `predict`, trying every number.
+
+    Numbers do not count where the rows measured next to them, on either side, all miss the target.
+    """
     weights = architecture("cifar_resnet", depth=20, width=width, num_classes=10).weights
     kept = np.arange(1, weights + 1)
-    known = candidates(law, counter(law), 50_000.0, "measured")
-    unpruned = known.expected_unpruned_error[known.width == width][0]
-    asked = {"width": width, "num_examples": 50_000, "unpruned_error": unpruned}
-    error = law.predict(kept / weights, **asked).error
-    return int(kept[error <= target].min())
+    found = law.predict(kept / weights, width=width, num_examples=50_000)
+    spread = np.log(found.error / found.lower) / quantile(law, 0.975)
+    met = np.log(found.error) + quantile(law, confidence) * spread <= np.log(target)
+    size = next(c for c in law.configurations if (c.width, c.num_examples) == (width, 50_000))
+    return next(int(n) for n in kept[met] if not misses(size, n / weights, target))
 
 
+@pytest.mark.parametrize("confidence", [0.5, 0.8])
 @pytest.mark.parametrize("target", [0.3, 0.45, 0.6])
-def test_a_choice_among_measured_sizes_is_the_best_of_all_whole_numbers(shipped: Fit, target: float) -> None:
-    chosen = choose(shipped, target_error=target, sizes="measured")
+def test_a_choice_among_measured_sizes_is_the_best_of_all_whole_numbers(
+    shipped: Fit, target: float, confidence: float
+) -> None:
+    chosen = choose(shipped, target_error=target, sizes="measured", confidence=confidence)
     smallest = {}
-    for width in (1 / 16, 1 / 8):
+    for width in (1 / 16, 1 / 8, 1 / 4):
         member = architecture("cifar_resnet", depth=20, width=width, num_classes=10)
-        if member.weights and shipped.predict(1.0, width=width, num_examples=50_000).error <= target:
-            smallest[width] = _brute(shipped, width, target) + member.parameters - member.weights
+        if shipped.predict(1.0, width=width, num_examples=50_000).error <= 0.9 * target:
+            smallest[width] = _brute(shipped, width, target, confidence) + member.parameters - member.weights
     by_law = [n for n in (chosen.answer, *chosen.runners_up) if n.source == "law"]
+    assert any(network.width in smallest for network in by_law)
     for network in by_law:
         if network.width in smallest:
-            assert network.stored_parameters == smallest[network.width]
-    assert chosen.answer.stored_parameters <= min(smallest.values(), default=np.inf)
+            assert network.stored_parameters == pytest.approx(smallest[network.width], abs=2)
+    assert chosen.answer.stored_parameters <= min(smallest.values()) + 2
 
 
 def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
@@ -62,25 +70,25 @@ def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
     assert best.trainings == best.level + 1 == int(np.ceil(np.log(best.density) / np.log(0.8))) + 1
 
 
-def test_the_answer_agrees_with_predict(shipped: Fit) -> None:
-    best = choose(shipped, target_error=0.25, sizes="measured").answer
-    if best.source == "law":
-        asked = {"width": best.width, "num_examples": best.num_examples}
-        told = shipped.predict(best.density, **asked, unpruned_error=best.expected_unpruned_error)
-        assert best.error == pytest.approx(float(told.error))
-        assert best.interval == pytest.approx((float(told.lower), float(told.upper)), rel=1e-3)
-        plain = shipped.predict(best.density, **asked)
-        assert best.error == pytest.approx(float(plain.error), rel=1e-2)
+@pytest.mark.parametrize(("asked", "rel"), [({"sizes": "measured"}, 1e-6), ({"width": 0.4}, 1e-2)])
+def test_the_answer_agrees_with_predict(shipped: Fit, asked: dict, rel: float) -> None:
+    """Of sizes between, `choose` counts the weights and `predict` interpolates them."""
+    best = choose(shipped, target_error=0.25, **asked).answer
+    told = shipped.predict(best.density, width=best.width, num_examples=best.num_examples)
+    assert best.expected_error == pytest.approx(float(told.error), rel=rel)
+    assert best.interval == pytest.approx((float(told.lower), float(told.upper)), rel=rel)
+    assert best.unpruned_source == str(told.unpruned_source)
 
 
 def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
+    """At measured sizes the size's own curve answers, whatever the law says."""
     chosen = choose(eq2, target_error=0.30, num_examples=6250)
     best = chosen.answer
     assert chosen.met
-    assert (best.depth, best.width, best.level, best.source) == (20, 1, 18, "measured")
-    assert (best.error, best.nonzero_parameters) == (0.2932, 4880)
+    assert (best.depth, best.width, best.level, best.unpruned_source) == (20, 1, 17, "measured")
+    assert best.expected_error < 0.3 < best.unpruned_error
     (why,) = findings_of(chosen, findings.ImpossibleByLawButMeasured)
-    assert (why.measured, why.dips, why.dipping_law) == (True, False, "dip")
+    assert (why.measured, why.dips, why.dipping_law) == (False, False, "dip")
     assert why.least_error > 0.30
 
 
@@ -118,19 +126,22 @@ def test_more_confidence_never_costs_less(shipped: Fit) -> None:
     assert sizes == sorted(sizes)
 
 
-@pytest.mark.parametrize("budget", [500, 5_000, 50_000])
+@pytest.mark.parametrize("confidence", [0.5, 0.8])
+@pytest.mark.parametrize("budget", [500, 50_000])
 @pytest.mark.parametrize("minimise", ["stored", "nonzero"])
 def test_the_least_error_within_a_budget_inverts_the_fewest_parameters(
-    deep: Fit, budget: int, minimise: str
+    deep: Fit, budget: int, minimise: str, confidence: float
 ) -> None:
-    chosen = choose(deep, max_parameters=budget, minimise=minimise, num_examples=50_000)
-    size = getattr(chosen.answer, f"{minimise}_parameters")
+    """What its error stays below with the confidence asked for is a target that the budget meets, to 0.2%."""
+    asked = {"minimise": minimise, "num_examples": 50_000, "confidence": confidence}
+    best = choose(deep, max_parameters=budget, **asked).answer
+    size = getattr(best, f"{minimise}_parameters")
     assert 0.9 * budget < size <= budget
-    if chosen.answer.source == "law":
-        back = choose(
-            deep, target_error=chosen.answer.error * (1 + 1e-6), minimise=minimise, num_examples=50_000
-        )
-        assert getattr(back.answer, f"{minimise}_parameters") <= size
+    spread = np.log(best.interval[1] / best.expected_error) / quantile(deep, 0.975)
+    target = best.expected_error * np.exp(quantile(deep, confidence) * spread) * (1 + 1e-6)
+    back = choose(deep, target_error=target, **asked)
+    assert back.met
+    assert getattr(back.answer, f"{minimise}_parameters") <= size * 1.002 + 1
 
 
 @pytest.mark.parametrize("budget", [0.05, 1.0, 4.0])
@@ -146,22 +157,30 @@ def test_training_budgets_are_kept(shipped: Fit, budget: float) -> None:
 
 
 def test_predicted_sizes_widen_the_interval(shipped: Fit) -> None:
-    chosen = choose(shipped, target_error=0.2)
-    predicted = [n for n in (chosen.answer, *chosen.runners_up) if n.unpruned_source == "predicted"]
-    narrowed = choose(replace(shipped, dense=replace(shipped.dense, deviation=0.0)), target_error=0.2)
-    assert predicted
-    wide, narrow = (np.log(c.answer.interval[1] / c.answer.interval[0]) for c in (chosen, narrowed))
-    assert wide > narrow
+    narrowed = replace(shipped, dense=replace(shipped.dense, deviation=0.0))
+    chosen, narrow = (choose(law, target_error=0.2, width=0.75) for law in (shipped, narrowed))
+    assert chosen.answer.unpruned_source == "predicted"
+    asked = {"width": 0.75, "density": chosen.answer.density}
+    wide, narrow = (np.log(np.divide(*choose(law, **asked).answer.interval)) for law in (shipped, narrowed))
+    assert wide < narrow < 0
     (told,) = findings_of(chosen, findings.UnprunedErrorPredicted)
     assert told.unpruned_error == chosen.answer.unpruned_error
 
 
 def test_an_answer_outside_the_measured_range_says_so(shipped: Fit) -> None:
-    chosen = choose(shipped, target_error=0.01, sizes="around")
+    chosen = choose(shipped, target_error=0.01, width=2.0)
     assert chosen.answer.extrapolated
     (where,) = findings_of(chosen, findings.OutsideMeasured)
     assert where.ranges == (findings.MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)
     assert not choose(shipped, target_error=0.01).answer.width > 1
+
+
+def test_less_is_promised_the_further_outside_an_answer_lies(shipped: Fit) -> None:
+    networks = [choose(shipped, width=width, density=0.1).answer for width in (0.75, 2.0, 4.0, 8.0)]
+    assert [one.extrapolated for one in networks] == [False, True, True, True]
+    widths = [np.log(one.interval[1] / one.interval[0]) for one in networks]
+    assert widths == sorted(widths)
+    assert widths[1] > 1.3 * widths[0]
 
 
 def test_a_depth_that_never_varied_is_called_a_guess(shipped: Fit) -> None:
@@ -280,7 +299,11 @@ def test_counts_by_depth_are_those_of_the_layers(family: str, width: float) -> N
 
 @pytest.mark.slow
 def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
-    """Picking the best would favour the lucky, were their luck not taken out (benchmarks/confidence.py)."""
+    """Picking the best would favour the lucky, were their luck not taken out (benchmarks/promises.py).
+
+    New trainings of one answer share its luck, so tables are what is counted. Over 36 of them 76% met the target
+    (standard error 2%): 80% of 30 answers at sizes that were not measured, 55% of 6 at measured ones.
+    """
     rng, share = np.random.default_rng(0), []
     for seed in range(16):
         table = read(planted(configurations=36, num_examples=(50_000,), seed=seed))
@@ -290,7 +313,9 @@ def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
         frame = frame.assign(num_examples=50_000, weights=WEIGHTS * best.depth * best.width**2)
         errors = law_error(frame)[0] * (1 + 0.034 * rng.standard_normal(200))
         share.append((errors <= target).mean())
-    assert 0.75 < np.mean(share) < 0.87
+    margin = 2 * np.std(share, ddof=1) / np.sqrt(len(share))
+    assert margin < 0.1
+    assert np.mean(share) == pytest.approx(0.8, abs=margin)
 
 
 def test_what_an_answer_does_not_rest_on_is_said() -> None:
@@ -300,10 +325,22 @@ def test_what_an_answer_does_not_rest_on_is_said() -> None:
     (told,) = findings_of(choose(read(begun), target_error=0.3), findings.DensityOnlyAtOtherSizes)
     assert (told.num_examples, told.lowest_density) == (50_000, pytest.approx(0.41, abs=0.005))
     assert not findings_of(choose(read(frame), target_error=0.3), findings.DensityOnlyAtOtherSizes)
-    short = choose(read(frame[frame["level"] < 8]), target_error=0.3)
-    assert findings_of(short, findings.ParametersUndetermined)[0].symbols[0] == "ε↑"
     with pytest.raises(PrunecastError, match="do not show how far the error rises"):
         choose(read(frame[frame["level"] < 8], chance=0.99), target_error=0.98)
+
+
+def test_short_curves_leave_only_what_was_trained() -> None:
+    """Nothing shows how the error rises, so no law is relied on: neither at other sizes nor at other densities."""
+    frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    law = fit(read(frame[frame["level"] < 8]))
+    for chosen in choose_each(law, [0.15, 0.2, 0.25, 0.3]):
+        assert not chosen.verdict.usable
+        assert {one.source for one in (chosen.answer, *chosen.runners_up)} == {"measured"}
+        assert chosen.met == (chosen.answer.probability >= 0.8)
+        assert not findings_of(chosen, findings.ParametersUndetermined)
+        assert not findings_of(chosen, findings.ImpossibleByLawButMeasured)
+    with pytest.raises(PrunecastError, match=r"no network of these sizes was trained at density 0\.05"):
+        choose(law, density=0.05)
 
 
 def test_choices_use_validation_errors_where_every_row_has_one() -> None:

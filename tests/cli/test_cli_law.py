@@ -14,7 +14,7 @@ AT_50000 = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
 
 
 def test_fit_prints_the_law(prunecast):
-    done = prunecast("fit", *AT_50000)
+    done = prunecast("fit", *AT_50000, "--law", "eq2")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
         "Eq. 2 fitted to cifar10-resnet20-24ep (cifar_resnet, cifar10, imp, sgd-24ep)"
@@ -23,7 +23,7 @@ def test_fit_prints_the_law(prunecast):
 
 
 def test_fit_prints_json_for_programs(prunecast):
-    done = prunecast("fit", *AT_50000, "--json")
+    done = prunecast("fit", *AT_50000, "--law", "eq2", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("\n") == 1
     body = json.loads(done.stdout)
@@ -113,7 +113,7 @@ def test_a_full_disk_is_one_sentence():
 def test_predictions_as_json(prunecast, law_file):
     done = prunecast("predict", law_file, "--density", "0.1,0.01", "--width", "0.5", "--json")
     body = json.loads(done.stdout)
-    assert body["law"] == "eq2"
+    assert body["law"] == "dip"
     first, second = body["predictions"]
     assert first["lower"] < first["error"] < first["upper"]
     assert (first["unpruned_source"], first["extrapolated"]) == ("measured", False)
@@ -276,7 +276,7 @@ USAGE = {
     "by zero": ("predict law.json --density 1/0", "'1/0' is not a list of numbers"),
     "unknown law": (
         "fit good.csv --law eq7",
-        "No law is called 'eq7'; there are eq2, dip. Did you mean eq2?",
+        "No law is called 'eq7'; there are eq2, dip, sharp, sharp-dip. Did you mean eq2?",
     ),
     "unknown metric": (
         "fit cifar10-resnet20-24ep --metric bleu",

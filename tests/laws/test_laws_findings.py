@@ -183,11 +183,17 @@ def test_a_flat_curve_that_falls_to_chance_at_once_needs_smaller_steps():
 
 
 def test_a_table_whose_plateau_is_guessed_too_low_is_not_told_to_have_more_examples():
-    """Noise above the edge of the low plateau is not yet a rise."""
+    """Noise above the edge of the low plateau is no rise yet: what was measured is known, what lies beyond is not."""
     table = read(chain([0.1, 0.09, 0.112, 0.08, 0.09, 0.085, 0.08, 0.09, 0.08]), chance=0.9)
-    assert fit(table).rises
-    with pytest.raises(PrunecastError, match=r"no law of pruning can be fitted; prune further"):
-        choose(table, target_error=0.09)
+    result = fit(table)
+    assert result.rises
+    assert result.undetermined == ("high_error", "gamma", "p")
+    found = choose(table, target_error=0.09)
+    assert not found.met
+    assert found.answer.source == "measured"
+    assert found.answer.interval[0] < 0.08 < 0.112 < found.answer.interval[1]
+    with pytest.raises(PrunecastError, match=r"do not show how far the error rises .* prune further"):
+        choose(table, target_error=0.12)
 
 
 def test_curves_that_never_leave_the_low_plateau():
@@ -322,7 +328,9 @@ def test_plain_noise_is_not_called_a_dip():
 def test_a_planted_dip_is_found_and_named():
     frame = planted(configurations=20, seed=3)
     dip = 1 - 0.15 * (1 - frame["density"] ** 2) * (frame["density"] > 0.1)
-    result = fit(read(frame.assign(error=frame["error"] * dip)))
+    table = read(frame.assign(error=frame["error"] * dip))
+    assert not findings_of(fit(table), DipsIgnored)  # the law that is fitted follows it
+    result = fit(table, law="eq2")
     (dips,) = findings_of(result, DipsIgnored)
     assert 1 <= dips.dipping <= dips.configurations == 20
     assert 0.1 < dips.deepest < 0.3
@@ -366,12 +374,11 @@ def test_few_configurations_are_named(configurations, few):
 def test_the_law_that_predicts_better_is_named():
     frame = planted(configurations=12, seed=3)
     dipped = read(frame.assign(error=frame["error"] * (1 - 0.15 * (1 - frame["density"] ** 2))))
-    for law in ("eq2", "dip"):
+    for law, other, clear in (("eq2", "eq2", True), ("sharp", "sharp", True), ("dip", "sharp-dip", False)):
         result = fit(dipped, law=law)
         (preference,) = findings_of(result, LawPreference)
         assert (preference.law, preference.best, preference.best_source) == (law, "dip", "dip")
-        assert preference.clear
-        assert preference.best_rms == result.held_out["dip"] < preference.other_rms
-        assert preference.other == "eq2"
-    (equal,) = findings_of(fit(read(frame)), LawPreference)
+        assert (preference.other, preference.clear) == (other, clear)
+        assert preference.best_rms == result.held_out["dip"] < preference.other_rms == result.held_out[other]
+    (equal,) = findings_of(fit(read(frame), law="eq2"), LawPreference)
     assert not equal.clear

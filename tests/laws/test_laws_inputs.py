@@ -91,8 +91,8 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
         (
             FEW,
             {"law": "eq3"},
-            "No law is called 'eq3'; there are eq2, dip. Did you mean eq2? To use a law of your own, name it as "
-            "module:attribute, or import the module that registers it.",
+            "No law is called 'eq3'; there are eq2, dip, sharp, sharp-dip. Did you mean eq2? To use a law of your own, "
+            "name it as module:attribute, or import the module that registers it.",
         ),
     ],
 )
@@ -115,6 +115,14 @@ def test_a_flat_curve_is_fitted_without_a_warning(error):
     result = fit(read(flat))
     assert result.deviation.rms < 1e-6
     assert "gamma" in result.undetermined
+
+
+def test_flat_curves_that_every_law_meets_exactly_are_fitted_by_the_simplest():
+    flat = pd.DataFrame({"density": 0.8 ** np.arange(9), "error": 0.25})
+    result = fit(read(pd.concat([flat.assign(width=width) for width in (1, 2, 4, 8)]), chance=0.9))
+    assert (result.law, result.rises) == ("eq2", False)
+    assert result.held_out["eq2"] == 0
+    assert sum(one.weight for one in result.alternatives) < 1
 
 
 def test_a_level_that_lacks_its_unpruned_row_only_in_one_replicate():

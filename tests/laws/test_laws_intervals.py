@@ -19,7 +19,7 @@ NEW = {"depths": (32,), "widths": (0.35,), "num_examples": (30_000,)}
 def test_intervals_hold_the_truth_about_as_often_as_they_say():
     inside = defaultdict(list)
     for seed in range(SIMULATIONS):
-        result = fit(read(planted(configurations=30, seed=1000 + seed)))
+        result = fit(read(planted(configurations=30, seed=1000 + seed)), law="eq2")
         for name, (low, high) in result.intervals.items():
             inside[name].append(low <= TRUTH[name] <= high)
         new = planted(configurations=1, seed=5000 + seed, **NEW)
@@ -38,7 +38,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say():
 def test_intervals_shrink_with_data():
     widths = {}
     for configurations in (30, 150):
-        low, high = fit(read(planted(configurations=configurations, seed=1))).interval("gamma")
+        low, high = fit(read(planted(configurations=configurations, seed=1)), law="eq2").interval("gamma")
         widths[configurations] = high - low
     assert widths[150] < 0.7 * widths[30]
 

@@ -31,7 +31,7 @@ PLANTED = {"both": (), "depth": ("psi",), "width": ("phi",)}
 def test_parameters_are_recovered_exactly_without_noise(axes, truth):
     known = {**truth, **dict.fromkeys(PLANTED[axes], 0.0)}
     table = read(without_level_0(planted(known, configurations=20, noise=0.0, **AXES[axes])))
-    found = fit(table).parameters
+    found = fit(table).parameters  # the other laws meet these rows exactly, too, and Eq. 2 is the simplest
     assert set(found) == set(known) - set(PLANTED[axes])
     for name, value in found.items():
         assert value == pytest.approx(known[name], rel=1e-6), name

@@ -8,7 +8,7 @@ from planted import planted
 
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.laws import fit, from_json, load
+from prunecast.laws import fit, from_json, get_law, load, unregister
 from prunecast.table import read
 
 
@@ -63,10 +63,11 @@ def test_the_file_names_itself(law, shipped, tmp_path):
     body = json.loads(text, parse_constant=refuse)
     assert body["format"] == "prunecast law"
     assert body["version"] == 2
-    assert body["law"] == "eq2"
+    assert body["law"] == "dip"
+    assert [own["law"] for own in body["alternatives"]] == ["eq2", "sharp", "sharp-dip"]
     assert body["origin"]["digest"] == shipped.digest
     assert body["origin"]["family"] == "cifar_resnet"
-    assert set(body["parameters"]) == set(body["intervals"]) == {"high_error", "gamma", "p", "psi"}
+    assert set(body["parameters"]) == set(body["intervals"]) == set(law.parameters)
     assert body["rows"] == 119
     assert list(tmp_path.iterdir()) == [tmp_path / "law.json"]
 
@@ -96,7 +97,7 @@ DAMAGES = {
     ),
     "other parameters": (
         lambda text: _with(text, "parameters", {**json.loads(text)["parameters"], "beta": 1.0}),
-        "is damaged (eq2 has no parameter 'beta')",
+        "is damaged (dip has no parameter 'beta')",
     ),
     "unknown finding": (lambda text: _with(text, "findings", [{"type": "Doubt"}]), "is damaged"),
     "negative": (lambda text: text.replace('"gamma": 0.', '"gamma": -0.', 1), "is damaged"),
@@ -149,6 +150,14 @@ ALTERED = [
     (("spread", "run"), -1),
     (("spread", "degrees"), None),
     (("spread", "degrees"), 0),
+    (("spread", "open_slope"), -1),
+    (("spread", "possible"), [[1.0]]),
+    (("alternatives", 0, "law"), 7),
+    (("alternatives", 0, "axes"), []),
+    (("alternatives", 0, "parameters"), {"gamma": 0.5}),
+    (("alternatives", 0, "parameters", "gamma"), -0.5),
+    (("alternatives", 2, "weight"), 0.99),
+    (("alternatives", 0, "weight"), -0.1),
     (("intervals", "gamma"), [2, 1]),
     (("intervals", "gamma"), 1),
     (("parameters",), {"psi": 1.0, "p": 0.1, "gamma": 0.5, "high_error": 0.8}),
@@ -192,6 +201,28 @@ def test_an_altered_file_is_refused_unless_its_checksum_is_removed(law, tmp_path
     )
     path.write_text(_without(edited, "checksum"), encoding="utf-8")
     assert load(path).parameters["gamma"] == 0.7
+
+
+def test_a_law_of_ones_own_among_the_alternatives_is_found_again(monkeypatch, tmp_path):
+    """A file names it as the fit was asked for it, so that another process can import it."""
+    (tmp_path / "module_of_an_alternative.py").write_text(
+        "from prunecast.laws import FormulaLaw, Parameter\n"
+        "LAW = FormulaLaw(name='likely', title='a law', equation='error = unpruned · (1 + a/density)',\n"
+        "    formula=lambda rows, a: rows.unpruned * (1 + a / rows.density),\n"
+        "    parameters=(Parameter(name='a', symbol='a', lower=1e-4, upper=1.0),))\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    get_law("module_of_an_alternative:LAW")
+    frame = planted(configurations=6, noise=0.0)
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.3, len(frame)))
+    rising = frame.groupby(["depth", "width", "num_examples"])["error"].transform("first")
+    table = read(frame.assign(error=np.minimum(0.3 * rising * (1 + 0.01 / frame["density"]) * noise, 1)))
+    law = fit(table)
+    assert "module_of_an_alternative:LAW" in [one.law for one in law.alternatives]
+    law.save(tmp_path / "law.json")
+    unregister("likely")
+    assert load(tmp_path / "law.json").alternatives == law.alternatives
+    unregister("likely")
 
 
 def test_deeply_nested_json_is_refused(tmp_path):

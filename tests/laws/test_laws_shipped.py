@@ -9,13 +9,13 @@ from prunecast.table import read
 
 @pytest.fixture(scope="module")
 def whole(shipped):
-    return fit(shipped)
+    return fit(shipped, law="eq2")
 
 
 @pytest.fixture(scope="module")
 def cut(shipped):
     """The same table without the rows above error 0.6, so that no curve shows its high plateau."""
-    return fit(read(shipped.frame[shipped.frame["error"] < 0.6]))
+    return fit(read(shipped.frame[shipped.frame["error"] < 0.6]), law="eq2")
 
 
 def test_agrees_with_an_independent_fit(whole):
@@ -32,7 +32,7 @@ def test_agrees_with_an_independent_fit(whole):
 
 
 def test_all_sizes_fit_worse_and_the_findings_say_why(shipped_all):
-    result = fit(shipped_all)
+    result = fit(shipped_all, law="eq2")
     assert result.deviation.mean == pytest.approx(0.083, abs=5e-4)
     assert result.deviation.std == pytest.approx(0.122, abs=5e-4)
     (dips,) = findings_of(result, DipsIgnored)
@@ -85,8 +85,8 @@ def test_cut_below_the_plateau_high_error_can_be_fixed_at_chance(shipped):
 
 
 def test_options_change_what_they_should(shipped, whole):
-    log = fit(shipped, residual="log")
-    huber = fit(shipped, huber=0.02)
+    log = fit(shipped, law="eq2", residual="log")
+    huber = fit(shipped, law="eq2", huber=0.02)
     for other in (log, huber):
         assert other.parameters != whole.parameters
         assert other.parameters == pytest.approx(whole.parameters, rel=0.25)
@@ -107,7 +107,7 @@ def test_each_configuration_alone(shipped, whole):
 
 def test_an_interval_whose_search_ends_at_a_bound_is_no_point():
     """Eq. 2 over a deep dip runs off along γ, which the interval must say and not hide."""
-    result = fit(read("cifar10-resnet20-24ep-fleet", where={"num_examples": 3125}))
+    result = fit(read("cifar10-resnet20-24ep-fleet", where={"num_examples": 3125}), law="eq2")
     lower, upper = result.intervals["gamma"]
     assert upper / lower > 10
     assert "gamma" in result.undetermined

@@ -144,7 +144,9 @@ def test_below_what_is_met_the_page_speaks_of_the_target_that_was_typed(written,
     page.locator("#box").fill("0.01")
     page.locator("#examples").select_option(label=size)
     headline, said = page.locator("#headline").inner_text(), page.locator("#answer").inner_text()
-    assert headline.startswith("Nothing here gets to 0.01. The least error to expect is ")
+    assert headline.startswith(
+        "Nothing here gets to 0.01 with probability 0.8. The least error that 80% of training runs keep is "
+    )
     assert page.locator("#slider").get_attribute("aria-valuetext") == f"0.01: {headline}"
     for words in ("No network of these sizes gets to", "is predicted to meet it", lowest["shown"]):
         assert words not in page.locator("#answer-notes").inner_text()
@@ -184,7 +186,7 @@ def test_a_phone_shows_the_columns_that_matter_and_where_a_table_goes_on(written
     page = visit(written("all sizes"), viewport={"width": 420, "height": 800}).page
     for study, column in (("extrapolation", "Predicted"), ("forms", "Left out")):
         head = page.locator(f"#study-{study} th", has_text=column).bounding_box()
-        assert head["x"] + head["width"] <= 420 - 18, study
+        assert head["x"] + head["width"] <= 420 - 17, study
     law = page.locator("#study-extrapolation td:nth-child(2)", has_text="the dip law").first
     assert law.evaluate(LINES) == 1
     wide = page.locator("#study-extrapolation .scroll")

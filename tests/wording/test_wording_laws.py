@@ -162,6 +162,11 @@ SENTENCES: list[tuple[Finding, str]] = [
         "The dip law and Eq. 2 predict about equally well: 2.0% against 5.0% on configurations left out.",
     ),
     (
+        f.LawsAveraged(titles=("Eq. 2", "the dip law"), weights=(0.75, 0.25), rms=(0.05, 0.052)),
+        "Predictions average over Eq. 2 (75%) and the dip law (25%), by how well they predict configurations left out "
+        "(to 5.0% and 5.2%).",
+    ),
+    (
         f.AxisNeverVaried(axis="width", value=0.25),
         "The width was 0.25 in every measurement, so the data do not show what another width does: take this as a "
         "guess, with an interval that is too narrow.",

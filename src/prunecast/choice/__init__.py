@@ -8,6 +8,7 @@ from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
 from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile, size_line
 from prunecast.choice.question import (
     ALLOW_AROUND,
+    DEFAULT_CONFIDENCE,
     DEFAULT_SIZES,
     Measure,
     Question,
@@ -23,6 +24,7 @@ from prunecast.choice.sizes import Candidates, candidates, inside
 
 __all__ = [
     "ALLOW_AROUND",
+    "DEFAULT_CONFIDENCE",
     "DEFAULT_SIZES",
     "AboutTarget",
     "Candidates",

@@ -11,6 +11,7 @@ from prunecast.choice.counts import Naming, counter
 from prunecast.choice.options import Network, Options, measured_options, predicted_options
 from prunecast.choice.question import (
     ALLOW_AROUND,
+    DEFAULT_CONFIDENCE,
     DEFAULT_SIZES,
     Measure,
     Question,
@@ -25,7 +26,7 @@ from prunecast.choice.search import Inversion, Search
 from prunecast.choice.sizes import allowed, below_plateau, candidates, inside_mask
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
-from prunecast.laws import AUTO, Fit
+from prunecast.laws import AUTO, Fit, Verdict, verdict
 from prunecast.metric import Metric
 from prunecast.table import Table
 
@@ -58,6 +59,8 @@ class Choice:
     metric: Metric
     """what `error` and `target_error` mean"""
     question: Question
+    verdict: Verdict
+    """how far the law can be trusted here; where it is unusable only networks that were trained are considered"""
     met: bool
     """whether the target is met; if not, `answer` is the best that is possible"""
     answer: Network
@@ -90,7 +93,7 @@ def choose(
     max_parameters: float | None = None,
     max_training: float | None = None,
     minimise: str = Measure.STORED,
-    confidence: float = 0.5,
+    confidence: float = DEFAULT_CONFIDENCE,
     num_examples: float | None = None,
     sizes: str = DEFAULT_SIZES,
     depth: float | None = None,
@@ -129,9 +132,11 @@ def choose_each(
     target_errors: Iterable[float],
     *,
     minimise: str = Measure.STORED,
-    confidence: float = 0.5,
+    confidence: float = DEFAULT_CONFIDENCE,
     num_examples: float | None = None,
     sizes: str = DEFAULT_SIZES,
+    depth: float | None = None,
+    width: float | None = None,
 ) -> list[Choice]:
     """As `choose` for many targets; what does not depend on the target is computed once."""
     same = Question(
@@ -139,6 +144,8 @@ def choose_each(
         confidence=confidence,
         num_examples=examples_for(fit, num_examples),
         sizes=as_size_range(sizes),
+        depth=depth,
+        width=width,
     )
     return list(_answers(fit, [replace(same, target_error=target) for target in target_errors]))
 
@@ -157,9 +164,9 @@ def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
     unpruned = predicted_options(fit, networks, np.ones(len(networks)))
-    inversion = Inversion(fit=fit, networks=networks)
+    inversion, judged = Inversion(fit=fit, networks=networks), verdict(fit)
     for question in questions:
-        search = Search(fit=fit, counter=how, question=question, inversion=inversion)
+        search = Search(fit=fit, counter=how, question=question, inversion=inversion, verdict=judged)
         yield _answer(search, rows, unpruned)
 
 
@@ -175,6 +182,7 @@ def _answer(search: Search, rows: Options, unpruned: Options) -> Choice:
         table=fit.origin.table,
         metric=fit.metric,
         question=question,
+        verdict=search.verdict,
         met=met,
         answer=best,
         runners_up=tuple(search.network(options, i) for i in _runners_up(options)),
@@ -196,7 +204,7 @@ def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
             return options[np.argsort(options.size(question.minimise), kind="stable")], True
     options = search.for_least_error(search.candidates).joined(affordable)
     if not len(options):
-        raise PrunecastError(_unaffordable(search))
+        raise PrunecastError(_unaffordable(search) if question.budgeted else _untrained(search))
     bound = np.round(options.log_bound(search.fit, question.confidence), 9)
     order = np.lexsort((options.size(question.minimise), bound))
     return options[order], question.target_error is None
@@ -209,7 +217,7 @@ def _beyond_measured(search: Search) -> Network | None:
     around includes it.
     """
     fit, question = search.fit, search.question
-    if question.sizes is not SizeRange.WITHIN or fit.dense is None:
+    if question.sizes is not SizeRange.WITHIN or fit.dense is None or not search.verdict.usable:
         return None
     named = {"only_depth": question.depth, "only_width": question.width}
     wide = candidates(fit, search.counter, question.num_examples, SizeRange.AROUND, **named)
@@ -237,6 +245,15 @@ def _unaffordable(search: Search) -> str:
     return (
         f"{words}, or go beyond what was measured: {', '.join(sizes)}, density {other.density:.4g} fits: "
         f"{ALLOW_AROUND}"
+    )
+
+
+def _untrained(search: Search) -> str:
+    """That the law is of no use, so only networks that were trained can answer, and none is like this."""
+    asked = search.question.density
+    where = "" if asked is None else f" at density {asked:g}"
+    return (
+        f"the data do not determine the law, and no network of these sizes was trained{where}; prune further"
     )
 
 

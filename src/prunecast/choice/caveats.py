@@ -35,8 +35,8 @@ def caveats(
         yield _out_of_reach(search)
         if beyond is not None:
             yield network_beyond(search, beyond)
-    elif best.source == "measured":
-        yield _measured(search, options, best)
+    else:
+        yield from _measured(search, options, best)
     yield from _outside(search, best)
     yield from _undetermined(fit, best)
     yield from _law(fit)
@@ -74,27 +74,31 @@ def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMea
     )
 
 
-def _measured(search: Search, options: Options, best: Network) -> Finding:
-    """A measured network that the law would not have predicted."""
+def _measured(search: Search, options: Options, best: Network) -> Iterator[Finding]:
+    """A network that its own measured curve recommends, and that the law would not have predicted."""
     question, fit, largest = search.question, search.fit, search.naming.largest
+    trained, predicted = best.source == "measured", options[~options.measured]
     if question.target_error is None:
-        return findings.MeasuredWithinBudget()
-    predicted = options[~options.measured]
-    if not len(predicted):
-        return findings.ImpossibleByLawButMeasured(
+        if trained:
+            yield findings.MeasuredWithinBudget()
+        return
+    least_error = float(np.exp(search.inversion.least_log_error))
+    if best.unpruned_source == "measured" and least_error > question.target_error:
+        yield findings.ImpossibleByLawButMeasured(
             law=fit.law,
-            least_error=float(np.exp(search.inversion.least_log_error)),
+            least_error=least_error,
             dips=fit.dips,
             dipping_law=next((name for name in selectable_laws() if get_law(name).dips), ""),
-            measured=best.error <= question.target_error,
+            measured=trained and best.error <= question.target_error,
         )
-    size = float(predicted.size(question.minimise)[0])
-    return findings.MeasuredBeatsLaw(
-        law=fit.law,
-        minimise=question.minimise,
-        predicted_size=size,
-        share_of_largest=None if largest is None else size / largest,
-    )
+    elif trained and len(predicted):
+        size = float(predicted.size(question.minimise)[0])
+        yield findings.MeasuredBeatsLaw(
+            law=fit.law,
+            minimise=question.minimise,
+            predicted_size=size,
+            share_of_largest=None if largest is None else size / largest,
+        )
 
 
 def _outside(search: Search, best: Network) -> Iterator[findings.OutsideMeasured]:
@@ -146,11 +150,10 @@ def _undetermined(fit: Fit, best: Network) -> Iterator[findings.ParametersUndete
     it also depends on the parameters that make these curves differ.
     """
     nearest = min(fit.configurations, key=lambda own: _distance(own, best))
-    reached = (
-        nearest.lowest_density <= best.density * (1 + SLACK) and nearest.highest_error >= best.expected_error
-    )
-    between = reached and not best.extrapolated
     trained = not _distance(nearest, best)
+    reached = nearest.lowest_density <= best.density * (1 + SLACK)
+    risen = trained or nearest.highest_error >= best.expected_error
+    between = reached and risen and not best.extrapolated
     across = {parameter.name for parameter in fit.form().parameters if parameter.between_sizes}
     names = tuple(name for name in fit.undetermined if not between or (name in across and not trained))
     if names:
@@ -165,9 +168,11 @@ def _distance(own: Configuration, best: Network) -> float:
 def _law(fit: Fit) -> Iterator[Finding]:
     """Which law answers, where it is not the default one, and which predicts better, where that matters."""
     default = fit.family_law == DEFAULT_LAW
-    if not default:
+    if not default and not fit.alternatives:
         yield findings.AnsweredByLaw(law=fit.law)
     for finding in fit.findings:
+        if isinstance(finding, law_findings.LawsAveraged):
+            yield finding
         if isinstance(finding, law_findings.LawPreference) and (
             not default or (finding.clear and finding.best != fit.law)
         ):

@@ -175,7 +175,7 @@ class _Problem:
             unpruned_error=unpruned,
             expected_unpruned_error=unpruned,
             unpruned_std=nothing,
-            measured=no,
+            own=np.full(len(logs), -1),
             outside=no,
         )
 

@@ -1,6 +1,6 @@
 """Pruned networks to choose among, as arrays: what a law predicts of them, or what was measured."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
 
@@ -9,11 +9,12 @@ from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.choice.counts import Arrays, Counter
 from prunecast.choice.question import Measure, as_measure
-from prunecast.choice.shrinkage import run_noise, shrink_curve
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, Floats, Integers, Mask, estimate, evaluate
+from prunecast.laws import Fit, Floats, Integers, Mask, predictive
 
+MET = 1e-6
+"""Logarithms of errors and densities that differ by less are the same."""
 SIMPLE, ROUNDED = 12, Fraction(1, 2000)
 """A share per level, which a table shows to three digits, is a fraction with such a denominator if one is that near."""
 
@@ -69,6 +70,8 @@ class Options(Arrays):
     """log ε to expect of a new run: measured ones are shrunk towards the law"""
     spread: Floats
     """standard deviation of log ε of a single new run"""
+    below: Floats
+    """standard deviation of what lies below log ε to expect, for the lower end of its interval"""
     measured: Mask
     """whether this very network was measured; else the law estimates it"""
 
@@ -122,61 +125,43 @@ def kept_per_level(fit: Fit) -> Fraction:
 
 
 def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Options:
-    """What the law predicts of these networks at these densities."""
-    log_error, spread = estimate(fit, networks.points(fit, density), networks.unpruned_std)
+    """What is predicted of these networks at these densities, by their own curves, too, where they were measured."""
+    found = predictive(fit).of(networks.points(fit, density), networks.own, networks.unpruned_std)
     return Options(
         networks=networks,
         density=density,
-        log_error=log_error,
-        log_expected=log_error,
-        spread=spread,
+        log_error=found.log_error,
+        log_expected=found.log_error,
+        spread=found.spread,
+        below=found.below,
         measured=np.zeros(len(networks), dtype=bool),
     )
 
 
 def measured_options(fit: Fit, networks: Candidates) -> Options:
     """Those of the networks that were trained, with their own errors; new runs scatter around what is expected."""
-    place = {
-        (depth, width): index
-        for index, (depth, width, measured) in enumerate(
-            zip(networks.depth, networks.width, networks.measured, strict=True)
-        )
-        if measured
-    }
-    examples = float(networks.num_examples[0])
-    rows = [
-        (place[c.depth, c.width], *row)
-        for c in fit.configurations
-        if np.isclose(c.num_examples, examples) and (c.depth, c.width) in place
-        for row in c.curve
-    ]
-    index, density, error, replicates = np.array(rows, dtype=float).reshape(-1, 4).T
-    own = networks[index.astype(np.int64)]
-    expected, variance = _shrunk(fit, own, density, np.log(error), replicates)
-    return Options(
-        networks=own,
-        density=density,
-        log_error=np.log(error),
-        log_expected=expected,
-        spread=np.sqrt(fit.spread.run**2 + variance),
-        measured=np.ones(len(rows), dtype=bool),
-    )
+    place = {int(index): at for at, index in enumerate(networks.own) if index >= 0}
+    rows = [(at, *row) for index, at in place.items() for row in fit.configurations[index].curve]
+    at, density, error, _ = np.array(rows, dtype=float).reshape(-1, 4).T
+    options = predicted_options(fit, networks[at.astype(np.int64)], density)
+    return replace(options, log_error=np.log(error), measured=np.ones(len(rows), dtype=bool))
 
 
-def _shrunk(
-    fit: Fit, networks: Candidates, density: Floats, log_error: Floats, replicates: Floats
-) -> tuple[Floats, Floats]:
-    """What to expect of measured rows, curve by curve, and its variance."""
-    estimated = evaluate(fit, fit.theta()[None], networks.points(fit, density))[0][0]
-    deviation, variance = log_error - estimated, run_noise(fit) ** 2 / np.maximum(replicates, 1.0)
-    misfit = max(0.0, float((deviation**2 - variance).mean())) if len(deviation) else 0.0
-    expected, doubt = estimated.copy(), np.zeros(len(density))
-    curves = networks.depth + 1j * networks.width
-    for curve in np.unique(curves):
-        at = np.flatnonzero(curves == curve)
-        shrunk, doubt[at] = shrink_curve(density[at], deviation[at], variance[at], misfit)
-        expected[at] += shrunk
-    return expected, doubt
+def least_beside(fit: Fit, networks: Candidates, density: Floats) -> Floats:
+    """The least log error of the measured neighbours in density of networks of measured sizes; −∞ for other sizes.
+
+    Where it lies above a target, the table refutes that the network meets it.
+    """
+    found, own = np.full(len(networks), -np.inf), networks.own
+    for index in np.unique(own[own >= 0]):
+        rows = np.flatnonzero(own == index)
+        there, error, _ = np.array(sorted(fit.configurations[index].curve)).reshape(-1, 3).T
+        known, asked = np.log(there), np.log(density[rows])
+        errors = np.log(np.concatenate([[np.inf], error, [np.inf]]))
+        below = np.searchsorted(known, asked + MET, side="right")
+        above = np.searchsorted(known, asked - MET, side="left") + 1
+        found[rows] = np.minimum(errors[below], errors[above])
+    return found
 
 
 def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:

@@ -54,6 +54,8 @@ class SizeRange(StrEnum):
 
 
 DEFAULT_SIZES = SizeRange.WITHIN
+DEFAULT_CONFIDENCE = 0.8
+"""A target is to be met this often unless something else is asked for."""
 """Answers stay within what was measured unless more is asked for."""
 
 

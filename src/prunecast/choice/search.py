@@ -12,9 +12,11 @@ import numpy as np
 
 from prunecast.choice.counts import Counter, Naming, naming
 from prunecast.choice.options import (
+    MET,
     Network,
     Options,
     kept_per_level,
+    least_beside,
     predicted_options,
     quantile,
     size_line,
@@ -22,21 +24,20 @@ from prunecast.choice.options import (
 )
 from prunecast.choice.question import Measure, Question
 from prunecast.choice.sizes import Candidates
-from prunecast.laws import AXES, COVERAGE, Fit, Floats, Mask, below
+from prunecast.laws import AXES, COVERAGE, Fit, Floats, Integers, Mask, Verdict, average, below, predictive
 from prunecast.spec import RECIPES
 
 LEAST = 1e-6
 """No density below this is ever considered."""
 GRID, HALVINGS = 400, 45
 """Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
-ITERATIONS, CLOSE = 30, 1e-6
-COARSE_GRID, FEW_HALVINGS = 24, 25
+COARSE_GRID, CORRECTIONS = 40, 2
 MINIMUM_GRID, ZOOMS = 60, 4
 
 
 def log_error(fit: Fit, networks: Candidates, density: Floats) -> Floats:
     """log ε̂ of each network at its density."""
-    return np.asarray(fit.form().log_error(fit.theta()[None], networks.points(fit, density))[0])
+    return average(fit, networks.points(fit, density)).log_error
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +64,13 @@ class Inversion:
     @property
     def least_log_error(self) -> float:
         """The least log ε̂ of all networks at any density."""
-        if self.fit.dips:
+        if self.fit.dips or self.fit.alternatives:
             return float(self._curves[1].min())
         return float(log_error(self.fit, self.networks, np.ones(len(self.networks))).min())
 
     def _closed(self, log_target: Floats) -> Floats | None:
+        if self.fit.alternatives:
+            return None
         points = self.networks.points(self.fit, np.ones(len(self.networks)))
         density = self.fit.form().smallest_density(self.fit.theta()[None], points, log_target)
         return None if density is None else np.where(density > 1, np.inf, np.maximum(density, LEAST))
@@ -78,6 +81,83 @@ class Inversion:
         density, count = np.geomspace(LEAST, 1.0, GRID), len(self.networks)
         every = self.networks[np.tile(np.arange(count), GRID)]
         return density, log_error(self.fit, every, np.repeat(density, count)).reshape(GRID, count)
+
+    @cached_property
+    def _distributions(self) -> tuple[Floats, Floats, Floats]:
+        """A grid of log densities from the lowest up, and log ε to expect and its spread there.
+
+        The spread between measured sizes changes slowly with density, so it is interpolated.
+        """
+        grid, coarse = np.log(np.geomspace(LEAST, 1.0, GRID)), np.linspace(np.log(LEAST), 0.0, COARSE_GRID)
+        expected, spread = self._curves[1].copy(), np.zeros((GRID, len(self.networks)))
+        for measured, at in ((False, coarse), (True, grid)):
+            which = np.flatnonzero(self.networks.measured == measured)
+            options = self._at_all(which, np.exp(at))
+            spreads = options.spread.reshape(len(at), len(which))
+            spread[:, which] = (
+                spreads if measured else np.array([np.interp(grid, at, own) for own in spreads.T]).T
+            )
+            if measured:
+                expected[:, which] = options.log_expected.reshape(len(at), len(which))
+        return grid, expected, spread
+
+    def _at_all(self, which: Integers, density: Floats) -> Options:
+        """Some of the networks, each at every density."""
+        every = self.networks[np.tile(which, len(density))]
+        return predicted_options(self.fit, every, np.repeat(density, len(which)))
+
+    def confident_density(self, log_target: float, confidence: float) -> Floats:
+        """The smallest density of each network at which a new run meets the target with this probability, or infinity.
+
+        No density counts whose measured neighbours all miss the target.
+        """
+        (grid, expected, spread), score = self._distributions, quantile(self.fit, confidence)
+        bounds = expected + score * spread
+        met = (bounds <= log_target) & (self._least_beside <= log_target + MET)
+        first = met.argmax(axis=0)
+        density = np.where(met.any(axis=0), LEAST, np.inf)
+        crossing = np.flatnonzero(first)
+        if len(crossing):
+            ends = grid[first[crossing] - 1], grid[first[crossing]]
+            sides = bounds[first[crossing] - 1, crossing], bounds[first[crossing], crossing]
+            density[crossing] = np.exp(self._refined(crossing, ends, sides, log_target, score))
+        return density
+
+    @cached_property
+    def _least_beside(self) -> Floats:
+        """`least_beside` of each network at each density of the grid."""
+        grid, count = np.geomspace(LEAST, 1.0, GRID), len(self.networks)
+        found = np.full((GRID, count), -np.inf)
+        for index in np.flatnonzero(self.networks.measured):
+            found[:, index] = least_beside(self.fit, self.networks[np.full(GRID, index)], grid)
+        return found
+
+    def _refined(
+        self,
+        which: Integers,
+        ends: tuple[Floats, Floats],
+        bounds: tuple[Floats, Floats],
+        log_target: float,
+        score: float,
+    ) -> Floats:
+        """Log densities between two neighbours of the grid at which the target is met, as it is at the upper ones."""
+        networks, (lower, upper) = self.networks[which], ends
+        slope = np.maximum(bounds[0] - bounds[1], 1e-9) / (upper - lower)
+        at = np.clip(lower + (bounds[0] - log_target) / slope, lower, upper)
+        refuted = np.flatnonzero(least_beside(self.fit, networks, np.exp(at)) > log_target + MET)
+        if len(refuted):
+            some = networks[refuted]
+            at[refuted] = _bisected(
+                lambda there: least_beside(self.fit, some, np.exp(there)) <= log_target + MET,
+                at[refuted],
+                upper[refuted],
+                HALVINGS,
+            )
+        for _ in range(CORRECTIONS):
+            options = predicted_options(self.fit, networks, np.exp(at))
+            missed = options.log_expected + score * options.spread - log_target
+            at = np.clip(at + np.maximum(missed, 0.0) / slope, lower, upper)
+        return at
 
     def _bracketed(self, log_target: Floats) -> Floats:
         grid, curves = self._curves
@@ -122,62 +202,6 @@ def _bisected(met: Callable[[Floats], Mask], lower: Floats, upper: Floats, halvi
     return upper
 
 
-def confident_density(inversion: Inversion, log_target: float, confidence: float) -> Floats:
-    """The smallest density of each network at which ε̂ · exp(t·spread) is at most the target; infinite if none is.
-
-    Iterating on the spread finds it in a few steps where the spread changes slowly with density. Where that fails, as
-    with undetermined parameters, the bound is bracketed on a grid and halved.
-    """
-    fit, networks = inversion.fit, inversion.networks
-    plain = inversion.smallest_density(np.full(len(networks), log_target))
-    score = quantile(fit, confidence)
-    if not score:
-        return plain
-    density = _iterated(fit, networks, plain, log_target, score)
-    possible = np.isfinite(plain) | (score < 0)
-    missed = np.flatnonzero(possible & ~_kept(fit, networks, np.minimum(density, 1.0), log_target, score))
-    ends = (plain[missed], np.ones(len(missed))) if score > 0 else (LEAST, np.minimum(plain[missed], 1.0))
-    density[missed] = _halved(fit, networks[missed], ends, log_target, score)
-    return density
-
-
-def _kept(fit: Fit, networks: Candidates, density: Floats, log_target: float, score: float) -> Mask:
-    """Whether the bound of each network at its density is at most the target."""
-    options = predicted_options(fit, networks, density)
-    return np.asarray(options.log_expected + score * options.spread <= log_target + CLOSE)
-
-
-def _iterated(fit: Fit, networks: Candidates, density: Floats, log_target: float, score: float) -> Floats:
-    density, active = density.copy(), np.arange(len(networks))
-    for _ in range(ITERATIONS):
-        there = np.minimum(density[active], 1.0)
-        aim = log_target - score * predicted_options(fit, networks[active], there).spread
-        following = smallest_density(fit, networks[active], aim)
-        density[active] = following
-        active = active[~np.isclose(np.minimum(following, 1.0), there, rtol=1e-7, atol=0)]
-        if not len(active):
-            break
-    return density
-
-
-def _halved(
-    fit: Fit, networks: Candidates, ends: tuple[Floats | float, Floats], log_target: float, score: float
-) -> Floats:
-    """The smallest density between two ends that keeps the target, as far as a grid shows it."""
-    if not len(networks):
-        return np.zeros(0)
-    grid = np.linspace(np.broadcast_to(np.log(ends[0]), len(networks)), np.log(ends[1]), COARSE_GRID)
-    kept = np.array([_kept(fit, networks, np.exp(row), log_target, score) for row in grid])
-    first, each = kept.argmax(axis=0), np.arange(len(networks))
-    upper = _bisected(
-        lambda at: _kept(fit, networks, np.exp(at), log_target, score),
-        grid[np.maximum(first - 1, 0), each],
-        grid[first, each],
-        FEW_HALVINGS,
-    )
-    return np.where(kept.any(axis=0), np.exp(upper), np.inf)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """A law, a way to count, a question, and the networks that it is about."""
@@ -187,6 +211,8 @@ class Search:
     question: Question
     inversion: Inversion
     """of the candidates, shared by several questions"""
+    verdict: Verdict
+    """on the law; an unusable one finds no network"""
 
     @property
     def candidates(self) -> Candidates:
@@ -218,7 +244,9 @@ class Search:
         """Which networks meet the target with the confidence asked for."""
         assert self.question.target_error is not None
         bound = options.log_bound(self.fit, self.question.confidence)
-        return np.asarray(bound <= np.log(self.question.target_error) + 1e-6)
+        target = float(np.log(self.question.target_error))
+        beside = least_beside(self.fit, options.networks, options.density)
+        return np.asarray((bound <= target + MET) & (beside <= target + MET))
 
     def _lowest_trainable(self, networks: Candidates) -> Floats:
         """The lowest density that the training budget reaches; above 1 where not even one run is affordable."""
@@ -230,6 +258,8 @@ class Search:
 
     def for_target(self, networks: Candidates) -> Options:
         """Each network pruned as far as the target allows; those that cannot meet it are left out."""
+        if not self.verdict.usable:
+            return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             options = self._at_density(networks)
             return options[self.meets(options)]
@@ -238,7 +268,7 @@ class Search:
         inversion = self.inversion if shared else Inversion(fit=self.fit, networks=networks)
         log_target = float(np.log(self.question.target_error))
         density = np.maximum(
-            confident_density(inversion, log_target, self.question.confidence),
+            inversion.confident_density(log_target, self.question.confidence),
             self._lowest_trainable(networks),
         )
         possible = density <= 1
@@ -249,6 +279,8 @@ class Search:
 
     def for_least_error(self, networks: Candidates) -> Options:
         """Each network at the density of its least error within the budgets; those beyond them are left out."""
+        if not self.verdict.usable:
+            return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             return self._at_density(networks)
         highest = np.ones(len(networks))
@@ -294,10 +326,7 @@ class Search:
         """One of many options with all of its numbers."""
         one = options[np.array([index])]
         size, fit, target = one.networks, self.fit, self.question.target_error
-        log_expected, reach = (
-            float(one.log_expected[0]),
-            quantile(fit, (1 + COVERAGE) / 2) * float(one.spread[0]),
-        )
+        log_expected, score = float(one.log_expected[0]), quantile(fit, (1 + COVERAGE) / 2)
         level = int(one.levels(kept_per_level(fit))[0])
         operations = float(size.counts.multiply_adds[0] * one.density[0])
         recipe = RECIPES.get(fit.origin.recipe)
@@ -310,8 +339,8 @@ class Search:
             error=float(np.exp(one.log_error[0])),
             expected_error=float(np.exp(log_expected)),
             interval=(
-                float(np.exp(log_expected - reach)),
-                float(min(np.exp(log_expected + reach), fit.metric.highest)),
+                float(np.exp(log_expected - score * one.below[0])),
+                float(min(np.exp(log_expected + score * one.spread[0]), fit.metric.highest)),
             ),
             probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
             source="measured" if one.measured[0] else "law",
@@ -344,7 +373,8 @@ def _least_error_density(fit: Fit, networks: Candidates, lowest: Floats, highest
     every = np.tile(np.arange(len(networks)), MINIMUM_GRID)
     for _ in range(ZOOMS):
         grid = low + np.linspace(0.0, 1.0, MINIMUM_GRID)[:, None] * (high - low)
-        curves = log_error(fit, networks[every], np.exp(grid.ravel())).reshape(grid.shape)
+        points = networks[every].points(fit, np.exp(grid.ravel()))
+        curves = predictive(fit).median(points, networks.own[every]).reshape(grid.shape)
         at = curves.argmin(axis=0)
         best = np.take_along_axis(grid, at[None], axis=0)[0]
         step = (high - low) / (MINIMUM_GRID - 1)

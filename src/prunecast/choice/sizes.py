@@ -10,9 +10,8 @@ import numpy as np
 from prunecast.catalog import FAMILIES
 from prunecast.choice.counts import Arrays, Counter, Counts
 from prunecast.choice.question import ALLOW_AROUND, DEFAULT_SIZES, Question, SizeRange, as_size_range
-from prunecast.choice.shrinkage import shrink_unpruned
 from prunecast.errors import PrunecastError
-from prunecast.laws import Configuration, Fit, Floats, Mask, Points, outside, query
+from prunecast.laws import Fit, Floats, Integers, Mask, Points, dense_std, outside, predictive, query
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
@@ -34,16 +33,21 @@ class Candidates(Arrays):
     unpruned_error: Floats
     """ε_np as measured, or as the dense law predicts it"""
     expected_unpruned_error: Floats
-    """ε_np that the law uses; a measured one is shrunk towards the dense law"""
+    """ε_np to expect of a new run; a measured one is shrunk towards the dense law and its own curve"""
     unpruned_std: Floats
     """standard deviation of log ε_np"""
-    measured: Mask
-    """whether ε_np was measured; else the dense law predicts it"""
+    own: Integers
+    """the fit's configuration of this size, whose ε_np was measured; −1 where the dense law predicts it"""
     outside: Mask
     """whether depth, width and number of examples, two at a time, lie outside what was measured"""
 
     def __len__(self) -> int:
         return len(self.depth)
+
+    @property
+    def measured(self) -> Mask:
+        """Whether ε_np was measured; else the dense law predicts it."""
+        return np.asarray(self.own >= 0)
 
     @classmethod
     def of_points(cls, counter: Counter, points: Points) -> "Candidates":
@@ -57,7 +61,7 @@ class Candidates(Arrays):
             unpruned_error=points.unpruned,
             expected_unpruned_error=points.unpruned,
             unpruned_std=every,
-            measured=every == 0,
+            own=np.arange(points.configurations),
             outside=every > 0,
         )
 
@@ -91,33 +95,32 @@ def candidates(
     """
     sizes = as_size_range(sizes)
     measured = [
-        c
-        for c in fit.configurations
+        index
+        for index, c in enumerate(fit.configurations)
         if np.isclose(c.num_examples, num_examples)
         and (only_depth is None or np.isclose(c.depth, only_depth))
         and (only_width is None or np.isclose(c.width, only_width))
     ]
-    pairs = [(c.depth, c.width) for c in measured]
+    pairs = [(fit.configurations[index].depth, fit.configurations[index].width) for index in measured]
     new = [] if fit.dense is None else _grid(fit, counter, sizes, only_depth, only_width)
-    own = np.array(pairs).reshape(-1, 2)
-    pairs += [pair for pair in new if not np.isclose(own, pair).all(axis=1).any()]
+    known = np.array(pairs).reshape(-1, 2)
+    pairs += [pair for pair in new if not np.isclose(known, pair).all(axis=1).any()]
     if not pairs:
         raise PrunecastError(_none(fit, num_examples, only_depth, only_width))
     depth, width = np.array(pairs, dtype=float).T
-    examples, counts = np.full(len(depth), num_examples), counter(depth, width)
-    known = np.arange(len(depth)) < len(measured)
-    unpruned, expected, removed = _unpruned(fit, counts, measured, num_examples)
-    own_std = np.sqrt(np.maximum(fit.spread.unpruned**2 - removed, 0.0))
+    own: Integers = np.full(len(pairs), -1)
+    own[: len(measured)] = measured
+    counts = counter(depth, width)
+    places = {"depth": depth, "width": width, "num_examples": np.full(len(depth), num_examples)}
+    unpruned, expected = _unpruned(fit, counts, own, num_examples)
     return Candidates(
-        depth=depth,
-        width=width,
-        num_examples=examples,
+        **places,
         counts=counts,
         unpruned_error=unpruned,
         expected_unpruned_error=expected,
-        unpruned_std=np.where(known, own_std, np.hypot(own_std, fit.dense.deviation if fit.dense else 0.0)),
-        measured=known,
-        outside=outside(fit, {"depth": depth, "width": width, "num_examples": examples}),
+        unpruned_std=np.where(own >= 0, fit.spread.unpruned, dense_std(fit, places)),
+        own=own,
+        outside=outside(fit, places),
     )
 
 
@@ -135,20 +138,16 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
     )
 
 
-def _unpruned(
-    fit: Fit, counts: Counts, measured: list[Configuration], num_examples: float
-) -> tuple[Floats, Floats, Floats]:
-    """ε_np as measured or predicted, ε_np to expect, and the variance of its logarithm that shrinking removes."""
-    known = np.array([c.unpruned_error for c in measured])
-    if fit.dense is None:
-        return known, known, np.zeros(len(known))
-    unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
-    replicates = np.array([c.replicates for c in measured])
-    expected, removed = unpruned.copy(), np.zeros(len(unpruned))
-    own = slice(len(known))
-    expected[own], removed[own] = shrink_unpruned(fit, known, unpruned[own], replicates)
-    unpruned[own] = known
-    return unpruned, expected, removed
+def _unpruned(fit: Fit, counts: Counts, own: Integers, num_examples: float) -> tuple[Floats, Floats]:
+    """ε_np as measured or predicted, and ε_np to expect of a new run."""
+    unpruned = np.zeros(len(own))
+    if fit.dense is not None:
+        unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
+    expected = unpruned.copy()
+    for at in np.flatnonzero(own >= 0):
+        unpruned[at] = fit.configurations[own[at]].unpruned_error
+        expected[at] = np.exp(predictive(fit).at(int(own[at]), np.ones(1))[0][0])
+    return unpruned, expected
 
 
 def _grid(

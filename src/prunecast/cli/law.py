@@ -52,7 +52,8 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 @table_options
 @click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
 @law_option(
-    laws.DEFAULT_LAW, "The law to fit; auto is the one that the data prefer. Your own is MODULE:NAME."
+    laws.AUTO,
+    "The law to fit; auto is the one that the data prefer, eq2 the paper's. Your own is MODULE:NAME.",
 )
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or fixed."

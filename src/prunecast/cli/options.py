@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from prunecast.choice import DEFAULT_SIZES, Measure, SizeRange
+from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, Measure, SizeRange
 from prunecast.cli import import_from
 from prunecast.errors import PrunecastError, sentence
 from prunecast.files import check_folder
@@ -108,7 +108,11 @@ CANDIDATES = (
         help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
     ),
     click.option(
-        "--confidence", type=float, default=0.5, show_default=True, help="Probability that the target is met."
+        "--confidence",
+        type=float,
+        default=DEFAULT_CONFIDENCE,
+        show_default=True,
+        help="Probability that the target is met.",
     ),
     click.option("--num-examples", type=float, help="Training examples; by default the most measured."),
     click.option(

@@ -6,6 +6,7 @@ laws that come with the package.
 
 from prunecast.laws import dip as dip  # registers the law
 from prunecast.laws import findings, formulas, solver, validate
+from prunecast.laws import sharp as sharp  # registers two laws
 from prunecast.laws.dense import DenseLaw, fit_dense
 from prunecast.laws.deviations import (
     HIGH_EDGE,
@@ -40,7 +41,9 @@ from prunecast.laws.law import (
     unregister,
 )
 from prunecast.laws.points import AXES, Floats, Integers, Mask, Measured, Points, measured
-from prunecast.laws.predict import Prediction, Spread, estimate, evaluate, query
+from prunecast.laws.predict import Prediction
+from prunecast.laws.predictive import Predictive, dense_std, predictive
+from prunecast.laws.predictor import Alternative, Spread, average, evaluate, query
 from prunecast.laws.result import Fit, Origin, from_json, load
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.solver import solve
@@ -50,6 +53,7 @@ from prunecast.laws.support import (
     Gap,
     below,
     gaps,
+    measured_at,
     never_varied,
     outside,
     size_of,
@@ -62,6 +66,7 @@ from prunecast.laws.validate import (
     held_out_deviations,
     in_sample,
 )
+from prunecast.laws.verdict import Trust, Verdict, verdict
 
 __all__ = [
     "AUTO",
@@ -73,6 +78,7 @@ __all__ = [
     "REGIONS",
     "SINGLE_LAW",
     "SLACK",
+    "Alternative",
     "Configuration",
     "DenseLaw",
     "Deviation",
@@ -90,6 +96,7 @@ __all__ = [
     "Parameter",
     "Points",
     "Prediction",
+    "Predictive",
     "PruningForm",
     "Rival",
     "Role",
@@ -98,14 +105,17 @@ __all__ = [
     "SingleFit",
     "Split",
     "Spread",
+    "Trust",
+    "Verdict",
+    "average",
     "below",
     "bounds",
     "build_form",
     "by_group",
     "compare",
     "configurations_out",
+    "dense_std",
     "deviation",
-    "estimate",
     "evaluate",
     "findings",
     "fit",
@@ -120,10 +130,12 @@ __all__ = [
     "load",
     "log_plateau",
     "measured",
+    "measured_at",
     "natural",
     "never_varied",
     "outside",
     "power_law_seen",
+    "predictive",
     "query",
     "region",
     "register",
@@ -136,4 +148,5 @@ __all__ = [
     "starts",
     "unregister",
     "validate",
+    "verdict",
 ]

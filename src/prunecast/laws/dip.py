@@ -13,19 +13,21 @@ NU, DIP, DIP_RATIO = "nu", "dip", "dip_ratio"
 LEAST_SPAN = 4.0
 """Dataset sizes that span less than this factor cannot determine ν, which would run away in extrapolation."""
 
+EXAMPLES_EXPONENT = Parameter.exponent(NU, "ν", "num_examples", lower=-1.0, upper=2.0, start=0.1)
+DIP_DEPTH = Parameter(
+    name=DIP,
+    symbol="A",
+    meaning="deepest dip below the unpruned value",
+    lower=1e-6,
+    upper=0.9,
+    start=0.1,
+    between_sizes=True,
+    bound_is_known=True,
+)
 PARAMETERS = (
     *eq2.PARAMETERS,
-    Parameter.exponent(NU, "ν", "num_examples", lower=-1.0, upper=2.0, start=0.1),
-    Parameter(
-        name=DIP,
-        symbol="A",
-        meaning="deepest dip below the unpruned value",
-        lower=1e-6,
-        upper=0.9,
-        start=0.1,
-        between_sizes=True,
-        bound_is_known=True,
-    ),
+    EXAMPLES_EXPONENT,
+    DIP_DEPTH,
     Parameter(
         name=DIP_RATIO,
         symbol="ρ",
@@ -80,8 +82,9 @@ class DipForm(Eq2Form):
         log_low = points.per_row(log_unpruned) + np.log1p(-dip)
         gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - log_low
         scale = points.per_row(self._log_scale(theta, points))
-        high, low = formulas.transitions(height, gamma, self.column(theta, SCALE), scale)
-        return formulas.pruned_error(log_low, points.inverse_square_density, high, low, gamma), height
+        sharpness, power = self._sharpness(theta), self._inverse_power(theta, points)
+        high, low = formulas.transitions(height, gamma, self.column(theta, SCALE), scale, sharpness)
+        return formulas.pruned_error(log_low, power, high, low, gamma, sharpness), height
 
     def _dip(self, theta: Floats, points: Points) -> tuple[Floats, Floats | None]:
         """a(1 − d²) of every row, and ∂log a/∂log ρ of every configuration."""
@@ -100,13 +103,9 @@ class DipLaw(Law):
     def form(self, points: Points, metric: str) -> PruningForm:
         """The parameters that the points can determine."""
         shared, axes = eq2.parameter_ranges(points, metric)
-        nu, dip, dip_ratio = PARAMETERS[-3:]
-        ratio = points.num_examples / points.weights
-        span = float(points.num_examples.max() / points.num_examples.min())
-        added = [dip]
-        if span >= LEAST_SPAN:
-            added.insert(0, nu)
-            axes = (*axes, nu.axis)
+        added = [*examples_exponent(points), DIP_DEPTH]
+        axes += tuple(parameter.axis for parameter in added if parameter.axis)
+        ratio, dip_ratio = points.num_examples / points.weights, PARAMETERS[-1]
         if float(np.ptp(np.log(ratio))) > 0:
             lower, upper = float(ratio.min()) / 1e3, float(ratio.max()) * 1e3
             added.append(replace(dip_ratio, lower=lower, upper=upper, start=float(np.median(ratio))))
@@ -120,7 +119,13 @@ class DipLaw(Law):
         """Eq. 2 over the low plateau, and the plateau."""
         share = "A/(1 + n/(ρM))" if form.has(DIP_RATIO) else "A"
         low = f"low = unpruned · (1 − {share} · (1 − density²)),  n examples, M weights"
-        return f"{eq2.equation('low', form.axes)};\n{low}"
+        return f"{eq2.equation('low', form.axes, sharp=form.has(eq2.SHARPNESS))};\n{low}"
+
+
+def examples_exponent(points: Points) -> tuple[Parameter, ...]:
+    """ν, where the dataset sizes span enough to determine it."""
+    span = float(points.num_examples.max() / points.num_examples.min())
+    return (EXAMPLES_EXPONENT,) if span >= LEAST_SPAN else ()
 
 
 register(DipLaw(name="dip", title="the dip law", parameters=PARAMETERS, dips=True))

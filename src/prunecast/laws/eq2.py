@@ -10,6 +10,8 @@ from prunecast.laws.points import Floats, Points
 from prunecast.metric import Metric
 
 HIGH, GAMMA, SCALE, PHI, PSI = "high_error", "gamma", "p", "phi", "psi"
+SHARPNESS = "sharpness"
+"""A parameter that Eq. 2 does not have; see `sharp`."""
 INVARIANT = {"depth": "depth^φ", "width": "width^ψ", "num_examples": "(n/N)^ν"}
 """The factor of each axis in the invariant, as it is written."""
 HIGH_ERROR_QUANTILE = 0.9
@@ -70,12 +72,12 @@ class Eq2Form(PruningForm):
     def smallest_density(self, theta: Floats, points: Points, log_target: Floats) -> Floats | None:
         """Eq. 2 solved for density."""
         gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - points.log_unpruned
+        sharpness = self._sharpness(theta)
         high, low = formulas.transitions(
-            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points)
+            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points), sharpness
         )
-        return np.asarray(
-            formulas.density_of(points.log_unpruned, log_target, high[0], low[0], float(gamma[0, 0]))
-        )
+        single = float(np.ravel(gamma)[0]), float(np.ravel(sharpness)[0])
+        return np.asarray(formulas.density_of(points.log_unpruned, log_target, high[0], low[0], *single))
 
     def to_plain_depth(self, points: Points) -> Floats:
         """The paper's p′ belongs to plain depth: log p′ + φ·log(reference depth)."""
@@ -91,16 +93,28 @@ class Eq2Form(PruningForm):
             total = total + self.column(theta, self.exponents[axis]) * points.log_axes[axis][0]
         return total
 
+    def _sharpness(self, theta: Floats) -> Floats | float:
+        """s, which is 2 in the paper."""
+        return np.exp(self.column(theta, SHARPNESS)) if self.has(SHARPNESS) else 2.0
+
+    def _inverse_power(self, theta: Floats, points: Points) -> Floats:
+        """d⁻ˢ of every row."""
+        if self.has(SHARPNESS):
+            return np.asarray(np.exp(-self._sharpness(theta) * np.log(points.density)))
+        return points.inverse_square_density
+
     def _rows(
         self, theta: Floats, points: Points, log_unpruned: Floats
     ) -> tuple[formulas.PrunedError, Floats]:
         """Eq. 2 at every row, and log(ε↑/ε_np) of every configuration."""
         gamma, height = np.exp(self.column(theta, GAMMA)), self.column(theta, HIGH) - log_unpruned
+        sharpness = self._sharpness(theta)
         high, low = formulas.transitions(
-            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points)
+            height, gamma, self.column(theta, SCALE), self._log_scale(theta, points), sharpness
         )
         high, low, log_unpruned = map(points.per_row, (high, low, log_unpruned))
-        return formulas.pruned_error(log_unpruned, points.inverse_square_density, high, low, gamma), height
+        power = self._inverse_power(theta, points)
+        return formulas.pruned_error(log_unpruned, power, high, low, gamma, sharpness), height
 
     def _filled(self, theta: Floats, points: Points, rows: formulas.PrunedError, height: Floats) -> Floats:
         """The stack of `formulas.pruned_error`; parameters beyond the exponents are left to the caller."""
@@ -108,7 +122,7 @@ class Eq2Form(PruningForm):
         stack = np.empty((len(theta), len(self.parameters) + 1, len(points)))
         stack[:, self.index(HIGH)] = rows.upper
         by_gamma = stack[:, self.index(GAMMA)]
-        np.multiply(rows.log_ratio, gamma / 2, out=by_gamma)
+        np.multiply(rows.log_ratio, gamma / self._sharpness(theta), out=by_gamma)
         by_gamma -= rows.upper * height
         np.subtract(rows.upper, rows.lower, out=stack[:, scale])
         stack[:, scale] *= gamma
@@ -116,8 +130,22 @@ class Eq2Form(PruningForm):
             by_exponent = stack[:, self.index(self.exponents[axis])]
             np.multiply(stack[:, scale], points.log_axes[axis][1], out=by_exponent)
             np.negative(by_exponent, out=by_exponent)
+        if self.has(SHARPNESS):
+            stack[:, self.index(SHARPNESS)] = self._by_sharpness(theta, points, rows, height)
         stack[:, -1] = rows.log_error
         return stack
+
+    def _by_sharpness(
+        self, theta: Floats, points: Points, rows: formulas.PrunedError, height: Floats
+    ) -> Floats:
+        """∂log ε̂/∂log s; log(p′/m*) is cut as `transitions` cuts it."""
+        gamma, sharpness = np.exp(self.column(theta, GAMMA)), self._sharpness(theta)
+        scale = points.per_row(self._log_scale(theta, points))
+        high = sharpness * (self.column(theta, SCALE) - scale)
+        low = high + sharpness * height / gamma
+        shift = sharpness * np.log(points.density)
+        high, low = (np.minimum(one, formulas.MAX_EXPONENT) - shift for one in (high, low))
+        return np.asarray(gamma / sharpness * (rows.upper * low - rows.lower * high - rows.log_ratio))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -140,7 +168,7 @@ class Eq2Law(Law):
 
     def equation_of(self, form: PruningForm) -> str:
         """Eq. 2 and its invariant."""
-        return equation("unpruned", form.axes)
+        return equation("unpruned", form.axes, sharp=form.has(SHARPNESS))
 
 
 def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...], tuple[str, ...]]:
@@ -157,10 +185,12 @@ def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...]
     return (*shared, *(exponent for exponent in exponents if exponent.axis in varying)), varying
 
 
-def equation(low: str, axes: tuple[str, ...]) -> str:
-    """Eq. 2 over a low plateau of this name."""
+def equation(low: str, axes: tuple[str, ...], *, sharp: bool = False) -> str:
+    """Eq. 2 over a low plateau of this name, with the paper's sharpness or one of its own."""
     invariant = " · ".join([*(INVARIANT[axis] for axis in axes), "density"])
-    return f"estimate = {low} · [(m*² + p′²(ε↑/{low})^(2/γ)) / (m*² + p′²)]^(γ/2),  m* = {invariant}"
+    power, s = ("ˢ", "s") if sharp else ("²", "2")
+    ratio = f"(m*{power} + p′{power}(ε↑/{low})^({s}/γ)) / (m*{power} + p′{power})"
+    return f"estimate = {low} · [{ratio}]^(γ/{s}),  m* = {invariant}"
 
 
 EQ2 = register(Eq2Law(name=DEFAULT_LAW, title="Eq. 2", parameters=PARAMETERS))

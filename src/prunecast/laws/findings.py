@@ -231,6 +231,18 @@ class LawPreference(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LawsAveraged(Finding):
+    """Predictions are averages over laws that the data do not tell apart."""
+
+    kind: ClassVar[str] = "averaged"
+    titles: tuple[str, ...]
+    """what the laws are called, the fitted one first"""
+    weights: tuple[float, ...]
+    rms: tuple[float, ...]
+    """the deviation of each on configurations left out"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class AxisNeverVaried(Finding):
     """A prediction away from the only value that an axis was measured at."""
 
@@ -260,6 +272,7 @@ TYPES: dict[str, type[Finding]] = {
         NoReplicates,
         AtChance,
         LawPreference,
+        LawsAveraged,
     )
 }
 """What a saved law may hold."""

@@ -1,6 +1,5 @@
 """Fit a law to a table: the paper's point estimate, intervals, judgement and findings."""
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,19 +19,32 @@ from prunecast.laws.diagnose import (
     plateau_reached,
     rises,
 )
-from prunecast.laws.findings import FlatProfile, LawPreference
-from prunecast.laws.intervals import Uncertainty, find_uncertainty
-from prunecast.laws.law import AUTO, DEFAULT_LAW, PruningForm, Role, bounds, build_form, natural, starts
+from prunecast.laws.findings import FlatProfile, LawPreference, LawsAveraged
+from prunecast.laws.intervals import Uncertainty, find_uncertainty, possible_sets
+from prunecast.laws.law import (
+    AUTO,
+    DEFAULT_LAW,
+    PruningForm,
+    Role,
+    bounds,
+    build_form,
+    get_law,
+    natural,
+    source_of,
+    starts,
+)
 from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured, never_pruned
-from prunecast.laws.predict import Spread
+from prunecast.laws.predictor import Alternative, Spread
 from prunecast.laws.result import Fit, Origin
 from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
 from prunecast.laws.support import Configuration
-from prunecast.laws.validate import held_out_rms, preferred_law
+from prunecast.laws.validate import held_out_rms, law_weights, leading_law
 from prunecast.metric import Metric
 from prunecast.table import Table
 from prunecast.text import plural
 
+OPEN_SLOPE = 1.0
+"""Standard deviation of a curve's slope, in logarithms, where the data do not show how it rises; some collapse."""
 LEAST_ROWS = 4
 """Configurations with fewer rows are not fitted alone."""
 
@@ -40,20 +52,21 @@ LEAST_ROWS = 4
 def fit(
     table: Table,
     *,
-    law: str = DEFAULT_LAW,
+    law: str = AUTO,
     replicates: Replicates = "mean",
     residual: str = "relative",
     huber: float | None = None,
     high_error: str | float = "free",
     seed: int = 0,
 ) -> Fit:
-    """Fit a law jointly to all configurations of a table: by default Eq. 2 (with one configuration: Eq. 1).
+    """Fit a law jointly to all configurations of a table.
 
     The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
     level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
     pull of outliers beyond that deviation, `high_error` fixes ε↑ at `"chance"` or at a number. `law` is the name of a
-    registered law or "module:attribute"; "auto" takes another law than the default where it predicts configurations
-    left out of the fit clearly better.
+    registered law or "module:attribute", such as "eq2" for the paper's. "auto" weighs all laws by how well they predict
+    configurations left out of the fit: the simplest of the likely ones is fitted, and predictions average over them.
+    Where there are too few configurations for that, it is Eq. 2, or Eq. 1 of a single one.
     """
     options: dict[str, Any] = {
         "replicates": replicates,
@@ -65,12 +78,49 @@ def fit(
     shared = TableData(table=table, data=measured(table, replicates))
     if law != AUTO:
         return _fit(shared, law, **options)
-    default = _fit(shared, DEFAULT_LAW, **options)
-    preferred = preferred_law(default.held_out)
-    if preferred != DEFAULT_LAW and any(isinstance(finding, LawPreference) for finding in default.findings):
-        with contextlib.suppress(PrunecastError):  # too few rows for its parameters
-            return _fit(shared, preferred, **options)
-    return default
+    weights = law_weights(shared.held_out, shared.data.points.configurations)
+    leading = leading_law(weights)
+    try:
+        result = _fit(shared, leading, **options)
+    except PrunecastError:  # too few rows for its parameters
+        return _fit(shared, DEFAULT_LAW, **options)
+    others = {name: weight for name, weight in weights.items() if name != leading}
+    alternatives = tuple(_alternatives(shared, others, **options))
+    if not alternatives:
+        return result
+    kept = [own for own in result.findings if not isinstance(own, LawPreference)]
+    averaged = LawsAveraged(
+        titles=tuple(get_law(name).title for name in (leading, *others)),
+        weights=(weights[leading], *others.values()),
+        rms=tuple(shared.held_out[name] for name in (leading, *others)),
+    )
+    return replace(result, alternatives=alternatives, findings=(*kept, averaged))
+
+
+def _alternatives(
+    shared: "TableData",
+    weights: dict[str, float],
+    *,
+    residual: str,
+    huber: float | None,
+    high_error: str | float,
+    seed: int,
+    **_: Any,
+) -> Iterator[Alternative]:
+    """Other laws that are about as likely, fitted in the same way."""
+    points, table = shared.data.points, shared.table
+    for law, weight in weights.items():
+        form = build_form(law, points, table.metric)
+        begin, fixed = _fix_plateau(starts(form, seed), form, table, high_error)
+        optimum = find_optimum(form, points, begin, fixed, _objective(residual, huber))
+        values = natural(form, form.to_plain_depth(points) @ optimum.theta).tolist()
+        names = (parameter.name for parameter in form.parameters)
+        yield Alternative(
+            law=source_of(form.law.name),
+            axes=form.axes,
+            parameters=dict(zip(names, values, strict=True)),
+            weight=weight,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,9 +168,21 @@ def _fit(
     limits = _limits(optimum, to_plain)
     found = parameter_findings(optimum, bare.parameters, bare.intervals, limits, data, table.chance)
     result = replace(bare, findings=tuple(found))
+    result = replace(result, spread=_open_spread(result, optimum, to_plain))
     flat = list(flat_profiles(optimum, set(result.undetermined)))
     result = replace(result, intervals=_possible_intervals(result, limits, flat))
     return replace(result, findings=(*found, *flat, *fit_findings(result, optimum, table)))
+
+
+def _open_spread(result: Fit, optimum: Optimum, to_plain: Floats) -> Spread:
+    """What predictions must allow for where the data do not determine some parameters."""
+    open_parameters = result.undetermined
+    roles = {parameter.role for parameter in optimum.form.parameters if parameter.name in open_parameters}
+    return replace(
+        result.spread,
+        possible=possible_sets(optimum, open_parameters) @ to_plain.T,
+        open_slope=OPEN_SLOPE if roles >= {Role.PLATEAU, Role.SLOPE, Role.SCALE} else 0.0,
+    )
 
 
 def _limits(optimum: Optimum, to_plain: Floats) -> dict[str, tuple[float, float]]:

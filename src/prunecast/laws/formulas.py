@@ -2,7 +2,8 @@
 
 Legend: d density (share of prunable weights kept) · l depth · w width · n number of training examples · ε error
 · ε_np error of the unpruned network · ε↑ error of the high plateau · γ slope of the power-law region ·
-p, p′ where the high plateau ends, in d and in m* · φ, ψ exponents of depth and width in the invariant m*.
+p, p′ where the high plateau ends, in d and in m* · φ, ψ exponents of depth and width in the invariant m* · s sharpness
+of the bends between the plateaus and the power law, 2 in the paper.
 
 All functions broadcast, and accept dual numbers where derivatives are wanted.
 """
@@ -32,51 +33,65 @@ class PrunedError(NamedTuple):
 
     log_error: Array
     log_ratio: Array
-    """log of [(m*² + p′²R) / (m*² + p′²)], R = (ε↑/ε_np)^(2/γ)"""
+    """log of [(m*ˢ + p′ˢR) / (m*ˢ + p′ˢ)], R = (ε↑/ε_np)^(s/γ)"""
     upper: Array
-    """σ₁ = p′²R / (m*² + p′²R): 0 on the low plateau, 1 beyond it"""
+    """σ₁ = p′ˢR / (m*ˢ + p′ˢR): 0 on the low plateau, 1 beyond it"""
     lower: Array
-    """σ₀ = p′² / (m*² + p′²): 0 up to the power-law region, 1 on the high plateau"""
+    """σ₀ = p′ˢ / (m*ˢ + p′ˢ): 0 up to the power-law region, 1 on the high plateau"""
 
 
-def transitions(log_height: Array, gamma: Array, log_p: Array, log_scale: Array) -> tuple[Array, Array]:
-    """The squared densities of the two transitions, p² and p²(ε↑/ε_np)^(2/γ), with p = p′/(l^φ w^ψ).
+def transitions(
+    log_height: Array, gamma: Array, log_p: Array, log_scale: Array, sharpness: Array | float = 2.0
+) -> tuple[Array, Array]:
+    """The densities of the two transitions to the power s, pˢ and pˢ(ε↑/ε_np)^(s/γ), with p = p′/(l^φ w^ψ).
 
-    The arguments are log(ε↑/ε_np), γ, log p′ and log(l^φ w^ψ): none depends on density, so this is paid once
+    The arguments are log(ε↑/ε_np), γ, log p′, log(l^φ w^ψ) and s: none depends on density, so this is paid once
     a configuration.
     """
-    high = 2 * (log_p - log_scale)
-    low = high + 2 * log_height / gamma
+    high = sharpness * (log_p - log_scale)
+    low = high + sharpness * log_height / gamma
     return np.exp(np.minimum(high, MAX_EXPONENT)), np.exp(np.minimum(low, MAX_EXPONENT))
 
 
 def pruned_error(
-    log_unpruned: Array, inverse_square: Array, high: Array, low: Array, gamma: Array
+    log_unpruned: Array,
+    inverse_power: Array,
+    high: Array,
+    low: Array,
+    gamma: Array,
+    sharpness: Array | float = 2.0,
 ) -> PrunedError:
-    """Eq. 1 and Eq. 2: ε̂ = ε_np · [ (m*² + p′²(ε↑/ε_np)^(2/γ)) / (m*² + p′²) ]^(γ/2).
+    """ε̂ = ε_np · [ (m*ˢ + p′ˢ(ε↑/ε_np)^(s/γ)) / (m*ˢ + p′ˢ) ]^(γ/s): Eq. 1 and Eq. 2 with s = 2.
 
-    The arguments are log ε_np, d⁻², the two `transitions` and γ. The derivatives of log ε̂ are
-    ∂/∂log ε↑ = σ₁ · ∂/∂log γ = (γ/2)·log_ratio − σ₁·log(ε↑/ε_np) · ∂/∂log p′ = −∂/∂log m* = γ(σ₁ − σ₀) ·
-    ∂/∂log ε_np = 1 − σ₁.
+    The arguments are log ε_np, d⁻ˢ, the two `transitions`, γ and s. The derivatives of log ε̂ are
+    ∂/∂log ε↑ = σ₁ · ∂/∂log γ = (γ/s)·log_ratio − σ₁·log(ε↑/ε_np) · ∂/∂log p′ = −∂/∂log m* = γ(σ₁ − σ₀) ·
+    ∂/∂log ε_np = 1 − σ₁ · ∂/∂log s = (γ/s)·[σ₁ log(p′ˢR/m*ˢ) − σ₀ log(p′ˢ/m*ˢ) − log_ratio].
     """
-    above, below = low * inverse_square, high * inverse_square
+    above, below = low * inverse_power, high * inverse_power
     upper_sum, lower_sum = 1 + above, 1 + below
     above /= upper_sum
     below /= lower_sum
     upper_sum /= lower_sum
     log_ratio = np.log(upper_sum)
-    return PrunedError(log_unpruned + gamma / 2 * log_ratio, log_ratio, upper=above, lower=below)
+    return PrunedError(log_unpruned + gamma / sharpness * log_ratio, log_ratio, upper=above, lower=below)
 
 
-def density_of(log_unpruned: Array, log_error: Array, high: Array, low: Array, gamma: Array) -> Array:
-    """Eq. 2 solved for density: d² = (p²R − p²q) / (q − 1), q = (ε/ε_np)^(2/γ).
+def density_of(
+    log_unpruned: Array,
+    log_error: Array,
+    high: Array,
+    low: Array,
+    gamma: Array,
+    sharpness: Array | float = 2.0,
+) -> Array:
+    """`pruned_error` solved for density: dˢ = (pˢR − pˢq) / (q − 1), q = (ε/ε_np)^(s/γ).
 
-    `high` and `low` are the two `transitions` p² and p²R. Infinite where ε ≤ ε_np, which Eq. 2 never reaches; zero
+    `high` and `low` are the two `transitions` pˢ and pˢR. Infinite where ε ≤ ε_np, which Eq. 2 never reaches; zero
     where ε ≥ ε↑, which every density keeps.
     """
-    log_q = np.minimum(2 / gamma * (log_error - log_unpruned), MAX_EXPONENT)
-    square = np.maximum(low - high * np.exp(log_q), 0.0) / np.where(log_q > 0, np.expm1(log_q), 1.0)
-    return np.where(log_q > 0, np.sqrt(square), np.inf)
+    log_q = np.minimum(sharpness / gamma * (log_error - log_unpruned), MAX_EXPONENT)
+    powered = np.maximum(low - high * np.exp(log_q), 0.0) / np.where(log_q > 0, np.expm1(log_q), 1.0)
+    return np.where(log_q > 0, powered ** (1 / sharpness), np.inf)
 
 
 def lower_transition(

@@ -9,6 +9,7 @@ configuration is a latent number ℓ: its measurement and the pruned errors are 
 and θ is fitted with every ℓ_c profiled out.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -281,6 +282,14 @@ def _at_bound(optimum: Optimum, plateau: int) -> list[int]:
     at_bound = ~optimum.fixed & ((optimum.theta <= lower) | (optimum.theta >= upper))
     known = [parameter.bound_is_known for parameter in optimum.form.parameters]
     return [int(i) for i in np.flatnonzero(at_bound) if i != plateau and not known[i]]
+
+
+def possible_sets(optimum: Optimum, parameters: Iterable[str]) -> Floats:
+    """Parameter sets that fit about as well as the best, for parameters that the data do not determine."""
+    quantile = float(special.stdtrit(max(1, len(optimum.points) - len(optimum.free)), (1 + COVERAGE) / 2))
+    columns = [optimum.form.index(name) for name in parameters]
+    found = [_possible(optimum, column, quantile) for column in columns if not optimum.fixed[column]]
+    return np.concatenate([np.zeros((0, len(optimum.theta))), *found])
 
 
 def _possible(optimum: Optimum, column: int, quantile: float) -> Floats:

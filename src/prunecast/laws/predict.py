@@ -1,8 +1,6 @@
 """Predictions of a fitted law, with the interval in which a single new training run falls."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -10,67 +8,18 @@ import pandas as pd
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.errors import PrunecastError
-from prunecast.laws.dense import DenseLaw
 from prunecast.laws.deviations import REGIONS, region
 from prunecast.laws.intervals import COVERAGE
-from prunecast.laws.law import PruningForm
-from prunecast.laws.points import AXES, Floats, Points
-from prunecast.laws.support import Configuration, below, measured_at, outside, size_of
-from prunecast.metric import Metric
+from prunecast.laws.points import AXES, Floats
+from prunecast.laws.predictive import dense_std, predictive
+from prunecast.laws.predictor import Predictor, inputs_of, query
+from prunecast.laws.support import below, measured_at, outside, size_of
 from prunecast.text import plural
 
 FIRST = ("density", "error", "lower", "upper")
 LAST = ("region", "extrapolated", "unpruned_source", "unpruned_error", "num_examples", "depth", "width")
 """The columns of a frame: the first ones, those of the last that vary, then the others, narrow ones at the end."""
 SHOWN_ROWS = 20
-
-
-@dataclass(frozen=True, kw_only=True)
-class Spread:
-    """What the data leave open about the parameters and about a single training run."""
-
-    centre: Floats
-    draws: Floats
-    """normal draws of the inner parameters; quantiles are Student's t with `degrees`"""
-    degrees: float
-    run: float
-    """standard deviation of log ε of a single training run around the law"""
-    unpruned: float
-    """standard deviation of a measured log ε_np as the law means it"""
-
-
-class Predictor(Protocol):
-    """What a prediction needs of a fitted law."""
-
-    @property
-    def metric(self) -> Metric:
-        """What is predicted."""
-
-    @property
-    def reference_examples(self) -> float:
-        """The number of examples that counts as one in the invariant."""
-
-    @property
-    def configurations(self) -> Sequence[Configuration]:
-        """What the law was fitted to."""
-
-    @property
-    def spread(self) -> Spread:
-        """What the data leave open."""
-
-    @property
-    def dense(self) -> DenseLaw | None:
-        """The law of the unpruned errors."""
-
-    @property
-    def high_error(self) -> float:
-        """The error of networks pruned to nothing."""
-
-    def form(self) -> PruningForm:
-        """The law's functional form."""
-
-    def theta(self) -> Floats:
-        """The parameters on the inner scale of the form."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -126,7 +75,7 @@ def predict(
     unpruned_error: npt.ArrayLike | None,
 ) -> Prediction:
     """Evaluate a law where the arguments, broadcast against each other, say."""
-    needed = fit.form().inputs if unpruned_error is not None else fit.form().inputs | {"num_examples"}
+    needed = inputs_of(fit) if unpruned_error is not None else inputs_of(fit) | {"num_examples"}
     inputs = {
         "density": density,
         "depth": _default(fit, "depth", depth, needed=needed),
@@ -140,38 +89,24 @@ def predict(
     _check(fit, flat, given=unpruned_error is not None)
     unpruned, source, unpruned_std = _unpruned(fit, flat)
     axes = AXES if num_examples is not None or "num_examples" in needed else AXES[:2]
-    points = query(fit, flat, unpruned)
-    log_error, spread = estimate(fit, points, unpruned_std)
-    half = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)) * spread
+    own = np.where(
+        source == "measured", measured_at(fit, np.stack([flat[name] for name in AXES], axis=1)), -1
+    )
+    found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std)
+    log_error = found.log_error
+    score = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2))
     names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
     columns = {
         **flat,
         "unpruned_error": unpruned,
         "unpruned_source": source,
-        "error": np.exp(log_error),
-        "lower": np.exp(log_error - half),
-        "upper": np.minimum(np.exp(log_error + half), fit.metric.highest),
+        "error": np.minimum(np.exp(log_error), fit.metric.highest),
+        "lower": np.exp(log_error - score * found.below),
+        "upper": np.minimum(np.exp(log_error + score * found.spread), fit.metric.highest),
         "region": names,
         "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in axes}),
     }
     return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
-
-
-def evaluate(fit: Predictor, theta: Floats, points: Points) -> tuple[Floats, Floats]:
-    """log ε̂ of parameter sets, and ∂log ε̂/∂log ε_np; both have shape (sets, rows)."""
-    form = fit.form()
-    stack = form.stack(theta, points)
-    return stack[:, -1], form.unpruned_slope(theta, points, stack)
-
-
-def estimate(fit: Predictor, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
-    """log ε̂ and its standard deviation: parameters, ε_np and the noise of a single training run."""
-    log_error, slope = evaluate(fit, fit.theta()[None], points)
-    form = fit.form()
-    centre = form.log_error(fit.spread.centre[None], points)
-    draws = np.concatenate([form.log_error(block, points) for block in np.array_split(fit.spread.draws, 8)])
-    variance = ((draws - centre) ** 2).mean(axis=0) + (slope[0] * unpruned_std) ** 2 + fit.spread.run**2
-    return log_error[0], np.sqrt(variance)
 
 
 def _default(
@@ -215,7 +150,7 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     unpruned[known], source[known] = errors[at[at >= 0]], "measured"
     if len(rest):
         unpruned[rest], source[rest] = _from_dense_law(fit, places[at < 0]), "predicted"
-        unpruned_std[rest] = np.hypot(unpruned_std[rest], fit.dense.deviation if fit.dense else 0.0)
+        unpruned_std[rest] = dense_std(fit, dict(zip(AXES, places[at < 0].T, strict=True)))
     return unpruned, source, unpruned_std
 
 
@@ -228,26 +163,3 @@ def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
             "predict it; give it with --unpruned-error, or unpruned_error= in Python"
         )
     return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0))
-
-
-def query(
-    fit: Predictor, inputs: dict[str, Floats], unpruned: Floats, weights: Floats | None = None
-) -> Points:
-    """Each row as a configuration of its own, in the paper's units; its weights may be given where they are known."""
-    count = len(unpruned)
-    return Points(
-        configuration=np.arange(count),
-        level=np.zeros(count, dtype=np.int64),
-        density=inputs["density"],
-        error=np.ones(count),
-        replicates=np.ones(count),
-        nonzero=np.ones(count),
-        weights=size_of(fit, inputs["depth"], inputs["width"]) if weights is None else weights,
-        depth=inputs["depth"],
-        width=inputs["width"],
-        num_examples=np.maximum(inputs["num_examples"], 1.0),
-        unpruned=unpruned,
-        unpruned_replicates=np.ones(count),
-        reference_depth=1.0,
-        reference_examples=fit.reference_examples,
-    )

@@ -15,7 +15,8 @@ from prunecast.laws.dense import DENSE_PARAMETERS, DenseLaw
 from prunecast.laws.deviations import REGIONS, Deviation, NoiseFloor
 from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored, source_of
 from prunecast.laws.points import Floats
-from prunecast.laws.predict import Prediction, Spread, predict
+from prunecast.laws.predict import Prediction, predict
+from prunecast.laws.predictor import Alternative, Spread, inputs_of
 from prunecast.laws.support import Configuration
 from prunecast.metric import Metric
 from prunecast.text import plural
@@ -79,6 +80,8 @@ class Fit:
     findings: tuple[Finding, ...]
     """what a reader should know beside the numbers"""
     spread: Spread
+    alternatives: tuple[Alternative, ...] = ()
+    """laws that the data do not tell apart from this one; predictions are averages, weighted by how likely each is"""
     dense: DenseLaw | None
     origin: Origin
     options: dict[str, str]
@@ -146,7 +149,7 @@ class Fit:
     @property
     def needs_examples(self) -> bool:
         """Whether a prediction depends on the number of examples beyond its unpruned error."""
-        return "num_examples" in self.form().inputs
+        return "num_examples" in inputs_of(self)
 
     def symbol(self, name: str) -> str:
         """The symbol of a parameter."""
@@ -223,7 +226,9 @@ class Fit:
                 **vars(self.spread),
                 "centre": [round(float(x), 8) for x in self.spread.centre],
                 "draws": [[round(float(x), 6) for x in row] for row in self.spread.draws],
+                "possible": [[round(float(x), 6) for x in row] for row in self.spread.possible],
             },
+            "alternatives": [asdict(one) for one in self.alternatives],
         }
 
 
@@ -275,6 +280,7 @@ def _fit(body: dict[str, Any]) -> Fit:
         configurations=own("configurations", tuple[Configuration, ...]),
         findings=tuple(findings.from_json(one) for one in body["findings"]),
         spread=_spread(body["spread"]),
+        alternatives=value_of(tuple[Alternative, ...], body.get("alternatives", []), "alternatives"),
         dense=own("dense", DenseLaw | None),
         origin=own("origin", Origin),
         options=own("options", dict[str, str]),
@@ -282,10 +288,12 @@ def _fit(body: dict[str, Any]) -> Fit:
 
 
 def _spread(body: dict[str, Any]) -> Spread:
-    own = {name: value for name, value in body.items() if name not in ("centre", "draws")}
+    own = {name: value for name, value in body.items() if name not in ("centre", "draws", "possible")}
     centre = np.array(value_of(tuple[float, ...], body["centre"], "centre"))
     draws = np.array(value_of(tuple[tuple[float, ...], ...], body["draws"], "draws"))
-    return Spread(centre=centre, draws=draws, **value_of(dict[str, float], own, "spread"))
+    sets = value_of(tuple[tuple[float, ...], ...], body.get("possible", []), "possible")
+    possible = np.array(sets).reshape(-1, len(centre))
+    return Spread(centre=centre, draws=draws, possible=possible, **value_of(dict[str, float], own, "spread"))
 
 
 def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
@@ -308,6 +316,8 @@ def _check(fit: Fit) -> None:
         and all(-np.inf < low <= high < np.inf for low, high in fit.intervals.values()),
         "fixed": set(fit.fixed) <= fit.parameters.keys(),
         "spread": _usable_spread(fit.spread, len(ordered)),
+        "alternatives": all(map(_usable_alternative, fit.alternatives))
+        and sum(one.weight for one in fit.alternatives) <= 1,
         "deviation": np.isfinite([fit.deviation.mean, fit.deviation.std]).all(),
         "regions": fit.regions.keys() == set(REGIONS),
         "rows": fit.rows > 0 <= fit.at_chance,
@@ -333,11 +343,22 @@ def _within(values: npt.ArrayLike, low: float = SMALLEST, high: float = LARGEST)
 def _usable_spread(spread: Spread, parameters: int) -> bool:
     if spread.centre.shape != (parameters,) or spread.draws.shape[1:] != (parameters,):
         return False
-    inner = np.concatenate([spread.centre, spread.draws.ravel()])
+    inner = np.concatenate([spread.centre, spread.draws.ravel(), spread.possible.ravel()])
     return (
         spread.degrees >= 1
         and _within(np.abs(inner), 0.0, LARGEST_INNER)
-        and _within([spread.degrees, spread.run, spread.unpruned], 0.0)
+        and _within([spread.degrees, spread.run, spread.unpruned, spread.open_slope], 0.0)
+    )
+
+
+def _usable_alternative(alternative: Alternative) -> bool:
+    form = alternative.form()
+    lowest = {own.name: SMALLEST if own.positive else -LARGEST for own in form.parameters}
+    return (
+        set(alternative.axes) == set(form.exponents)
+        and lowest.keys() == alternative.parameters.keys()
+        and all(_within([value], lowest[name]) for name, value in alternative.parameters.items())
+        and _within([alternative.weight], 0.0, 1.0)
     )
 
 

@@ -86,6 +86,26 @@ def outside(fit: Fitted, places: Mapping[str, Floats]) -> NDArray[np.bool_]:
     return np.asarray(np.logical_or.reduce([gap.missed for gap in gaps(fit, places)]))
 
 
+def doublings_outside(fit: Fitted, places: Mapping[str, Floats]) -> Floats:
+    """How far outside what was measured places lie, in doublings; zero inside.
+
+    On each side of every two axes it is the shortest way to a place with something measured at least as far out; the
+    longest of these ways counts.
+    """
+    furthest = np.zeros(len(next(iter(places.values()))))
+    far = np.flatnonzero(outside(fit, places))
+    if len(far):
+        measured = {
+            axis: np.log2([max(getattr(c, axis), 1e-300) for c in fit.configurations]) for axis in places
+        }
+        wanted = {axis: np.log2(np.maximum(values[far], 1e-300)) for axis, values in places.items()}
+        for (first, second), (side, other) in product(combinations(places, 2), product((-1, 1), repeat=2)):
+            along = np.maximum(side * np.subtract.outer(wanted[first], measured[first]), 0.0)
+            across = np.maximum(other * np.subtract.outer(wanted[second], measured[second]), 0.0)
+            furthest[far] = np.maximum(furthest[far], np.hypot(along, across).min(axis=1))
+    return furthest
+
+
 def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
     """Whether densities are lower than any that was measured."""
     return np.asarray(density < min(c.lowest_density for c in fit.configurations) * (1 - SLACK))

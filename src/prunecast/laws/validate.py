@@ -22,6 +22,11 @@ PREFERENCE_FOLDS, MOST_ROWS = 5, 50_000
 """Groups of configurations left out in turn at every fit, and the rows up to which this is done."""
 CLEARLY_BETTER = 0.9
 """A law is preferred where its deviation is below this share of the other's."""
+LEAST_WEIGHT, ABOUT_AS_LIKELY = 0.02, 0.2
+"""Laws with less than the first share of the likelihood do not count. One with the second share of the likeliest's is
+about as good."""
+LEAST_RMS = 1e-4
+"""Deviations below this are rounding, which says nothing about a law: rows without noise may be met exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,11 +136,24 @@ def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]
     return {law: rms for law, rms in found.items() if np.isfinite(rms)}
 
 
-def preferred_law(rms: dict[str, float]) -> str:
-    """The law that predicts left-out configurations best, where it is clearly better than the default law."""
-    best = min(rms, key=lambda name: rms[name], default=DEFAULT_LAW)
-    clearly = DEFAULT_LAW in rms and rms[best] <= CLEARLY_BETTER * rms[DEFAULT_LAW]
-    return best if clearly else DEFAULT_LAW
+def law_weights(rms: dict[str, float], configurations: int) -> dict[str, float]:
+    """How much each law counts in an answer: its share of the likelihood of configurations left out.
+
+    The rows of a configuration deviate together, so each configuration counts as one observation. Laws that hardly
+    count are left out.
+    """
+    if not rms:
+        return {}
+    told = {name: max(own, LEAST_RMS) for name, own in rms.items()}
+    likelihood = {name: (min(told.values()) / own) ** configurations for name, own in told.items()}
+    kept = {name: own for name, own in likelihood.items() if own >= LEAST_WEIGHT * sum(likelihood.values())}
+    return {name: own / sum(kept.values()) for name, own in kept.items()}
+
+
+def leading_law(weights: dict[str, float]) -> str:
+    """The first law, in the order in which they are registered, that is about as likely as the likeliest."""
+    enough = ABOUT_AS_LIKELY * max(weights.values(), default=0.0)
+    return next((name for name, weight in weights.items() if weight >= enough), DEFAULT_LAW)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from prunecast.choice import (
+    DEFAULT_CONFIDENCE,
     DEFAULT_SIZES,
     AboutTarget,
     Choice,
@@ -51,7 +52,7 @@ class Request:
     minimise: str = Measure.STORED
     num_examples: float | None = None
     sizes: str = DEFAULT_SIZES
-    confidence: float = 0.5
+    confidence: float = DEFAULT_CONFIDENCE
 
 
 @dataclass(frozen=True, kw_only=True)

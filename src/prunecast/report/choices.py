@@ -17,6 +17,8 @@ from prunecast.wording import (
     sentences,
     suggestions_legend,
     unit,
+    verdict_numbers,
+    verdict_sentence,
 )
 from prunecast.wording import report as wording
 
@@ -31,7 +33,7 @@ def choice(chosen: Choice) -> Section:
     compared = comparison(chosen)
     return Section(
         title=advice(chosen),
-        text=[promise(chosen)],
+        text=[promise(chosen), verdict_sentence(chosen.verdict)],
         facts=[*_sizes(chosen), unpruned, _cost(best)],
         grids=[_runners_up(chosen)] if chosen.runners_up else [],
         notes=[*([compared] if compared else []), *sentences(chosen.findings, metric)],
@@ -49,6 +51,7 @@ def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
         *_sizes(chosen),
         Fact(word.capitalize(), numbers.error(best.error), wording.error_source(chosen)),
         Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),
+        Fact("Trust in the law", chosen.verdict.trust, verdict_numbers(chosen.verdict)),
         _cost(best),
     ]
 

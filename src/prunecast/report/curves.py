@@ -24,6 +24,7 @@ from prunecast.laws import (
     Integers,
     Mask,
     Points,
+    average,
     measured,
     region,
 )
@@ -152,7 +153,7 @@ def curves(
     every: Integers = np.repeat(np.arange(len(members)), STEPS)
     spread = members[every]
     density = np.tile(grid, len(members))
-    estimated = np.exp(fit.form().log_error(fit.theta()[None], spread.points(fit, density))[0])
+    estimated = np.exp(average(fit, spread.points(fit, density)).log_error)
     offset, slope = size_line(minimise, spread)
     star = invariant(fit, density, spread.depth, spread.width, spread.num_examples)
     shaped = [values.reshape(len(members), STEPS) for values in (estimated, offset + slope * density, star)]

@@ -7,7 +7,7 @@ import numpy as np
 
 from prunecast import __version__, tables
 from prunecast.findings import Finding
-from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings
+from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
 from prunecast.metric import Metric
 from prunecast.report import charts
 from prunecast.report.charts import Source
@@ -15,7 +15,7 @@ from prunecast.report.curves import AXES
 from prunecast.report.document import Chart, Fact, Grid, Section
 from prunecast.table import Table
 from prunecast.text import plural
-from prunecast.wording import numbers, sentences
+from prunecast.wording import numbers, sentences, verdict_sentence
 from prunecast.wording import report as wording
 
 HOW_WELL = (
@@ -24,6 +24,7 @@ HOW_WELL = (
     findings.DipsIgnored,
     findings.TooLarge,
     findings.LawPreference,
+    findings.LawsAveraged,
 )
 """Findings about how well a law fits; the others are about what the data leave open."""
 PLACE = ("measured", "plan", "code", "device", "date", "seconds")
@@ -36,7 +37,7 @@ def fit_summary(fit: Fit, table: Table | None = None) -> Section:
     """A fitted law on one screen."""
     return Section(
         title=wording.fit_title(fit),
-        text=[fit.equation],
+        text=[fit.equation, verdict_sentence(verdict(fit))],
         grids=[_parameters(fit), _regions(fit)],
         notes=[*sentences(fit.findings, fit.metric), *_table_notes(table)],
     )

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from prunecast import __version__
-from prunecast.choice import DEFAULT_SIZES, as_fit, check_target, validated
+from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, as_fit, check_target, validated
 from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import AUTO, Fit
 from prunecast.metric import Metric
@@ -44,7 +44,7 @@ def page(
     minimise: str = "stored",
     num_examples: float | None = None,
     sizes: str = DEFAULT_SIZES,
-    confidence: float = 0.5,
+    confidence: float = DEFAULT_CONFIDENCE,
     studies: bool = True,
     all_studies: bool = False,
     command: str = "prunecast.report.page",

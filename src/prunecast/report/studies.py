@@ -155,7 +155,7 @@ def extrapolation(found: Extrapolation, metric: Metric) -> Section:
         ]
         for step in found.steps
     ]
-    header = ["Along", "Law", "Fitted to", "Predicted", "Fitted", "Configurations"]
+    header = ["Along", "Law", "Fitted to", "Predicted", "Fitted", "Sizes"]
     return Section(
         name="extrapolation",
         title=STUDIES["extrapolation"].title,

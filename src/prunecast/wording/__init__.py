@@ -13,7 +13,7 @@ from prunecast.wording.choice import (
     unit,
 )
 from prunecast.wording.core import finding_as_json, sentence, sentences
-from prunecast.wording.laws import fit_as_json
+from prunecast.wording.laws import fit_as_json, verdict_numbers, verdict_sentence
 from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
 
 __all__ = [
@@ -35,4 +35,6 @@ __all__ = [
     "suggestions_legend",
     "table",
     "unit",
+    "verdict_numbers",
+    "verdict_sentence",
 ]

@@ -1,8 +1,9 @@
 """The findings of a fit in words."""
 
+from dataclasses import asdict
 from typing import Any
 
-from prunecast.laws import Fit
+from prunecast.laws import Fit, Verdict, verdict
 from prunecast.laws import findings as found
 from prunecast.metric import Metric
 from prunecast.table import Table
@@ -200,6 +201,34 @@ def _preference(finding: found.LawPreference, metric: Metric) -> str:
     return f"The data prefer {finding.best_title} (--law {finding.best_source}): {difference}."
 
 
+@words(found.LawsAveraged)
+def _averaged(finding: found.LawsAveraged, metric: Metric) -> str:
+    laws = [f"{title} ({weight:.0%})" for title, weight in zip(finding.titles, finding.weights, strict=True)]
+    missed = [f"{rms:.1%}" for rms in finding.rms]
+    return (
+        f"Predictions average over {listed(laws)}, by how well they predict configurations left out "
+        f"(to {listed(missed)})."
+    )
+
+
+def verdict_numbers(verdict: Verdict) -> str:
+    """The numbers behind a verdict."""
+    what = "configurations left out are" if verdict.left_out else "the configurations fitted are"
+    all_of_them = verdict.determined == verdict.parameters
+    share = "all" if all_of_them else f"{verdict.determined} of"
+    noise = f"{verdict.noise:.1%}" if verdict.replicated else f"about {verdict.noise:.1%}, by their roughness"
+    return (
+        f"{what} predicted to {verdict.missed:.1%} where training runs differ by {noise}, and the data determine "
+        f"{share} {plural(verdict.parameters, 'parameter')}"
+    )
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """A verdict on one line."""
+    only = "" if verdict.usable else " Only networks that were trained are considered."
+    return f"Trust in this law here: {verdict.trust} ({verdict_numbers(verdict)}).{only}"
+
+
 @words(found.AxisNeverVaried)
 def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
     name, value = (
@@ -225,4 +254,4 @@ def fit_as_json(fit: Fit, table: Table) -> dict[str, Any]:
     }
     notes = [finding_as_json(own, fit.metric) for own in fit.findings]
     table_notes = [finding_as_json(own, table.metric) for own in table.findings]
-    return {**body, "notes": notes, "table_notes": table_notes}
+    return {**body, "verdict": asdict(verdict(fit)), "notes": notes, "table_notes": table_notes}

@@ -1,0 +1,191 @@
+"""The distribution of a new training run's error, which is behind every answer.
+
+At a measured size more is known than the law: the size's own curve. What `scatter` says of the misfit of the law, the
+noise of a chain and of the unpruned error is conditioned on the measured rows, and a new chain adds noise of its own.
+Between the measured densities this interpolates, beyond them it returns to the law. At other sizes the law stands alone
+with its usual deviation, which grows with the distance from what was measured. The parameters' doubt counts everywhere,
+as does that about the law itself, where the data allow several.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+from scipy import special  # `stats` takes longer to import than most fits take
+
+from prunecast.laws.intervals import COVERAGE
+from prunecast.laws.points import AXES, Floats, Integers, Points
+from prunecast.laws.predictor import Average, Predictor, average, query
+from prunecast.laws.scatter import MOST_CURVES, TINY, Curve, Scatter, inferred
+from prunecast.laws.support import doublings_outside
+
+UNKNOWN = 1.0
+"""The standard deviation of log ε_np before it is measured, where no dense law predicts it."""
+GROWTH, DENSE_GROWTH = 1.5, 3.0
+"""With every doubling of a size beyond what was measured, a law deviates by so many times its usual deviation more, and
+so does the dense law: laws fitted to the smaller sizes of measured tables did."""
+BLOCK, DRAW_STEP = 100_000, 4
+"""About so many predictions by draws of the parameters are made at a time, which bounds the memory that it takes. Every
+so manieth draw is enough at measured sizes, where the parameters matter less."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """Of log ε of a new training run: Student's t with the degrees of the fit."""
+
+    log_error: Floats
+    """the median"""
+    spread: Floats
+    """the standard deviation"""
+    below: Floats
+    """the standard deviation of what lies below the median: where the data do not show how a curve rises, it is less"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Law:
+    """What the law says of some rows, and what is in doubt about it."""
+
+    average: Average
+    doubt: Floats
+    """deviations from the law, one a row, whose squares add up to the variance"""
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive:
+    """What a fit knows of new training runs."""
+
+    fit: Predictor
+    _known: dict[int, tuple[Curve, _Law]] = field(default_factory=dict)
+
+    def of(self, points: Points, own: Integers, unpruned_std: Floats) -> Distribution:
+        """New runs of networks, each a configuration of its own in `points`.
+
+        `own` is the index of the measured configuration that it belongs to, −1 where there is none; `unpruned_std` is
+        the standard deviation of log ε_np in that case.
+        """
+        median, variance = np.zeros(len(points)), np.zeros(len(points))
+        others = np.flatnonzero(own < 0)
+        if len(others):
+            median[others], variance[others] = self._elsewhere(points.of(others), unpruned_std[others])
+        for index in np.unique(own[own >= 0]):
+            rows = np.flatnonzero(own == index)
+            median[rows], variance[rows] = self.at(int(index), points.density[rows])
+        variance = np.maximum(variance, self._undetermined(points) ** 2)
+        rise = self.fit.spread.open_slope * self._below(points.density, own)
+        return Distribution(log_error=median, spread=np.sqrt(variance + rise**2), below=np.sqrt(variance))
+
+    def median(self, points: Points, own: Integers) -> Floats:
+        """The medians of `of`, at less cost."""
+        found = average(self.fit, points).log_error.copy()
+        for index in np.unique(own[own >= 0]):
+            rows = np.flatnonzero(own == index)
+            found[rows] = self.at(int(index), points.density[rows])[0]
+        return found
+
+    def _elsewhere(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+        """The median of log ε at sizes that were not measured, and its variance."""
+        law = self._law(points, self.fit.spread.draws)
+        places = {name: getattr(points, name) for name in AXES}
+        growth = 1 + (GROWTH * doublings_outside(self.fit, places)) ** 2
+        variance = (law.doubt**2).sum(axis=0) + growth * self.fit.spread.run**2
+        return law.average.log_error, variance + (law.average.unpruned_slope * unpruned_std) ** 2
+
+    def _below(self, density: Floats, own: Integers) -> Floats:
+        """How far densities lie below those measured, at the same size where it was measured: in log density."""
+        lowest = np.array([c.lowest_density for c in self.fit.configurations])
+        return np.log(np.maximum(np.where(own >= 0, lowest[own], lowest.min()) / density, 1.0))
+
+    def at(self, index: int, density: Floats) -> tuple[Floats, Floats]:
+        """The median of log ε of new runs of a measured configuration at some densities, and its variance."""
+        curve, there = self._measured(index)
+        law, scatter, x = self._at_measured(index, density), self.scatter, np.log(density)
+        slope, std = law.average.unpruned_slope, self._unpruned_std
+        cross = scatter.of_law(x, curve.log_density) + law.doubt.T @ there.doubt
+        cross += std**2 * np.outer(slope, curve.slope)
+        alone = scatter.variance_of_law(x) + (law.doubt**2).sum(axis=0) + (std * slope) ** 2
+        gain = np.linalg.solve(self._covariance(curve), cross.T).T
+        doubt = np.maximum(alone - np.einsum("ij,ij->i", gain, cross), 0.0)
+        median = law.average.log_error + slope * curve.unpruned_shift + gain @ curve.missed
+        return median, doubt + scatter.noise**2
+
+    @cached_property
+    def scatter(self) -> Scatter:
+        """Noise and misfit of this fit's data."""
+        floor, count = self.fit.noise_floor, len(self.fit.configurations)
+        some = range(0, count, max(1, -(-count // MOST_CURVES)))
+        return inferred(
+            [self._measured(index)[0] for index in some], None if floor is None else floor.replicate
+        )
+
+    def _covariance(self, curve: Curve) -> Floats:
+        """Of the measured rows of a configuration."""
+        x = curve.log_density
+        known = self.scatter.of_law(x, x) + self.scatter.of_chains(x, curve.replicates) + curve.known
+        return np.asarray(known + TINY * np.eye(len(x)))
+
+    @property
+    def _unpruned_std(self) -> float:
+        return UNKNOWN if self.fit.dense is None else self.fit.dense.deviation
+
+    def _measured(self, index: int) -> tuple[Curve, _Law]:
+        """The rows of a configuration, its unpruned network among them, and what the law says of them."""
+        if index not in self._known:
+            c = self.fit.configurations[index]
+            rows = np.array(c.curve, dtype=float).reshape(-1, 3)
+            if not (rows[:, 0] == 1).any():
+                rows = np.vstack([(1.0, c.unpruned_error, c.replicates), rows])
+            density, error, replicates = rows.T
+            law = self._at_measured(index, density)
+            slope, shift = law.average.unpruned_slope, 0.0
+            if self.fit.dense is not None:
+                examples = np.array([max(c.num_examples, 1.0)])
+                expected = self.fit.dense.predict(np.array([c.weights]), examples)
+                shift = float(np.log(expected[0] / c.unpruned_error))
+            curve = Curve(
+                log_density=np.log(density),
+                deviation=np.log(error) - law.average.log_error,
+                replicates=np.maximum(replicates, 1.0),
+                slope=slope,
+                known=law.doubt.T @ law.doubt + self._unpruned_std**2 * np.outer(slope, slope),
+                unpruned_shift=shift,
+            )
+            self._known[index] = curve, law
+        return self._known[index]
+
+    def _at_measured(self, index: int, density: Floats) -> _Law:
+        c, count = self.fit.configurations[index], len(density)
+        inputs = {"density": density, **{name: np.full(count, float(getattr(c, name))) for name in AXES}}
+        unpruned, weights = np.full(count, c.unpruned_error), np.full(count, float(c.weights))
+        return self._law(query(self.fit, inputs, unpruned, weights), self.fit.spread.draws[::DRAW_STEP])
+
+    def _law(self, points: Points, draws: Floats) -> _Law:
+        form, mean = self.fit.form(), average(self.fit, points)
+        blocks = np.array_split(draws, 1 + len(draws) * len(points) // BLOCK)
+        drawn = np.concatenate([form.log_error(block, points) for block in blocks])
+        drawn -= form.log_error(self.fit.spread.centre[None], points)
+        return _Law(average=mean, doubt=np.concatenate([drawn / np.sqrt(len(drawn)), mean.doubt]))
+
+    def _undetermined(self, points: Points) -> Floats:
+        """The least spread that reaches every prediction by parameters that fit about as well."""
+        fit, form = self.fit, self.fit.form()
+        if not len(fit.spread.possible):
+            return np.zeros(len(points))
+        apart = np.abs(
+            form.log_error(fit.spread.possible, points) - form.log_error(fit.theta()[None], points)
+        )
+        reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
+        return np.asarray(np.hypot(reach, self.scatter.noise))
+
+
+@lru_cache(maxsize=8)
+def predictive(fit: Predictor) -> Predictive:
+    """The predictive distribution of a fit, made once."""
+    return Predictive(fit)
+
+
+def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
+    """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
+    usual = 0.0 if fit.dense is None else fit.dense.deviation
+    growth = 1 + (DENSE_GROWTH * doublings_outside(fit, places)) ** 2
+    return np.asarray(np.sqrt(fit.spread.unpruned**2 + growth * usual**2))

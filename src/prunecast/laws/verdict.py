@@ -1,0 +1,77 @@
+"""Whether a law can be trusted on the data it was fitted to, in one word and the numbers behind it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from prunecast.laws.law import Role
+from prunecast.laws.predictive import predictive
+from prunecast.laws.result import Fit
+
+GOOD_RATIO, USABLE_RATIO = 1.5, 3.0
+"""How many times the noise a law may miss and be good, and usable."""
+USABLE_SHARE = 0.75
+"""The share of its parameters that the data of a usable law determine."""
+LARGEST_MISS = 0.5
+"""A law that misses by more than this is of no use, however large the noise."""
+RISE = {Role.PLATEAU, Role.SLOPE, Role.SCALE}
+"""What the parameters that describe the rise of a curve do."""
+
+
+class Trust(StrEnum):
+    """How far a law can be trusted."""
+
+    GOOD = "good"
+    USABLE = "usable"
+    POOR = "poor"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The verdict on a law, and why."""
+
+    trust: Trust
+    missed: float
+    """rms deviation on configurations left out of the fit, or on those fitted where they are too few"""
+    left_out: bool
+    """whether `missed` is of configurations left out"""
+    noise: float
+    """by how much training runs differ"""
+    replicated: bool
+    """whether replicates show the noise; else it is inferred from the roughness of the curves"""
+    determined: int
+    """parameters that the data determine"""
+    parameters: int
+    """parameters that were fitted"""
+
+    @property
+    def usable(self) -> bool:
+        """Whether the law may answer at all."""
+        return self.trust is not Trust.UNUSABLE
+
+
+def verdict(fit: Fit) -> Verdict:
+    """Judge a fit by what it misses beside the noise, and by the parameters that its data determine."""
+    left_out = fit.held_out.get(fit.family_law)
+    missed = fit.deviation.rms if left_out is None else left_out
+    noise = predictive(fit).scatter.noise if fit.noise_floor is None else fit.noise_floor.fit
+    free = len(fit.parameters) - len(fit.fixed)
+    determined = free - len(fit.undetermined)
+    return Verdict(
+        trust=_trust(fit, missed, noise, determined / free if free else 1.0),
+        missed=missed,
+        left_out=left_out is not None,
+        noise=noise,
+        replicated=fit.noise_floor is not None,
+        determined=determined,
+        parameters=free,
+    )
+
+
+def _trust(fit: Fit, missed: float, noise: float, determined: float) -> Trust:
+    rise = {own.role for own in fit.form().parameters if own.name in fit.undetermined}
+    if not fit.rises or rise >= RISE or missed > LARGEST_MISS:
+        return Trust.UNUSABLE
+    if missed <= GOOD_RATIO * noise and determined == 1 and fit.held_out:
+        return Trust.GOOD
+    return Trust.USABLE if missed <= USABLE_RATIO * noise and determined >= USABLE_SHARE else Trust.POOR

@@ -247,7 +247,7 @@ def test_a_mistake_is_one_sentence(swept: Swept, tmp_path: Path, arguments, mess
 
 
 def test_a_refusal_names_the_network_beyond_what_was_measured() -> None:
-    chosen = choose("cifar10-resnet20-24ep", target_error=0.11)
+    chosen = choose("cifar10-resnet20-24ep", target_error=0.11, confidence=0.5)
     with pytest.raises(
         PrunecastError, match=r"so ask for a larger --target-error, or go beyond .*--sizes around"
     ):

@@ -79,7 +79,8 @@ def test_multiply_adds_of_attention_between_two_sequences():
             self.attend = nn.MultiheadAttention(4, 1, kdim=3, vdim=3, batch_first=True)
 
         def forward(self, image):
-            return self.attend(torch.zeros(1, 2, 4), key=torch.zeros(1, 5, 3), value=torch.zeros(1, 5, 3))[0]
+            query, other = torch.zeros(len(image), 2, 4), torch.zeros(len(image), 5, 3)
+            return self.attend(query, key=other, value=other)[0]
 
     weights = 2 * 16 + 5 * 12 + 5 * 12 + 2 * 16
     assert multiply_adds(Cross(), {}, (1, 8, 8))[0] == weights + 2 * 2 * 5 * 4

@@ -215,6 +215,11 @@ class Search:
     """on the law; an unusable one finds no network"""
 
     @property
+    def _law_answers(self) -> bool:
+        """Whether the law may answer: a usable one, or any for the only network that the question leaves."""
+        return self.verdict.usable or (self.question.density is not None and len(self.candidates) == 1)
+
+    @property
     def candidates(self) -> Candidates:
         """The networks to choose among."""
         return self.inversion.networks
@@ -258,7 +263,7 @@ class Search:
 
     def for_target(self, networks: Candidates) -> Options:
         """Each network pruned as far as the target allows; those that cannot meet it are left out."""
-        if not self.verdict.usable:
+        if not self._law_answers:
             return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             options = self._at_density(networks)
@@ -279,7 +284,7 @@ class Search:
 
     def for_least_error(self, networks: Candidates) -> Options:
         """Each network at the density of its least error within the budgets; those beyond them are left out."""
-        if not self.verdict.usable:
+        if not self._law_answers:
             return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             return self._at_density(networks)

@@ -33,7 +33,7 @@ FAMILIES = {
 """By name: family, depth, and how model.py has it."""
 ASKED = {
     "a density between two levels": ("--depth", "{depth}", "--width", "1.5", "--density", "0.37"),
-    "a target": ("--target-error", "{target}", "--sizes", "measured"),
+    "a target": ("--target-error", "{target}", "--sizes", "measured", "--confidence", "0.5"),
 }
 
 

@@ -125,7 +125,7 @@ def test_parameters_are_constant_where_one_law_was_planted() -> None:
 def test_the_planted_form_wins() -> None:
     study = forms(_table(30))
     best = [score.name for score in study.scores]
-    assert set(best[:2]) == {"eq2", "dip"}
+    assert set(best[:4]) == {"eq2", "dip", "sharp", "sharp-dip"}
     scores = {score.name: score for score in study.scores}
     for name, own in scores["eq2"].left_out_by_region.items():
         if study.rows_by_region[name] > 20:

@@ -204,7 +204,7 @@ def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
             return options[np.argsort(options.size(question.minimise), kind="stable")], True
     options = search.for_least_error(search.candidates).joined(affordable)
     if not len(options):
-        raise PrunecastError(_unaffordable(search) if question.budgeted else _untrained(search))
+        raise PrunecastError(_unaffordable(search) if question.budgeted else _untrained())
     bound = np.round(options.log_bound(search.fit, question.confidence), 9)
     order = np.lexsort((options.size(question.minimise), bound))
     return options[order], question.target_error is None
@@ -248,13 +248,9 @@ def _unaffordable(search: Search) -> str:
     )
 
 
-def _untrained(search: Search) -> str:
+def _untrained() -> str:
     """That the law is of no use, so only networks that were trained can answer, and none is like this."""
-    asked = search.question.density
-    where = "" if asked is None else f" at density {asked:g}"
-    return (
-        f"the data do not determine the law, and no network of these sizes was trained{where}; prune further"
-    )
+    return "the data do not determine the law, and no network of these sizes was trained; prune further"
 
 
 def _runners_up(options: Options) -> list[int]:

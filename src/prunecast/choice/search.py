@@ -216,8 +216,8 @@ class Search:
 
     @property
     def _law_answers(self) -> bool:
-        """Whether the law may answer: a usable one, or any for the only network that the question leaves."""
-        return self.verdict.usable or (self.question.density is not None and len(self.candidates) == 1)
+        """Whether the law may answer: a usable one, or any where the question itself says how far to prune."""
+        return self.verdict.usable or self.question.density is not None
 
     @property
     def candidates(self) -> Candidates:

@@ -26,8 +26,8 @@ GROWTH, DENSE_GROWTH = 1.5, 3.0
 """With every doubling of a size beyond what was measured, a law deviates by so many times its usual deviation more, and
 so does the dense law: laws fitted to the smaller sizes of measured tables did."""
 BLOCK, DRAW_STEP = 100_000, 4
-"""About so many predictions by draws of the parameters are made at a time, which bounds the memory that it takes. Every
-so manieth draw is enough at measured sizes, where the parameters matter less."""
+"""How many predictions by draws of the parameters are made at a time, which bounds the memory they take. At measured
+sizes, where the parameters matter less, every fourth draw is enough."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Everything in the repository that is computed from the shipped tables, made anew: `make renew`.
 
 Run it after a table was added or has grown (`python tools/ship.py`), or after a text was changed on purpose:
-the parts of docs/paper.md and docs/studies.md that scripts make, the texts in tests/*/golden and those that docs/law.md
-shows. The numbers that tests/golden holds stay as they are; `PRUNECAST_RENEW_GOLDEN=numbers make renew`, after a table
-has grown, writes these too. Then read the diff. Prose around the parts holds no number of a table that grows.
+the parts of docs/paper.md and docs/studies.md that scripts make, the outputs of the notebooks, the texts in
+tests/*/golden and those that docs/law.md shows. The numbers that tests/golden holds stay as they are;
+`PRUNECAST_RENEW_GOLDEN=numbers make renew`, after a table has grown, writes these too. Then read the diff. Prose around
+the parts holds no number of a table that grows.
 """
 
 import os
@@ -11,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import notebook
 import paper_page
 import studies_page
 from page_parts import renew
@@ -31,6 +33,7 @@ def main() -> None:
     for script in (paper_page, studies_page):
         renew(script.PAGE, script.SCRIPT, script.sections())
         print(f"{script.PAGE.relative_to(ROOT)} is renewed.", flush=True)
+    notebook.main()
     env = {"PRUNECAST_RENEW_GOLDEN": "1"} | os.environ
     line = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-k", "golden", *GOLDEN]
     done = subprocess.run(line, cwd=ROOT, env=env, check=False)

@@ -1,21 +1,34 @@
-"""Predict a pruned network's error before you train it."""
+"""Predict a pruned network's error before you train it.
 
-from typing import TYPE_CHECKING
+>>> import prunecast
+>>> fit = prunecast.fit("cifar10-resnet")  # a shipped table, a file, a DataFrame or a Table
+>>> print(fit.summary())
+>>> fit.predict(density=0.1, depth=20, width=1).error
+>>> prunecast.choose(fit, target_error=0.12)
+"""
+
+from typing import TYPE_CHECKING, cast
+
+from prunecast.display import Display, set_display
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from prunecast import tables
-    from prunecast.choice import Choice, choose, frontier, optimum
+    from prunecast.choice import Choice, Frontier, Optimum, choose, frontier, optimum, predict
     from prunecast.errors import PrunecastError
     from prunecast.export import load_masks, load_network
-    from prunecast.laws import Fit, compare, fit, fit_each, load
+    from prunecast.laws import Comparison, Fit, Prediction, compare, fit, fit_each, load
     from prunecast.report import describe
     from prunecast.table import Table, read
 
 __all__ = [
     "Choice",
+    "Comparison",
     "Fit",
+    "Frontier",
+    "Optimum",
+    "Prediction",
     "PrunecastError",
     "Table",
     "__version__",
@@ -29,18 +42,21 @@ __all__ = [
     "load_masks",
     "load_network",
     "optimum",
+    "predict",
     "read",
     "tables",
 ]
 
+_LAWS = ("Comparison", "Fit", "Prediction", "compare", "fit", "fit_each", "load")
+_CHOICE = ("Choice", "Frontier", "Optimum", "choose", "frontier", "optimum", "predict")
 _HOMES = {
     "PrunecastError": "prunecast.errors",
     "Table": "prunecast.table",
     "read": "prunecast.table",
-    **dict.fromkeys(("Fit", "compare", "fit", "fit_each", "load"), "prunecast.laws"),
+    **dict.fromkeys(_LAWS, "prunecast.laws"),
     **dict.fromkeys(("load_masks", "load_network"), "prunecast.export"),
     "describe": "prunecast.report",
-    **dict.fromkeys(("Choice", "choose", "frontier", "optimum"), "prunecast.choice"),
+    **dict.fromkeys(_CHOICE, "prunecast.choice"),
 }
 
 
@@ -53,3 +69,17 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'prunecast' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, also those that are not imported yet."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
+def _report() -> Display:
+    from importlib import import_module
+
+    return cast("Display", import_module("prunecast.report"))
+
+
+set_display(_report)

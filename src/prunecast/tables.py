@@ -47,3 +47,8 @@ def __getattr__(name: str) -> Callable[[str | None], Table]:
     if pair not in pairs():
         raise AttributeError(f"module 'prunecast.tables' has no attribute {name!r}")
     return functools.partial(measured, pair)
+
+
+def __dir__() -> list[str]:
+    """The names of this module, and a function for each measured pair."""
+    return sorted({*globals(), *(pair.replace("-", "_") for pair in pairs())})

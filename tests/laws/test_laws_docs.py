@@ -15,7 +15,7 @@ SHOWN = re.compile(r"<!-- golden: (\S+) -->\n```text\n(.*?)```", flags=re.DOTALL
 def test_the_python_of_the_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
-    assert len(blocks) == 1
+    assert len(blocks) == 2
     for block in blocks:
         exec(block, {})
 

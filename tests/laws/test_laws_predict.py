@@ -94,14 +94,14 @@ def test_arguments_broadcast(joint):
     )
     assert found.error.shape == found.lower.shape == found.region.shape == (3, 2)
     assert (np.diff(found.error, axis=0) > 0).all()
-    assert len(found.frame()) == 6
+    assert len(found.frame) == 6
     assert (found.lower < found.error).all()
     assert (found.error < found.upper).all()
     assert (found.upper <= 1).all()
 
 
 def test_a_frame_begins_with_the_answer_and_ends_with_what_was_not_varied(joint):
-    names = list(joint.predict([0.5, 0.1], depth=20, width=[0.5, 1.0], unpruned_error=0.1).frame())
+    names = list(joint.predict([0.5, 0.1], depth=20, width=[0.5, 1.0], unpruned_error=0.1).frame)
     assert names[:4] == ["density", "error", "lower", "upper"]
     assert (
         names.index("width")

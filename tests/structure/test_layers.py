@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 import pytest
 from source_tree import Import, imports, modules, package
 
-VOCABULARY = ("text", "errors", "files", "metric", "findings", "plugins", "catalog", "spec")
+VOCABULARY = ("text", "errors", "files", "metric", "findings", "display", "plugins", "catalog", "spec")
 LAW_HALF = ("table", "tables", "laws", "choice", "studies", "wording", "report")
 ENGINE_HALF = ("families", "data", "training", "pruning", "distributed", "fleet", "sweep", "clusters")
 BOTH = ("export", "cli")

@@ -17,6 +17,7 @@ from prunecast.choice.question import (
     ceiling,
     check_target,
     examples_for,
+    predict,
     validated,
 )
 from prunecast.choice.search import Inversion, smallest_density
@@ -56,6 +57,7 @@ __all__ = [
     "kept_per_level",
     "naming",
     "optimum",
+    "predict",
     "predicted_options",
     "quantile",
     "size_line",

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_CONFIDENCE,
     DEFAULT_SIZES,
+    Given,
     Measure,
     Question,
     SizeRange,
@@ -24,11 +24,11 @@ from prunecast.choice.question import (
 )
 from prunecast.choice.search import Inversion, Search
 from prunecast.choice.sizes import allowed, below_plateau, candidates, inside_mask
+from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import AUTO, Fit, Verdict, verdict
 from prunecast.metric import Metric
-from prunecast.table import Table
 
 RUNNERS_UP, APART = 5, 1.5
 SAME_DENSITY = 1e-6
@@ -51,7 +51,7 @@ class Matching:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Choice:
+class Choice(Displayable):
     """Which network to train and how far to prune it."""
 
     law: str
@@ -87,7 +87,7 @@ class Choice:
 
 
 def choose(
-    source: Fit | Table | str | Path,
+    source: Given,
     *,
     target_error: float | None = None,
     max_parameters: float | None = None,
@@ -103,12 +103,26 @@ def choose(
 ) -> Choice:
     """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
 
-    `source` is a fitted law, a table to fit one to, or the file of either. `max_parameters` is counted in the measure
-    that is minimised, `max_training` in training runs of the costliest measured network. The target is met with
-    probability `confidence`; one half means that the expected error meets it. `sizes` is measured, within (also sizes
-    between the measured ones, whose unpruned error the dense law predicts) or around (also sizes outside them); where
-    only a network outside meets the target, a finding names it. A `depth`, `width` or `density` that is given is the
-    only one considered; all three name one network.
+    Args:
+        source: a fitted law; a table to fit one to, or its path, shipped name or DataFrame; the file of a saved law.
+        target_error: the largest error accepted, as a share: 0.12 is 12%.
+        max_parameters: a budget, counted in the measure that is minimised.
+        max_training: a budget, in training runs of the costliest measured network.
+        minimise: "stored" (non-zero weights, biases and normalisation), "nonzero", "multiply-adds" or "paper" (l·w²·d).
+        confidence: the probability with which a new training run meets the target; one half means that its expected
+            error does.
+        num_examples: training examples; by default the most measured.
+        sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error the dense law predicts;
+            or "around", also sizes outside them. Where only a network outside meets the target, a finding names it.
+        depth, width, density: the only one considered, where given; all three name one network.
+        law: the law to fit, where `source` is a table.
+
+    Returns:
+        The answer with its runners-up and findings. `met` says whether the target is met; if not, `answer` is the best
+        that is possible.
+
+    Raises:
+        PrunecastError: nothing was asked for, a value is impossible, or no network fits the budget.
     """
     fitted = as_fit(source, law)
     check_reachable(target_error, fitted)

@@ -9,12 +9,15 @@ is the certificate that no small change of depth or width makes the network smal
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from prunecast.choice.counts import Counts, Naming, counter, naming
 from prunecast.choice.options import measured_options, size_line, whole_weights
 from prunecast.choice.question import (
     DEFAULT_SIZES,
+    Given,
     Measure,
+    as_fit,
     as_measure,
     ceiling,
     check_reachable,
@@ -22,6 +25,7 @@ from prunecast.choice.question import (
 )
 from prunecast.choice.search import Inversion, smallest_density
 from prunecast.choice.sizes import AROUND_DEPTH, AROUND_WIDTH, Candidates, candidates, inside
+from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask, below
 from prunecast.metric import Metric
@@ -32,7 +36,7 @@ EDGE = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frontier:
+class Frontier(Displayable):
     """For each error the smallest network by a law, as arrays; errors that no network reaches are left out."""
 
     law: str
@@ -54,16 +58,32 @@ class Frontier:
     naming: Naming
     """the axes and the unit of size that the table gives"""
 
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row per error: the smallest network that the law predicts to have it."""
+        names = ("error", "size", "depth", "width", "density", "predicted", "extrapolated")
+        return pd.DataFrame({name: getattr(self, name) for name in names})
+
 
 def frontier(
-    fit: Fit,
+    source: Given,
     errors: Floats | None = None,
     *,
     minimise: str = Measure.STORED,
     num_examples: float | None = None,
     sizes: str = DEFAULT_SIZES,
 ) -> Frontier:
-    """Fewest parameters for each error; by default 200 errors from the least possible to ε↑ or chance."""
+    """The smallest network for each error, by the law.
+
+    Args:
+        source: a fitted law, or a table, path, name or DataFrame as in `choose`.
+        errors: the errors, shape (n,), each positive; by default 200 from the least possible to ε↑ or chance.
+        minimise, num_examples, sizes: as in `choose`.
+
+    Returns:
+        Arrays with one entry per error that some network reaches; `frame` has them as columns.
+    """
+    fit = as_fit(source)
     how = counter(fit)
     networks = inside(fit, candidates(fit, how, examples_for(fit, num_examples), sizes), sizes)
     inversion = Inversion(fit=fit, networks=networks)
@@ -117,8 +137,21 @@ class Optimum:
     """largest ∂log size/∂log l or /∂log w that points inside the range: the certificate, 0 at an optimum"""
 
 
-def optimum(fit: Fit, target_error: float, *, num_examples: float | None = None) -> Optimum | None:
-    """Minimise l·w²·d subject to ε̂ = target, with ε_np from the dense law; None where the target is impossible."""
+def optimum(source: Given, target_error: float, *, num_examples: float | None = None) -> Optimum | None:
+    """Minimise l·w²·d subject to ε̂ = target, with ε_np from the dense law.
+
+    Args:
+        source: a fitted law, or a table, path, name or DataFrame as in `choose`.
+        target_error: the error, as a share.
+        num_examples: training examples; by default the most measured.
+
+    Returns:
+        The network of real-valued depth, width and density, or None where the target is impossible.
+
+    Raises:
+        PrunecastError: the table has too few configurations for a dense law, or any network reaches the target.
+    """
+    fit = as_fit(source)
     if fit.dense is None:
         raise PrunecastError(
             f"too few configurations for a law of the unpruned {fit.metric.word}: the optimum needs one"

@@ -5,12 +5,13 @@ from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import AUTO, Fit, fit, load
+from prunecast.laws import AUTO, Fit, Prediction, fit, load
 from prunecast.metric import Metric
-from prunecast.table import Table, read
+from prunecast.table import Table, as_table
 
 ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
 """How to ask for networks outside what was measured."""
@@ -117,18 +118,46 @@ class Question:
             raise PrunecastError(f"the confidence is a probability between 0 and 1, not {self.confidence:g}")
 
 
-def as_fit(source: Fit | Table | str | Path, law: str = AUTO) -> Fit:
+Given = Fit | Table | str | Path | pd.DataFrame
+"""What a question may be put to: a fitted law, a table, the file or the name of either, or a DataFrame."""
+
+
+def as_fit(source: Given, law: str = AUTO) -> Fit:
     """The law itself, the one in a saved file, or one fitted to a table; by default the one its data prefer.
 
     Where every row of a table has a validation error, the law is fitted to these.
     """
     if isinstance(source, Fit):
         return source
-    if not isinstance(source, Table):
-        if Path(source).suffix == ".json":
-            return load(source)
-        source = read(source)
-    return fit(validated(source) or source, law=law)
+    if isinstance(source, str | Path) and Path(source).suffix == ".json":
+        return load(source)
+    table = as_table(source)
+    return fit(validated(table) or table, law=law)
+
+
+def predict(
+    source: Given,
+    density: npt.ArrayLike,
+    *,
+    depth: npt.ArrayLike | None = None,
+    width: npt.ArrayLike | None = None,
+    num_examples: npt.ArrayLike | None = None,
+    unpruned_error: npt.ArrayLike | None = None,
+    law: str = AUTO,
+) -> Prediction:
+    """The error of networks pruned to these densities: `Fit.predict` of a law, or of the one fitted to a table.
+
+    Args:
+        source: a fitted law, a table, a path or shipped name of one, the file of a saved law, or a DataFrame.
+        density, depth, width, num_examples, unpruned_error: as in `Fit.predict`; they broadcast.
+        law: the law to fit, where `source` is a table.
+
+    Returns:
+        A prediction: `error` with its 95% interval (`lower`, `upper`), arrays of the broadcast shape, and `frame`.
+    """
+    return as_fit(source, law).predict(
+        density, depth=depth, width=width, num_examples=num_examples, unpruned_error=unpruned_error
+    )
 
 
 def validated(table: Table) -> Table | None:

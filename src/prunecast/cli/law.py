@@ -121,7 +121,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
         click.echo(terminal.text(report.predictions(prediction, fitted.metric, found)))
         return
     notes = [finding_as_json(finding, fitted.metric) for finding in found]
-    records = prediction.frame().to_dict("records")
+    records = prediction.frame.to_dict("records")
     click.echo(dumps({"law": fitted.law, "predictions": records, "notes": notes}))
 
 

@@ -59,6 +59,7 @@ from prunecast.laws.support import (
     size_of,
 )
 from prunecast.laws.validate import (
+    Comparison,
     Score,
     Split,
     compare,
@@ -79,6 +80,7 @@ __all__ = [
     "SINGLE_LAW",
     "SLACK",
     "Alternative",
+    "Comparison",
     "Configuration",
     "DenseLaw",
     "Deviation",

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import DenseLaw, fit_dense
@@ -40,7 +42,7 @@ from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
 from prunecast.laws.support import Configuration
 from prunecast.laws.validate import held_out_rms, law_weights, leading_law
 from prunecast.metric import Metric
-from prunecast.table import Table
+from prunecast.table import Table, as_table
 from prunecast.text import plural
 
 OPEN_SLOPE = 1.0
@@ -50,7 +52,7 @@ LEAST_ROWS = 4
 
 
 def fit(
-    table: Table,
+    table: Table | str | Path | pd.DataFrame,
     *,
     law: str = AUTO,
     replicates: Replicates = "mean",
@@ -61,13 +63,27 @@ def fit(
 ) -> Fit:
     """Fit a law jointly to all configurations of a table.
 
-    The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each
-    level. `replicates="each"` fits every replicate's row, `residual="log"` uses log ε̂ − log ε, `huber` bounds the
-    pull of outliers beyond that deviation, `high_error` fixes ε↑ at `"chance"` or at a number. `law` is the name of a
-    registered law or "module:attribute", such as "eq2" for the paper's. "auto" weighs all laws by how well they predict
-    configurations left out of the fit: the simplest of the likely ones is fitted, and predictions average over them.
-    Where there are too few configurations for that, it is Eq. 2, or Eq. 1 of a single one.
+    The defaults are the paper's: least squares on the relative deviation of the mean over replicates at each level.
+
+    Args:
+        table: a table, or a path, the name of a shipped table or a DataFrame to read one from.
+        law: the name of a registered law, such as "eq2" for the paper's, or "module:attribute". "auto" weighs all laws
+            by how well they predict configurations left out of the fit: the simplest of the likely ones is fitted, and
+            predictions average over them. Where there are too few configurations for that, it is Eq. 2, or Eq. 1 of
+            a single one.
+        replicates: "mean" fits the mean over replicates at each level, "each" every replicate's row.
+        residual: "relative" minimises (ε̂ − ε)/ε, "log" minimises log ε̂ − log ε.
+        huber: deviations beyond this count linearly, so that outliers pull less.
+        high_error: "free" fits ε↑, "chance" or a number fixes it.
+        seed: of the random starts of the search and of the draws behind intervals.
+
+    Returns:
+        The fitted law: `parameters` and `intervals` by name, `predict`, `summary`, `plot`, `residuals`, `findings`.
+
+    Raises:
+        PrunecastError: the table cannot be read, has too few rows for the parameters, or an option is unknown.
     """
+    table = as_table(table)
     options: dict[str, Any] = {
         "replicates": replicates,
         "residual": residual,
@@ -378,8 +394,14 @@ class SingleFit:
     at_bound: tuple[str, ...]
 
 
-def fit_each(table: Table, *, replicates: Replicates = "mean", seed: int = 0) -> list[SingleFit]:
-    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out."""
+def fit_each(
+    table: Table | str | Path | pd.DataFrame, *, replicates: Replicates = "mean", seed: int = 0
+) -> list[SingleFit]:
+    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out.
+
+    The arguments are those of `fit`. Returns one small fit per configuration: sizes, parameters and deviation.
+    """
+    table = as_table(table)
     points = measured(table, replicates).points
     enough = np.flatnonzero(np.bincount(points.configuration) >= LEAST_ROWS)
     return _fit_all(points.of(enough), table.metric, seed) if len(enough) else []

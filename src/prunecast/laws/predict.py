@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy import special  # `stats` takes longer to import than most fits take
 
+from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws.deviations import REGIONS, region
 from prunecast.laws.intervals import COVERAGE
@@ -14,6 +15,7 @@ from prunecast.laws.points import AXES, Floats
 from prunecast.laws.predictive import dense_std, predictive
 from prunecast.laws.predictor import Predictor, inputs_of, query
 from prunecast.laws.support import below, measured_at, outside, size_of
+from prunecast.metric import Metric
 from prunecast.text import plural
 
 FIRST = ("density", "error", "lower", "upper")
@@ -23,9 +25,11 @@ SHOWN_ROWS = 20
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Prediction:
+class Prediction(Displayable):
     """Arrays of one shape: what was given, the estimate, and its 95% interval."""
 
+    metric: Metric
+    """what is predicted"""
     density: Floats
     depth: Floats
     width: Floats
@@ -53,13 +57,14 @@ class Prediction:
         """What matters of the frame, in the width of a terminal."""
         if not self.error.size:
             return repr(self)
-        frame = self.frame()
+        frame = self.frame
         shown = [name for name in frame if name in FIRST or (name in AXES and frame[name].nunique() > 1)]
         return str(frame[[*shown, "region"]].to_string(index=False, max_rows=SHOWN_ROWS))
 
+    @property
     def frame(self) -> pd.DataFrame:
         """One row per prediction: densities and errors, then what varies, and last what is the same in all rows."""
-        columns = {name: np.ravel(value) for name, value in vars(self).items()}
+        columns = {name: np.ravel(getattr(self, name)) for name in (*FIRST, *LAST)}
         varied = [name for name in LAST if len(np.unique(columns[name])) > 1]
         names = (*FIRST, *varied, *(name for name in LAST if name not in varied))
         return pd.DataFrame({name: columns[name] for name in names})
@@ -106,7 +111,7 @@ def predict(
         "region": names,
         "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in axes}),
     }
-    return Prediction(**{name: value.reshape(shape) for name, value in columns.items()})
+    return Prediction(metric=fit.metric, **{name: value.reshape(shape) for name, value in columns.items()})
 
 
 def _default(

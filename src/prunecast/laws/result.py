@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from prunecast.display import Plottable
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
-from prunecast.laws import findings, saved
+from prunecast.laws import findings, saved, statistics
 from prunecast.laws.decoding import value_of
 from prunecast.laws.dense import DENSE_PARAMETERS, DenseLaw
 from prunecast.laws.deviations import REGIONS, Deviation, NoiseFloor
@@ -43,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Fit:
+class Fit(Plottable):
     """A law with its parameters, how sure they are, how well it fits, and what the data leave open."""
 
     law: str
@@ -151,6 +153,39 @@ class Fit:
         """Whether a prediction depends on the number of examples beyond its unpruned error."""
         return "num_examples" in inputs_of(self)
 
+    @property
+    def residuals(self) -> pd.DataFrame:
+        """One row per fitted row, shape (rows, 9): sizes, density, replicates, error, estimate and residual.
+
+        `residual` is (estimate − error)/error, what the fit minimises unless other options were given.
+        """
+        return statistics.residuals(self)
+
+    @property
+    def covariance(self) -> pd.DataFrame:
+        """The covariance of the parameters, shape (parameters, parameters).
+
+        In natural units, from the 400 draws that intervals of predictions use, so good to about a tenth. It is zero for
+        fixed parameters and NaN for those whose search ended at a bound. Where a parameter is undetermined or its
+        interval is far from symmetric, use `intervals`.
+        """
+        return statistics.covariance(self.form(), self.parameters, self.spread.draws, self.fixed)
+
+    @property
+    def free(self) -> int:
+        """How many parameters were fitted."""
+        return len(self.parameters) - len(self.fixed)
+
+    @property
+    def aic(self) -> float:
+        """Akaike's information criterion of the relative deviations; compare laws fitted to the same rows."""
+        return statistics.aic(self.residuals["residual"].to_numpy(dtype=float), self.free)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's information criterion of the relative deviations; compare laws fitted to the same rows."""
+        return statistics.bic(self.residuals["residual"].to_numpy(dtype=float), self.free)
+
     def symbol(self, name: str) -> str:
         """The symbol of a parameter."""
         return self._described(name)[0]
@@ -190,15 +225,26 @@ class Fit:
     ) -> Prediction:
         """The error of networks pruned to these densities, with the interval a single new training run falls in.
 
-        The arguments broadcast against each other. What does not vary in the table need not be given; an
-        unpruned error not given is the measured one of that configuration, or comes from the dense law.
+        Args:
+            density: share of prunable weights kept, above 0 and at most 1.
+            depth, width, num_examples: the networks' sizes; what does not vary in the table need not be given.
+            unpruned_error: error at density 1; where not given, the measured one of that configuration, else the
+                dense law's.
+
+        The arguments are numbers or arrays, which broadcast against each other.
+
+        Returns:
+            A prediction whose arrays (`error`, `lower`, `upper` and others) have the broadcast shape.
+
+        Raises:
+            PrunecastError: a size is needed and not given, or a value is impossible.
         """
         return predict(
             self, density, depth=depth, width=width, num_examples=num_examples, unpruned_error=unpruned_error
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the law as plain JSON."""
+        """Write the law as plain JSON; `prunecast.load` reads it. Raises PrunecastError if the path is not writable."""
         saved.write(Path(path), self._fields())
 
     def as_json(self) -> dict[str, Any]:
@@ -233,7 +279,11 @@ class Fit:
 
 
 def load(path: str | Path) -> Fit:
-    """Read a saved law."""
+    """Read a law that `Fit.save` or `prunecast fit -o` wrote.
+
+    Raises:
+        PrunecastError: the file cannot be read, is no saved law, was altered, or names a law that is not registered.
+    """
     return _rebuilt(saved.read(Path(path)), str(path))
 
 

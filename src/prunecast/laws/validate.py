@@ -1,11 +1,15 @@
 """How well laws and rival forms predict configurations they were not fitted to, and which law the data prefer."""
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import overload
 
 import numpy as np
+import pandas as pd
 
+from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import fit_dense
 from prunecast.laws.deviations import Deviation, deviation, relative
@@ -13,7 +17,8 @@ from prunecast.laws.law import DEFAULT_LAW, Form, bounds, build_form, selectable
 from prunecast.laws.points import Floats, Integers, Points, measured, size_order
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.solver import solve
-from prunecast.table import Table
+from prunecast.metric import Metric
+from prunecast.table import Table, as_table
 
 STARTS, FOLDS, TRIES = 24, 10, 4
 SEARCHED_ROWS, FINALISTS = 600, 3
@@ -169,12 +174,74 @@ class Score:
     large_out: Deviation
 
 
-def compare(table: Table, seed: int = 0) -> list[Score]:
+SPLITS = ("in_sample", "configurations_out", "large_out")
+"""The deviations of a score."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Comparison(Displayable, Sequence[Score]):
+    """How the laws and their rivals do on one table, best first in each track; a sequence of scores."""
+
+    table: str
+    metric: Metric
+    scores: tuple[Score, ...]
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    @overload
+    def __getitem__(self, index: int) -> Score: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Score, ...]: ...
+    def __getitem__(self, index: int | slice) -> Score | tuple[Score, ...]:
+        """One score, or some of them."""
+        return self.scores[index]
+
+    def __repr__(self) -> str:
+        """One line for the prompt."""
+        return f"<Comparison of {len(self)} laws on {self.table}; best: {self.scores[0].title}>"
+
+    def __str__(self) -> str:
+        """The tables that the command line prints."""
+        return self.summary()
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """One row per law: its name, track and number of parameters, and mean, std and rms of each deviation."""
+        rows = [
+            {
+                "law": score.name,
+                "title": score.title,
+                "given_unpruned": score.given_unpruned,
+                "parameters": score.parameters,
+                **{
+                    f"{split}_{name}": getattr(getattr(score, split), name)
+                    for split in SPLITS
+                    for name in ("mean", "std", "rms")
+                },
+            }
+            for score in self.scores
+        ]
+        return pd.DataFrame(rows)
+
+
+def compare(table: Table | str | Path | pd.DataFrame, seed: int = 0) -> Comparison:
     """Rank the laws and their rivals, in each track by the deviation on left-out configurations.
 
     Forms given the unpruned error of the configuration they predict come first. The default law is in the other track,
     too, with an unpruned error that the dense law predicts from the configurations it was fitted to.
+
+    Args:
+        table: a table, or a path, the name of a shipped table or a DataFrame to read one from.
+        seed: of the random groups of configurations left out, and of the starts of each search.
+
+    Returns:
+        A sequence of scores that prints as tables; `frame` is one row per law.
+
+    Raises:
+        PrunecastError: the table cannot be read, or has fewer than three configurations.
     """
+    table = as_table(table)
     points = measured(table).points
     if points.configurations < 3:
         raise PrunecastError(
@@ -185,7 +252,8 @@ def compare(table: Table, seed: int = 0) -> list[Score]:
     default = next(rival for rival in found if rival.law == DEFAULT_LAW)
     without = _with_dense_law(default, points, table.chance, seed)
     scores += [without] if without is not None else []
-    return sorted(scores, key=lambda score: (not score.given_unpruned, _missed(score)))
+    ranked = sorted(scores, key=lambda score: (not score.given_unpruned, _missed(score)))
+    return Comparison(table=table.source, metric=table.metric, scores=tuple(ranked))
 
 
 def _missed(score: Score) -> float:

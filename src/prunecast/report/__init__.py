@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prunecast.report import terminal
     from prunecast.report.choices import choice, frontier, next_training
-    from prunecast.report.descriptions import describe
     from prunecast.report.document import Chart, Fact, Grid, Section
     from prunecast.report.figures import FIGURES, Drawn, draw_figures
     from prunecast.report.fits import fit_summary, predictions, scores, single_fits
     from prunecast.report.html import Page, page
+    from prunecast.report.latex import latex_figure, latex_tables
+    from prunecast.report.results import describe, result_html, result_latex, result_plot, result_text
     from prunecast.report.studies import claims, study_section, titled
 
 __all__ = [
@@ -27,9 +28,15 @@ __all__ = [
     "draw_figures",
     "fit_summary",
     "frontier",
+    "latex_figure",
+    "latex_tables",
     "next_training",
     "page",
     "predictions",
+    "result_html",
+    "result_latex",
+    "result_plot",
+    "result_text",
     "scores",
     "single_fits",
     "study_section",
@@ -39,7 +46,8 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Chart", "Fact", "Grid", "Section"), "document"),
-    "describe": "descriptions",
+    **dict.fromkeys(("latex_figure", "latex_tables"), "latex"),
+    **dict.fromkeys(("describe", "result_html", "result_latex", "result_plot", "result_text"), "results"),
     **dict.fromkeys(("FIGURES", "Drawn", "draw_figures"), "figures"),
     **dict.fromkeys(("Page", "page"), "html"),
     **dict.fromkeys(("choice", "frontier", "next_training"), "choices"),

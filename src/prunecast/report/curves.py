@@ -124,6 +124,27 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
     )
 
 
+def fitted_rows(fit: Fit) -> Rows:
+    """The rows that a law was fitted to, as the fit remembers them, with what the law says of them; without sizes."""
+    frame = fit.residuals
+    columns = {name: frame[name].to_numpy(dtype=float) for name in ("depth", "width", "num_examples")}
+    density, error, estimate, unpruned = (
+        frame[name].to_numpy(dtype=float) for name in ("density", "error", "estimate", "unpruned_error")
+    )
+    regions = region(np.log(estimate), np.log(unpruned), float(np.log(fit.high_error)))
+    return Rows(
+        **columns,
+        density=density,
+        error=error,
+        estimate=estimate,
+        region=np.array(REGIONS)[regions],
+        invariant=invariant(fit, density, **columns),
+        size=np.full(len(frame), np.nan),
+        unpruned=unpruned,
+        replicates=frame["replicates"].to_numpy(dtype=float),
+    )
+
+
 def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examples: Floats) -> Floats:
     """m* = density · Π axis^exponent over the axes of the fitted law."""
     sizes = {"depth": depth, "width": width, "num_examples": num_examples / fit.reference_examples}

@@ -93,7 +93,7 @@ def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
 
 def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()) -> Section:
     """Predicted errors, one row each; the number of examples where it differs between rows."""
-    records: list[dict[Any, Any]] = found.frame().to_dict("records")
+    records: list[dict[Any, Any]] = found.frame.to_dict("records")
     several = len({row["num_examples"] for row in records}) > 1
     rows = [
         [

@@ -46,12 +46,12 @@ def table(grid: Grid) -> Table:
     made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(grid.header))
     for index, name in enumerate(grid.header):
         made.add_column(Text(name), justify="left" if index < grid.left else "right", no_wrap=True)
-    for row in _some(grid.rows) if grid.long else grid.rows:
+    for row in some(grid.rows) if grid.long else grid.rows:
         made.add_row(*map(Text, row))
     return made
 
 
-def _some(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+def some(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
     """About a dozen rows, evenly spaced, always with the last one."""
     step = max(1, math.ceil(len(rows) / LONGEST))
     return [*rows[: len(rows) - 1 : step], *rows[-1:]]

@@ -3,7 +3,7 @@
 from prunecast.errors import TableError
 from prunecast.table import findings, shipped
 from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, synonyms
-from prunecast.table.table import ConfigurationKey, Table, read
+from prunecast.table.table import ConfigurationKey, Table, as_table, read
 
 __all__ = [
     "CANONICAL",
@@ -13,6 +13,7 @@ __all__ = [
     "ConfigurationKey",
     "Table",
     "TableError",
+    "as_table",
     "findings",
     "read",
     "shipped",

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,11 @@ class Table:
         sizes = plural(self.frame[list(CONFIGURATION)].drop_duplicates().shape[0], "configuration")
         text = f"{plural(len(self), 'row')} of {sizes}, {plural(len(self.findings), 'finding')}"
         return f"<Table {self.source}: {text}{f' ({kind})' if kind else ''}>"
+
+    def _repr_html_(self) -> str:
+        """The line above and the first rows, for notebooks."""
+        rows = self.frame.to_html(max_rows=10, index=False, border=0)
+        return f"<div><p>{escape(repr(self))}</p>{rows}</div>"
 
     @property
     def family(self) -> str:
@@ -188,11 +194,21 @@ def read(
 ) -> Table:
     """Read and check a table of pruning results.
 
-    `source` is a CSV, TSV or Parquet file, a DataFrame, or the name of a shipped table if there is no such file.
-    `metric` is "error", "loss", or any other metric by its name; a score such as F1, of which more is better, is
-    converted to one minus it. `where` keeps the rows whose columns have the given values, before anything is checked.
-    `columns` defines canonical columns by formulas of others, such as {"density": "1-sparsity/100"}. `depth_from` is a
-    column of names such as resnet20, whose numbers are depths.
+    Args:
+        source: a CSV, TSV or Parquet file, a DataFrame, or the name of a shipped table if there is no such file.
+        metric: "error", "loss", or any other metric by its name. A score such as F1, of which more is better, is
+            converted to one minus it.
+        chance: the error of guessing, between 0 and 1, where the dataset is not a known one.
+        where: values of columns; only the rows that have them are kept, before anything is checked.
+        columns: canonical columns as formulas of others, such as {"density": "1-sparsity/100"}.
+        depth_from: a column of names such as resnet20, whose numbers are depths.
+
+    Returns:
+        The table in canonical columns, with findings about what was renamed, converted or assumed.
+
+    Raises:
+        PrunecastError: the file cannot be read, a column is missing or a value is impossible; the message names the
+            row and how to fix it.
     """
     kind = as_metric(metric)
     frame, places, name = _open(source)
@@ -216,6 +232,14 @@ def read(
         columns=frozenset(raw.bound) | (set(COUNTS) & set(frame.columns)),
         findings=(*found, *assumed),
     )
+
+
+def as_table(source: Table | str | Path | pd.DataFrame) -> Table:
+    """The table itself, or the one that a path, the name of a shipped table or a DataFrame gives.
+
+    To select rows, to read a loss or to name columns, call `read` with its options.
+    """
+    return source if isinstance(source, Table) else read(source)
 
 
 def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]:

@@ -11,23 +11,56 @@ from prunecast.families.building import (
     not_prunable,
     prunable,
 )
+from prunecast.families.dependencies import find_units
 from prunecast.families.network import Attention, Network, Tokens
+from prunecast.families.tracing import (
+    CONCATENATIONS,
+    DROPOUTS,
+    FLATTENING,
+    OVER_SPACE,
+    POINTWISE,
+    POOLING,
+    Traced,
+    UntraceableError,
+    named_axis,
+    operation_name,
+    signature,
+    trace,
+)
 from prunecast.families.trial import multiply_adds, place_of, try_network
+from prunecast.families.units import KeptWhole, Sizes, Units, full_sizes
 
 __all__ = [
+    "CONCATENATIONS",
+    "DROPOUTS",
+    "FLATTENING",
     "INTO_ATTENTION",
+    "OVER_SPACE",
+    "POINTWISE",
+    "POOLING",
     "Attention",
+    "KeptWhole",
     "Network",
     "NotPrunable",
+    "Sizes",
     "Tokens",
+    "Traced",
+    "Units",
+    "UntraceableError",
     "Weighted",
     "arguments",
     "build",
     "find",
+    "find_units",
+    "full_sizes",
     "initialise",
     "multiply_adds",
+    "named_axis",
     "not_prunable",
+    "operation_name",
     "place_of",
     "prunable",
+    "signature",
+    "trace",
     "try_network",
 ]

@@ -61,7 +61,7 @@ def multiply_adds(model: nn.Module, image_shape: Shape) -> int:
     torch.backends.mha.set_fastpath_enabled(False)  # it hides its products
     try:
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            model.eval()(torch.zeros(IMAGES, *image_shape))
+            model.eval()(torch.zeros(IMAGES, *image_shape, device=next(model.parameters()).device))
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
     return int(counter.get_total_flops()) // 2 // IMAGES

@@ -1,84 +1,45 @@
 """A family read as a graph of operations, and which channel belongs to whom all along it."""
 
 import copy
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
 
 from prunecast import families
+from prunecast.families import (
+    CONCATENATIONS,
+    DROPOUTS,
+    FLATTENING,
+    OVER_SPACE,
+    POINTWISE,
+    POOLING,
+    Traced,
+    named_axis,
+    operation_name,
+    signature,
+)
 from prunecast.fleet.layers import LAYERS, PER_CHANNEL_MODULES
 from prunecast.fleet.layout import Blocks, Layout, Unpackable, concatenated, flattened, side_by_side
 
-DROPOUTS = frozenset({torch.dropout, nn.functional.dropout, nn.functional.dropout2d})
-FLATTENING = frozenset(
-    {torch.flatten, torch.reshape, torch.squeeze, "flatten", "reshape", "squeeze", "view"},
-)
 SIZES = frozenset({"size", getattr})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Traced:
-    """One network's operations, its modules by name, and the shape of each tensor by node name."""
-
-    graph: fx.Graph
-    modules: dict[str, nn.Module]
-    shapes: dict[str, tuple[int, ...]]
-
-
 def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
-    """Read the graph of a network without touching it: the run is on a copy that has shapes but no values."""
-    ghost = copy.deepcopy(model).to("meta", torch.float32)
+    """Read the graph of a network, or say why it cannot be packed."""
     _refuse_shared_parameters(model)
     try:
-        graphs = [fx.symbolic_trace(ghost.train(mode)) for mode in (True, False)]
-        shapes = _Shapes(graphs[1])
-        shapes.run(torch.empty(2, *image_shape, device="meta"))
-    except Exception as error:
-        place = families.place_of(ghost, error) or type(model).__name__
+        return families.trace(model, image_shape)
+    except families.UntraceableError as problem:
+        if problem.__cause__ is None:
+            raise Unpackable(f"{problem}.") from problem
         raise Unpackable(
-            f"{place} cannot be followed operation by operation, so its networks train one at a time; conditions on "
-            "tensors or their shapes are the usual reason."
-        ) from error
-    if signature(graphs[0].graph) != signature(graphs[1].graph):
-        raise Unpackable(f"{type(model).__name__} computes something else in training than in evaluation.")
-    return Traced(graph=graphs[0].graph, modules=dict(model.named_modules()), shapes=shapes.found)
-
-
-class _Shapes(fx.Interpreter):
-    """Runs a graph and notes the shape of every tensor it makes."""
-
-    def __init__(self, module: fx.GraphModule) -> None:
-        super().__init__(module)
-        self.found: dict[str, tuple[int, ...]] = {}
-
-    def run_node(self, n: fx.Node) -> Any:
-        result = super().run_node(n)
-        if isinstance(result, torch.Tensor):
-            self.found[n.name] = tuple(result.shape)
-        return result
-
-
-def signature(graph: fx.Graph) -> list[tuple[str, ...]]:
-    """What must agree between the graphs of a family: operations, wiring and literal arguments.
-
-    Literals of a flattening may hold a channel count, and those of a dropout say whether it trains; the
-    packer checks both where it meets them.
-    """
-    return [(node.op, str(node.target), *_arguments(node)) for node in graph.nodes]
-
-
-def _arguments(node: fx.Node) -> tuple[str, ...]:
-    if node.op == "placeholder":
-        return ()
-    if node.target in FLATTENING or node.target in DROPOUTS:
-        return tuple(str(source) for source in node.all_input_nodes)
-    return (str(node.args), str(node.kwargs))
+            f"{problem}, so its networks train one at a time; conditions on tensors or their shapes are the usual "
+            "reason."
+        ) from problem
 
 
 def _refuse_shared_parameters(model: nn.Module) -> None:
@@ -90,29 +51,6 @@ def _refuse_shared_parameters(model: nn.Module) -> None:
             raise Unpackable(
                 f"Parameters {first!r} and {name!r} are one tensor, so the family cannot be packed."
             )
-
-
-Target = Callable[..., Any] | str
-POINTWISE: frozenset[Target] = frozenset(
-    {
-        *(torch.relu, torch.relu_, torch.sigmoid, torch.tanh, torch.abs, torch.neg, operator.neg),
-        *(F.relu, F.relu6, F.leaky_relu, F.elu, F.gelu, F.silu, F.hardswish, F.hardtanh),
-        *(F.sigmoid, F.tanh, F.softplus),
-        *("relu", "relu_", "sigmoid", "tanh", "abs", "neg", "contiguous", "clone"),
-        *(operator.add, operator.iadd, operator.sub, operator.mul, operator.imul, operator.truediv),
-        *(torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum),
-        *("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"),
-    }
-)
-"""Operations on every element by itself, or on the same element of several activations."""
-POOLING: frozenset[Target] = frozenset(
-    {F.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, torch.max_pool2d}
-)
-OVER_SPACE: frozenset[Target] = frozenset(
-    {torch.mean, torch.sum, torch.amax, torch.squeeze, "mean", "sum", "amax", "squeeze"}
-)
-"""Operations that keep members apart if the axes they name lie behind the channels."""
-CONCATENATIONS: frozenset[Target] = frozenset({torch.cat, torch.concat, torch.concatenate})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,14 +164,16 @@ class _Walk:
         per_channel = target in POINTWISE or target in POOLING
         if per_channel or (target in OVER_SPACE and self._names_space(node)):
             self._keep(node, self._common(node))
-        elif target in CONCATENATIONS and _axis(node, 1) in (1, 1 - self._rank(node)):
+        elif target in CONCATENATIONS and named_axis(node, 1) in (1, 1 - self._rank(node)):
             self._concatenate(node)
         elif target in FLATTENING:
             self._flatten(node)
         elif target in DROPOUTS:
             self._dropout(node, node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5))
         else:
-            raise Unpackable(f"Operation {_say(node)} may mix channels in a way the packer does not know.")
+            raise Unpackable(
+                f"Operation {operation_name(node)} may mix channels in a way the packer does not know."
+            )
 
     def _is_size(self, node: fx.Node) -> bool:
         """Whether a node is a shape, or reckons with shapes, and so carries no activation."""
@@ -249,7 +189,7 @@ class _Walk:
         layout, shape = self._argument(node, source), self.members[0].shapes[source.name]
         if self.members[0].shapes.get(node.name) != (shape[0], prod(shape[1:])):
             raise Unpackable(
-                f"Operation {_say(node)} reshapes to something else than one row of features per image."
+                f"Operation {operation_name(node)} reshapes to something else than one row of features per image."
             )
         self.copies[node] = self.graph.call_function(torch.flatten, (self.copies[source], 1))
         self.layouts[node] = flattened(layout, prod(shape[2:]))
@@ -257,7 +197,7 @@ class _Walk:
     def _dropout(self, node: fx.Node, p: Any) -> None:
         if p != 0:
             raise Unpackable(
-                f"Operation {_say(node)} draws random numbers of its own, which a pack cannot repeat."
+                f"Operation {operation_name(node)} draws random numbers of its own, which a pack cannot repeat."
             )
         source = node.all_input_nodes[0]
         self.copies[node], self.layouts[node] = self.copies[source], self._argument(node, source)
@@ -268,19 +208,19 @@ class _Walk:
         ranks = {self._rank(source) for source in node.all_input_nodes}
         if any(layout != layouts[0] for layout in layouts) or len(ranks) != 1:
             raise Unpackable(
-                f"Operation {_say(node)} joins activations whose channels have different owners."
+                f"Operation {operation_name(node)} joins activations whose channels have different owners."
             )
         return layouts[0]
 
     def _names_space(self, node: fx.Node) -> bool:
-        axes = _axis(node, None)
+        axes = named_axis(node, None)
         listed = axes if isinstance(axes, tuple | list) else (axes,)
         rank = self._rank(node.all_input_nodes[0])
         return axes is not None and all(axis % rank >= 2 for axis in listed)
 
     def _argument(self, node: fx.Node, source: Any) -> Layout:
         if source not in self.layouts:
-            raise Unpackable(f"Operation {_say(node)} takes {source}, which is not an activation.")
+            raise Unpackable(f"Operation {operation_name(node)} takes {source}, which is not an activation.")
         return self.layouts[source]
 
     def _rank(self, node: Any) -> int:
@@ -288,20 +228,9 @@ class _Walk:
 
     def _keep(self, node: fx.Node, layout: Layout) -> None:
         if node.name not in self.members[0].shapes:
-            raise Unpackable(f"Operation {_say(node)} gives more than one tensor.")
+            raise Unpackable(f"Operation {operation_name(node)} gives more than one tensor.")
         self.copies[node] = self.graph.node_copy(node, lambda source: self.copies[source])
         self.layouts[node] = layout
-
-
-def _axis(node: fx.Node, default: Any) -> Any:
-    """The axis argument of a concatenation or reduction, however it was passed."""
-    named = node.kwargs.get("dim", node.kwargs.get("axis", default))
-    return node.args[1] if len(node.args) > 1 else named
-
-
-def _say(node: fx.Node) -> str:
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
-    return f"{name!r} (node {node.name})"
 
 
 def _refuse_unusual(name: str, modules: Sequence[nn.Module]) -> None:

@@ -1,0 +1,558 @@
+"""Which channels of a network belong together, read off its graph.
+
+Every output channel of a convolution or linear layer gets a number of its own, and the numbers are followed: a batch
+norm or a depthwise convolution hands them on, a sum makes those it adds one, a concatenation lists them one after the
+other, a flattening repeats them. Channels with the same number in the end are one unit. What mixes channels in another
+way, such as a layer norm, keeps those it reads; so do the image and the logits.
+"""
+
+import copy
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import torch
+from torch import fx, nn
+from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
+
+from prunecast.errors import PrunecastError
+from prunecast.families.building import prunable
+from prunecast.families.network import Attention
+from prunecast.families.tracing import (
+    CONCATENATIONS,
+    DROPOUTS,
+    FLATTENING,
+    OVER_SPACE,
+    POINTWISE,
+    POOLING,
+    Target,
+    Traced,
+    UntraceableError,
+    named_axis,
+    operation_name,
+    trace,
+)
+from prunecast.families.units import Integers, KeptWhole, Product, Units, all_multiply_adds
+from prunecast.spec import MODULE_CALLS
+
+FIXED = 0
+"""The number of channels that are never removed."""
+
+_FOUND: WeakKeyDictionary[nn.Module, Units | str] = WeakKeyDictionary()
+"""The units of a network, or a sentence on why there are none: an exception would keep the model alive."""
+
+
+def find_units(model: nn.Module, image_shape: Sequence[int]) -> Units:
+    """The removable units of an untrained network, found on the first call; a PrunecastError where there are none."""
+    if model not in _FOUND:
+        with MODULE_CALLS:
+            if model not in _FOUND:
+                try:
+                    _FOUND[model] = _find(model, image_shape)
+                except PrunecastError as problem:
+                    _FOUND[model] = str(problem)
+    found = _FOUND[model]
+    if isinstance(found, str):
+        raise PrunecastError(found)
+    return found
+
+
+def _find(model: nn.Module, image_shape: Sequence[int]) -> Units:
+    try:
+        traced = trace(model, image_shape, leaves=(Attention,))
+    except UntraceableError as problem:
+        raise PrunecastError(
+            f"{problem}, so it is not known which channels belong together; prune single weights, or write it without "
+            "conditions on tensors and their shapes."
+        ) from problem
+    walk = _Walk(traced=traced, weights=frozenset(prunable(model)))
+    for node in traced.graph.nodes:
+        walk.visit(node)
+    units = walk.units(model, all_multiply_adds(model, image_shape) or 0)
+    if not len(units):
+        why = f" ({units.kept_whole[0].layer}: {units.kept_whole[0].reason})" if units.kept_whole else ""
+        raise PrunecastError(
+            f"{type(model).__name__} has no channels that can be removed{why}; prune single weights instead."
+        )
+    _try_slicing(units, model, image_shape)
+    return units
+
+
+def _try_slicing(units: Units, model: nn.Module, image_shape: Sequence[int]) -> None:
+    """Refuse a network that does not run without the first unit of every group, where that has another."""
+    kept = units.everything()
+    firsts = np.unique(units.groups, return_index=True)[1]
+    kept[[first for first in firsts if (units.groups == units.groups[first]).sum() > 1]] = False
+    try:
+        small = units.sliced(copy.deepcopy(model).to("meta", torch.float32), kept)
+        with torch.no_grad():
+            small.eval()(torch.empty(2, *image_shape, device="meta"))
+    except Exception as failure:
+        raise PrunecastError(
+            f"{type(model).__name__} does not run with fewer channels, perhaps because its forward pass names their "
+            "number; compute it from the tensors' shapes there, or prune single weights."
+        ) from failure
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Flow:
+    """Where the channels of an activation are, and the number of each."""
+
+    axis: int
+    channels: Integers
+
+
+ACTIVATIONS: tuple[type[nn.Module], ...] = (
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish),
+    *(nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh),
+    *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+)
+SPATIAL: tuple[type[nn.Module], ...] = (
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool2d),
+    *(nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d),
+    *(nn.ZeroPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d),
+)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+SPATIAL_FUNCTIONS: frozenset[Target] = POOLING | {F.interpolate, F.max_pool1d, F.avg_pool1d}
+RESHAPING: frozenset[Target] = frozenset({torch.reshape, "reshape", "view"})
+SWAPPING: frozenset[Target] = frozenset({torch.transpose, "transpose", torch.swapaxes})
+OTHER_POINTWISE: frozenset[Target] = frozenset(
+    {
+        *(F.mish, F.hardsigmoid, F.selu, F.celu, torch.clamp, torch.sqrt, torch.square, torch.exp, torch.pow),
+        *("clamp", "clamp_", "pow", "sqrt", "square", "exp", "float", "detach"),
+    }
+)
+
+
+@dataclass(kw_only=True)
+class _Walk:
+    """One pass over the graph, with numbers of channels in the place of values."""
+
+    traced: Traced
+    weights: frozenset[str]
+    parents: list[int] = field(default_factory=lambda: [FIXED])
+    flows: dict[fx.Node, _Flow] = field(default_factory=dict)
+    """Activations with removable channels; all others have channels that are fixed."""
+    counted: dict[fx.Node, Integers] = field(default_factory=dict)
+    """By node that is a number: the channels whose count it depends on."""
+    shape_of: dict[fx.Node, fx.Node] = field(default_factory=dict)
+    owners: dict[str, dict[int, Integers]] = field(default_factory=dict)
+    outputs: dict[str, Integers] = field(default_factory=dict)
+    """By layer, the numbers of the channels it computes."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    products: list[Product] = field(default_factory=list)
+    heads: dict[str, Integers] = field(default_factory=dict)
+
+    def visit(self, node: fx.Node) -> None:
+        """Follow one operation."""
+        if node.op == "output":
+            self._keep(node, "it computes the output")
+        elif node.op in ("placeholder", "get_attr"):
+            return
+        elif node.name not in self.traced.shapes:
+            self._number(node)
+        else:
+            found = self._module(node) if node.op == "call_module" else self._operation(node)
+            if found is not None:
+                self.flows[node] = found
+
+    # Numbers of channels that belong together.
+
+    def _new(self, count: int) -> Integers:
+        first = len(self.parents)
+        self.parents.extend(range(first, first + count))
+        return np.arange(first, first + count)
+
+    def _root(self, number: int) -> int:
+        while self.parents[number] != number:
+            self.parents[number] = self.parents[self.parents[number]]
+            number = self.parents[number]
+        return number
+
+    def _tie(self, one: Integers, other: Integers | int) -> None:
+        others = np.broadcast_to(other, one.shape)
+        for a, b in zip(one.tolist(), others.tolist(), strict=True):
+            low, high = sorted((self._root(a), self._root(b)))
+            self.parents[high] = low
+
+    def _keep_channels(self, channels: Integers, reason: str) -> None:
+        for number in {self._root(own) for own in channels.tolist()} - {FIXED}:
+            self.reasons.setdefault(number, reason)
+        self._tie(channels, FIXED)
+
+    def _keep(self, node: fx.Node, reason: str) -> None:
+        """Never remove a channel that a node reads."""
+        for source in node.all_input_nodes:
+            if source in self.flows:
+                self._keep_channels(self.flows[source].channels, reason)
+            if source in self.counted:
+                self._keep_channels(self.counted[source], reason)
+            if source in self.shape_of and self.shape_of[source] in self.flows:
+                self._keep_channels(self.flows[self.shape_of[source]].channels, reason)
+
+    def _own(self, tensor: str, axis: int, channels: Integers) -> None:
+        """Note whose the positions of a tensor are; a module that is called twice ties its callers."""
+        before = self.owners.setdefault(tensor, {}).setdefault(axis, channels)
+        if before is not channels:
+            self._tie(channels, before)
+
+    # Modules.
+
+    def _module(self, node: fx.Node) -> _Flow | None:
+        name = str(node.target)
+        module = self.traced.modules[name]
+        flow = self._only_flow(node)
+        if self._usual(module):
+            if type(module) in ACTIVATIONS:
+                return flow
+            if type(module) in SPATIAL and (flow is None or flow.axis == 1):
+                return flow
+            if type(module) is nn.Flatten:
+                return self._reshaped(node, flow, literal=False)
+            if type(module) in NORMS and (flow is None or flow.axis == 1):
+                return self._norm(name, module, flow)
+            if type(module) is nn.PReLU and (flow is None or flow.axis == 1):
+                if flow is not None and module.weight.numel() > 1:
+                    self._own(f"{name}.weight", 0, flow.channels)
+                return flow
+            if type(module) is Attention:
+                return self._attention(name, module, node, flow)
+            if type(module) in (nn.Linear, *CONVOLUTIONS, *TRANSPOSED):
+                return self._layer(name, module, node, flow)
+        self._keep(node, f"{type(module).__name__} {name!r} reads all of them together")
+        return None
+
+    def _usual(self, module: Any) -> bool:
+        """Whether a module does nothing besides what its type says, and shares no tensor."""
+        hooked = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+        own = [parameter for parameter in module._parameters.values() if parameter is not None]
+        shared = any(self._holders[id(parameter)] > 1 for parameter in own)
+        computed = hasattr(module, "weight") and "weight" not in module._parameters
+        return not (hooked or shared or computed)
+
+    @functools.cached_property
+    def _holders(self) -> Counter[int]:
+        """How many modules hold every parameter."""
+        modules = dict.fromkeys(self.traced.modules.values())
+        return Counter(
+            id(own) for module in modules for own in module._parameters.values() if own is not None
+        )
+
+    def _norm(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
+        if flow is not None:
+            for key in ("weight", "bias", "running_mean", "running_var"):
+                if getattr(module, key) is not None:
+                    self._own(f"{name}.{key}", 0, flow.channels)
+        return flow
+
+    def _layer(self, name: str, module: Any, node: fx.Node, flow: _Flow | None) -> _Flow | None:
+        """A convolution or a linear layer: its columns belong to what it reads, its rows to what it computes."""
+        shape, into = self._shape(node), self._shape(node.all_input_nodes[0])
+        linear, transposed = isinstance(module, nn.Linear), isinstance(module, TRANSPOSED)
+        axis = len(shape) - 1 if linear else 1
+        weight = f"{name}.weight"
+        positions = shape[1:-1] if linear else (into if transposed else shape)[2:]
+        self.products.append(Product(tensor=weight, channels=np.zeros(0, np.int64), times=prod(positions)))
+        groups = 1 if linear else module.groups
+        understood = flow is None or flow.axis == axis
+        depthwise = groups > 1 and not transposed and groups == module.in_channels
+        if weight not in self.weights or not understood or (groups > 1 and not depthwise):
+            what = "is not prunable" if weight not in self.weights else "has groups of channels"
+            self._keep(node, f"the layer {name!r} that reads them {what}")
+            return None
+        if depthwise:
+            return self._depthwise(name, module, flow)
+        reads, writes = (0, 1) if transposed else (1, 0)
+        if flow is not None:
+            self._own(weight, reads, flow.channels)
+        if name not in self.outputs:
+            self.outputs[name] = self._new(module.weight.shape[writes])
+        channels = self.outputs[name]
+        self._own(weight, writes, channels)
+        if module.bias is not None:
+            self._own(f"{name}.bias", 0, channels)
+        return _Flow(axis=axis, channels=channels)
+
+    def _depthwise(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
+        if flow is None:
+            return None
+        channels = np.repeat(flow.channels, module.out_channels // module.groups)
+        self._own(f"{name}.weight", 0, channels)
+        if module.bias is not None:
+            self._own(f"{name}.bias", 0, channels)
+        return _Flow(axis=1, channels=channels)
+
+    def _attention(self, name: str, module: Attention, node: fx.Node, flow: _Flow | None) -> _Flow | None:
+        """Queries, keys and values of a head go together, as what it computes."""
+        _, tokens, size = self._shape(node)
+        if flow is None or flow.axis != 2 or name in self.heads:
+            self._keep(node, f"the attention {name!r} reads all of them together")
+            flow = None
+        channels = np.zeros(size, np.int64)
+        if flow is not None:
+            heads = flow.channels.reshape(3, module.heads, -1)
+            for head in range(module.heads):
+                self._tie(heads[:, head].ravel(), int(heads[0, head, 0]))
+            channels, self.heads[name] = heads[0].ravel(), heads[0, :, 0]
+        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
+        return None if flow is None else _Flow(axis=2, channels=channels)
+
+    # Functions and methods.
+
+    def _operation(self, node: fx.Node) -> _Flow | None:
+        target: Any = node.target
+        flow = self._only_flow(node)
+        if target in FLATTENING and target not in OVER_SPACE:
+            return self._reshaped(node, flow, literal=target in RESHAPING)
+        if target not in SPATIAL_FUNCTIONS:
+            self._keep_counts(node)
+        if target in POINTWISE or target in OTHER_POINTWISE or target in DROPOUTS:
+            return self._joined(node)
+        if target in CONCATENATIONS:
+            return self._concatenated(node)
+        found = self._moved(node, flow) if flow is not None else None
+        if found is None:
+            self._keep(node, f"the operation {operation_name(node)} reads all of them together")
+        return found
+
+    def _moved(self, node: fx.Node, flow: _Flow) -> _Flow | None:
+        """Operations on one activation that leave its channels where they are, or move them to another axis."""
+        target: Any = node.target
+        rank = len(self._shape(node.all_input_nodes[0]))
+        if target in SPATIAL_FUNCTIONS:
+            return flow if flow.axis == 1 else None
+        if target in OVER_SPACE:
+            return self._reduced(node, flow, rank)
+        if target in SWAPPING:
+            one, other = (int(axis) % rank for axis in node.args[1:3])  # type: ignore[arg-type]
+            return _Flow(axis={one: other, other: one}.get(flow.axis, flow.axis), channels=flow.channels)
+        if target in (torch.permute, "permute"):
+            axes: Any = node.args[1] if isinstance(node.args[1], tuple | list) else node.args[1:]
+            return _Flow(axis=[axis % rank for axis in axes].index(flow.axis), channels=flow.channels)
+        if target in (torch.unsqueeze, "unsqueeze"):
+            added = int(node.args[1]) % (rank + 1)  # type: ignore[arg-type]
+            return _Flow(axis=flow.axis + (added <= flow.axis), channels=flow.channels)
+        if target is F.pad:
+            padding: Any = node.args[1]
+            inner = isinstance(padding, tuple | list) and len(padding) // 2 <= rank - 1 - flow.axis
+            return flow if inner else None
+        return None
+
+    def _reduced(self, node: fx.Node, flow: _Flow, rank: int) -> _Flow | None:
+        """A mean, sum or maximum over other axes than that of the channels."""
+        axes = named_axis(node, None)
+        listed = axes if isinstance(axes, tuple | list) else (axes,)
+        if axes is None or not all(isinstance(axis, int) for axis in listed):
+            return None
+        gone = {axis % rank for axis in listed}
+        if flow.axis in gone:
+            return None
+        keeps = len(self._shape(node)) == rank
+        return _Flow(
+            axis=flow.axis - (0 if keeps else sum(axis < flow.axis for axis in gone)), channels=flow.channels
+        )
+
+    def _reshaped(self, node: fx.Node, flow: _Flow | None, *, literal: bool) -> _Flow | None:
+        """Flatten what comes after the channels, with them or without; `literal` if sizes may be given."""
+        if flow is None:
+            self._keep_counts(node)
+            return None
+        for source in node.all_input_nodes:
+            counted = self.counted.get(source, flow.channels[:0])
+            if len(counted) == len(flow.channels):
+                self._tie(counted, flow.channels)
+            else:
+                self._keep_channels(counted, f"the operation {operation_name(node)} uses their number")
+        before, after = self._shape(node.all_input_nodes[0]), self._shape(node)
+        area = prod(before[2:])
+        if flow.axis == 1 and before[0] == after[0] and not (literal and self._names_size(node)):
+            if len(after) > 1 and after[1] == before[1] and prod(after[2:]) == area:
+                return flow
+            if after == (before[0], before[1] * area):
+                return _Flow(axis=1, channels=np.repeat(flow.channels, area))
+        self._keep(node, f"the operation {operation_name(node)} gives them another shape")
+        return None
+
+    def _names_size(self, node: fx.Node) -> bool:
+        """Whether the size of the axis of channels is written down as a number."""
+        sizes: Any = node.args[1] if isinstance(node.args[1], tuple | list) else node.args[1:]
+        return len(sizes) < 2 or (isinstance(sizes[1], int) and sizes[1] != -1)
+
+    def _joined(self, node: fx.Node) -> _Flow | None:
+        """Operations element by element: the channels that meet are one."""
+        flows = [self.flows[source] for source in node.all_input_nodes if source in self.flows]
+        if not flows:
+            return None
+        rank, size = len(self._shape(node)), self._shape(node)
+        found: _Flow | None = None
+        for source in node.all_input_nodes:
+            if source not in self.flows:
+                continue
+            flow = self.flows[source]
+            axis = flow.axis + rank - len(self._shape(source))
+            if len(flow.channels) != size[axis] or (found is not None and found.axis != axis):
+                self._keep(node, f"the operation {operation_name(node)} spreads them over others")
+                return None
+            if found is not None:
+                self._tie(flow.channels, found.channels)
+            found = _Flow(axis=axis, channels=flow.channels)
+        assert found is not None
+        for source in node.all_input_nodes:
+            if source.name in self.traced.shapes and source not in self.flows:
+                shape = self._shape(source)
+                own = found.axis - (rank - len(shape))
+                if own >= 0 and shape[own] != 1:
+                    self._keep_channels(
+                        found.channels, f"the operation {operation_name(node)} adds them to others"
+                    )
+                    return None
+        return found
+
+    def _concatenated(self, node: fx.Node) -> _Flow | None:
+        parts: Any = node.args[0] if node.args else node.kwargs["tensors"]
+        given = named_axis(node, 0)
+        rank = len(self._shape(node))
+        axes = {self.flows[part].axis for part in parts if part in self.flows}
+        if not axes:
+            return None
+        axis = next(iter(axes))
+        if not isinstance(given, int) or len(axes) > 1:
+            self._keep(node, f"the operation {operation_name(node)} mixes them")
+            return None
+        if given % rank != axis:
+            if all(part in self.flows for part in parts):
+                return self._joined(node)
+            self._keep(node, f"the operation {operation_name(node)} joins them to others")
+            return None
+        channels = [
+            self.flows[part].channels if part in self.flows else np.zeros(self._shape(part)[axis], np.int64)
+            for part in parts
+        ]
+        return _Flow(axis=axis, channels=np.concatenate(channels))
+
+    # Sizes as numbers.
+
+    def _number(self, node: fx.Node) -> None:
+        """A node that is no tensor: a shape, a size, or what is computed from sizes; anything else keeps its inputs."""
+        target: Any = node.target
+        source = node.all_input_nodes[0] if node.all_input_nodes else None
+        tensor = source is not None and source.name in self.traced.shapes
+        flow = self.flows.get(source) if source is not None else None
+        nothing = np.zeros(0, np.int64)
+        if tensor and target == "size" and len(node.args) == 2 and isinstance(node.args[1], int):
+            assert source is not None
+            axis = node.args[1] % len(self._shape(source))
+            self.counted[node] = flow.channels if flow is not None and flow.axis == axis else nothing
+        elif tensor and (target == "size" or (target is getattr and node.args[1] == "shape")):
+            assert source is not None
+            self.shape_of[node] = source
+        elif tensor and (
+            target == "dim" or (target is getattr and node.args[1] in ("ndim", "device", "dtype"))
+        ):
+            self.counted[node] = nothing
+        elif source in self.shape_of and getattr(target, "__name__", "") == "getitem":
+            self.counted[node] = self._part_of_shape(self.shape_of[source], node.args[1])
+        elif not any(own.name in self.traced.shapes for own in node.all_input_nodes) and not any(
+            own in self.shape_of for own in node.all_input_nodes
+        ):
+            parts = [self.counted.get(own, nothing) for own in node.all_input_nodes]
+            self.counted[node] = np.concatenate([nothing, *parts])
+        else:
+            self._keep(node, f"the operation {operation_name(node)} reads all of them together")
+
+    def _part_of_shape(self, source: fx.Node, index: Any) -> Integers:
+        flow = self.flows.get(source)
+        if flow is None:
+            return np.zeros(0, np.int64)
+        axes = np.arange(len(self._shape(source)))
+        try:
+            named = flow.axis in np.atleast_1d(axes[index])
+        except (IndexError, TypeError):
+            named = True
+        return flow.channels if named else np.zeros(0, np.int64)
+
+    def _keep_counts(self, node: fx.Node) -> None:
+        """Keep channels whose number is used for more than a shape: fewer of them would change what is computed."""
+        for source in node.all_input_nodes:
+            if len(self.counted.get(source, ())):
+                self._keep_channels(
+                    self.counted[source], f"the operation {operation_name(node)} uses their number"
+                )
+            if source in self.shape_of and self.shape_of[source] in self.flows:
+                self._keep_channels(
+                    self.flows[self.shape_of[source]].channels,
+                    f"the operation {operation_name(node)} uses their number",
+                )
+
+    def _only_flow(self, node: fx.Node) -> _Flow | None:
+        """The flow of the first tensor that a node reads, if it is the only one."""
+        tensors = [source for source in node.all_input_nodes if source.name in self.traced.shapes]
+        return self.flows.get(tensors[0]) if len(tensors) == 1 else None
+
+    def _shape(self, node: fx.Node) -> tuple[int, ...]:
+        return self.traced.shapes[node.name]
+
+    # The result.
+
+    def units(self, model: nn.Module, everything: int) -> Units:
+        """The units, numbered in the order in which layers compute them."""
+        roots = np.array([self._root(number) for number in range(len(self.parents))])
+        found = {
+            name: {axis: roots[channels] for axis, channels in axes.items()}
+            for name, axes in self.owners.items()
+        }
+        patterns: dict[int, list[tuple[str, int]]] = {}
+        for name, axes in found.items():
+            for axis, channels in axes.items():
+                for root in np.unique(channels[channels != FIXED]).tolist():
+                    patterns.setdefault(root, []).append((name, axis))
+        order = sorted(patterns)
+        number = np.full(len(roots), -1)
+        number[order] = np.arange(len(order))
+        groups: dict[tuple[tuple[str, int], ...], int] = {}
+        of_units = np.array(
+            [groups.setdefault(tuple(patterns[root]), len(groups)) for root in order], np.int64
+        )
+        owners = {
+            name: {axis: number[channels] for axis, channels in axes.items() if (channels != FIXED).any()}
+            for name, axes in found.items()
+        }
+        owners = {name: axes for name, axes in owners.items() if axes}
+        tensors = {**model.state_dict(keep_vars=True)}
+        products = tuple(
+            Product(tensor=own.tensor, channels=number[roots[own.channels]], times=own.times)
+            for own in self.products
+        )
+        units = Units(
+            groups=of_units,
+            names=tuple(pattern[0][0].rpartition(".")[0] for pattern in groups),
+            owners=owners,
+            kept_whole=self._kept_whole(roots),
+            _shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()},
+            _bytes={name: tensor.element_size() for name, tensor in tensors.items()},
+            _parameters=frozenset(name for name, _ in model.named_parameters()),
+            _products=products,
+            _heads={name: number[roots[channels]] for name, channels in self.heads.items()},
+            _other_products=0,
+        )
+        known = units.sizes(units.everything()).multiply_adds or 0
+        object.__setattr__(units, "_other_products", max(0, everything - known))
+        return units
+
+    def _kept_whole(self, roots: Integers) -> tuple[KeptWhole, ...]:
+        """The layers with outputs that are never removed."""
+        found = []
+        for name, channels in self.outputs.items():
+            if (roots[channels] == FIXED).all():
+                reasons = (self.reasons.get(int(own)) for own in channels)
+                reason = next((own for own in reasons if own), "other layers need all of them")
+                found.append(KeptWhole(layer=name, reason=reason))
+        return tuple(found)

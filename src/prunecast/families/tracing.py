@@ -1,0 +1,125 @@
+"""A network as a graph of operations with the shape of every tensor, and the operations that keep channels apart."""
+
+import copy
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx, nn
+from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
+
+from prunecast.errors import PrunecastError
+from prunecast.families.trial import place_of
+
+Target = Callable[..., Any] | str
+DROPOUTS: frozenset[Target] = frozenset({torch.dropout, F.dropout, F.dropout2d})
+FLATTENING: frozenset[Target] = frozenset(
+    {torch.flatten, torch.reshape, torch.squeeze, "flatten", "reshape", "squeeze", "view"},
+)
+POINTWISE: frozenset[Target] = frozenset(
+    {
+        *(torch.relu, torch.relu_, torch.sigmoid, torch.tanh, torch.abs, torch.neg, operator.neg),
+        *(F.relu, F.relu6, F.leaky_relu, F.elu, F.gelu, F.silu, F.hardswish, F.hardtanh),
+        *(F.sigmoid, F.tanh, F.softplus),
+        *("relu", "relu_", "sigmoid", "tanh", "abs", "neg", "contiguous", "clone"),
+        *(operator.add, operator.iadd, operator.sub, operator.mul, operator.imul, operator.truediv),
+        *(torch.add, torch.sub, torch.mul, torch.div, torch.maximum, torch.minimum),
+        *("add", "add_", "sub", "sub_", "mul", "mul_", "div", "div_"),
+    }
+)
+"""Operations on every element by itself, or on the same element of several activations."""
+POOLING: frozenset[Target] = frozenset(
+    {F.max_pool2d, F.avg_pool2d, F.adaptive_avg_pool2d, F.adaptive_max_pool2d, torch.max_pool2d}
+)
+OVER_SPACE: frozenset[Target] = frozenset(
+    {torch.mean, torch.sum, torch.amax, torch.squeeze, "mean", "sum", "amax", "squeeze"}
+)
+"""Operations that keep channels apart if they name other axes than that of the channels."""
+CONCATENATIONS: frozenset[Target] = frozenset({torch.cat, torch.concat, torch.concatenate})
+
+
+class UntraceableError(PrunecastError):
+    """A network that cannot be read as a graph; `place` says where."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traced:
+    """One network's operations, its modules by name, and the shape of each tensor by node name."""
+
+    graph: fx.Graph
+    modules: dict[str, nn.Module]
+    shapes: dict[str, tuple[int, ...]]
+
+
+class _Tracer(fx.Tracer):
+    def __init__(self, leaves: tuple[type[nn.Module], ...]) -> None:
+        super().__init__()
+        self._leaves = leaves
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return isinstance(m, self._leaves) or super().is_leaf_module(m, module_qualified_name)
+
+
+def trace(model: nn.Module, image_shape: Sequence[int], leaves: tuple[type[nn.Module], ...] = ()) -> Traced:
+    """Read the graph of a network without touching it: the run is on a copy that has shapes but no values.
+
+    Modules of torch and of the types `leaves` are single operations. Hold MODULE_CALLS meanwhile.
+    """
+    ghost = copy.deepcopy(model).to("meta", torch.float32)
+    try:
+        graphs = [fx.GraphModule(ghost, _Tracer(leaves).trace(ghost.train(mode))) for mode in (True, False)]
+        shapes = _Shapes(graphs[1])
+        shapes.run(torch.empty(2, *image_shape, device="meta"))
+    except Exception as error:
+        place = place_of(ghost, error) or type(model).__name__
+        raise UntraceableError(f"{place} cannot be followed operation by operation") from error
+    if signature(graphs[0].graph) != signature(graphs[1].graph):
+        raise UntraceableError(
+            f"{type(model).__name__} computes something else in training than in evaluation"
+        )
+    return Traced(graph=graphs[0].graph, modules=dict(model.named_modules()), shapes=shapes.found)
+
+
+class _Shapes(fx.Interpreter):
+    """Runs a graph and notes the shape of every tensor it makes."""
+
+    def __init__(self, module: fx.GraphModule) -> None:
+        super().__init__(module)
+        self.found: dict[str, tuple[int, ...]] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        result = super().run_node(n)
+        if isinstance(result, torch.Tensor):
+            self.found[n.name] = tuple(result.shape)
+        return result
+
+
+def signature(graph: fx.Graph) -> list[tuple[str, ...]]:
+    """What must agree between the graphs of a family: operations, wiring and literal arguments.
+
+    Literals of a flattening may hold a channel count, and those of a dropout say whether it trains; whoever follows
+    the graph checks both.
+    """
+    return [(node.op, str(node.target), *_arguments(node)) for node in graph.nodes]
+
+
+def _arguments(node: fx.Node) -> tuple[str, ...]:
+    if node.op == "placeholder":
+        return ()
+    if node.target in FLATTENING or node.target in DROPOUTS:
+        return tuple(str(source) for source in node.all_input_nodes)
+    return (str(node.args), str(node.kwargs))
+
+
+def named_axis(node: fx.Node, default: Any) -> Any:
+    """The axis argument of a concatenation or reduction, however it was passed."""
+    named = node.kwargs.get("dim", node.kwargs.get("axis", default))
+    return node.args[1] if len(node.args) > 1 else named
+
+
+def operation_name(node: fx.Node) -> str:
+    """An operation in words."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", str(node.target))
+    return f"{name!r} (node {node.name})"

@@ -1,4 +1,4 @@
-"""Families of a user that the packer refuses: one mixes channels, one draws noise, one its own first weights."""
+"""Families of a user: one mixes channels, some draw noise, one looks at its values, one draws its own first weights."""
 
 import threading
 
@@ -17,6 +17,32 @@ def with_dropout(depth, width, num_classes):
     channels = max(2, 2 * round(4 * width))
     body = [nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3)]
     return nn.Sequential(*body, nn.Linear(64 * channels, num_classes))
+
+
+class Choosy(nn.Conv2d):
+    """Looks at its values, so that no pack can hold it."""
+
+    def forward(self, x):
+        return super().forward(x if x.sum() > 0 else -x)
+
+
+def choosy(depth, width, num_classes):
+    channels = max(2, 2 * round(4 * width))
+    body = [Choosy(1, channels, 3, padding=1), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*body, nn.Linear(64 * channels, num_classes))
+
+
+class Unnoticed(nn.Linear):
+    """Dropout as a function, which no pack can give noise of its own."""
+
+    def forward(self, x):
+        return super().forward(nn.functional.dropout(x, 0.3, self.training))
+
+
+def with_unnoticed_dropout(depth, width, num_classes):
+    channels = max(2, 2 * round(4 * width))
+    body = [nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.Flatten()]
+    return nn.Sequential(*body, Unnoticed(64 * channels, num_classes))
 
 
 def disturbed(depth, width, num_classes):

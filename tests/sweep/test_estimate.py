@@ -32,8 +32,12 @@ CPU = torch.device("cpu")
 MIXED = """
 import torch.nn as nn
 
-def normalised_by_groups(depth, width, num_classes):
-    body = [nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU()]
+class Choosy(nn.Conv2d):
+    def forward(self, x):
+        return super().forward(x if x.sum() > 0 else -x)
+
+def choosy(depth, width, num_classes):
+    body = [Choosy(1, 4, 3, padding=1), nn.ReLU()]
     return nn.Sequential(*body, nn.Flatten(), nn.Linear(256, num_classes))
 """
 
@@ -72,10 +76,10 @@ def test_packs_count_by_their_steps_images_and_building():
 
 
 def test_what_no_fleet_can_pack_counts_one_after_the_other(tmp_path, monkeypatch):
-    (tmp_path / "mixing_channels.py").write_text(MIXED)
+    (tmp_path / "of_conditions.py").write_text(MIXED)
     monkeypatch.syspath_prepend(tmp_path)
-    text = BRIEF.replace("[100, 200]", "64").replace('"digits_cnn"', '["digits_cnn", "mixing_channels:OWN"]')
-    plan = parsed(text.replace("OWN", "normalised_by_groups"))
+    text = BRIEF.replace("[100, 200]", "64").replace('"digits_cnn"', '["digits_cnn", "of_conditions:OWN"]')
+    plan = parsed(text.replace("OWN", "choosy"))
     several = dataclasses.replace(plan.chains[0], devices=2)
     plan = dataclasses.replace(plan, chains=(several, *plan.chains[1:]))
     found = estimate(plan, fleet=True)

@@ -74,10 +74,10 @@ def _counted(runner: Runner, source: Source, chosen: Tensor) -> Generator[Done, 
 def _add_batch(runner: Runner, source: Source, part: Tensor, wrong: Tensor, loss: Tensor) -> None:
     trainer, pack = runner.trainer, runner.trainer.pack
     images = source.batch(part.flatten(), None).view(-1, part.shape[-1], *source.image_shape)
-    images = join(images.expand(pack.slots, *images.shape[1:]), pack.inputs.size, trainer.image_dtype)
+    images = join(images.expand(pack.slots, *images.shape[1:]), pack.layout.channels, trainer.image_dtype)
     with MODULE_CALLS, autocast(trainer.recipe.precision, part.device):
         pack.module.eval()
-        scores = pack.module(images).float().reshape(len(images), pack.slots, -1)
+        scores = pack.module(images).float().reshape(part.shape[-1], pack.slots, -1)
         pack.module.train()
     labels = source.labels[part.expand(pack.slots, -1)].t()
     wrong += (scores.argmax(2) != labels).sum(0)

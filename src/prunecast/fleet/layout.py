@@ -10,8 +10,8 @@ import torch
 from prunecast.errors import PrunecastError
 
 Places = npt.NDArray[np.int64]
-Index = tuple["slice | torch.Tensor", ...]
-"""What selects one member's part of a packed tensor: slices if contiguous, else an index per element.
+Index = tuple["slice | torch.Tensor | int", ...]
+"""What selects one member's part of a packed tensor: its place, slices if contiguous, else an index per element.
 
 An empty one selects all of it."""
 

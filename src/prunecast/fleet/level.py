@@ -22,7 +22,7 @@ from prunecast.fleet.pack import Contents, Pack, PackLayout
 from prunecast.fleet.runner import Done, Mark, Runner
 from prunecast.fleet.step import PackTrainer, reset, to_device
 from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
-from prunecast.training import COUNT, State, Timeline, learning_rate, stretches
+from prunecast.training import COUNT, State, Timeline, learning_rate, noise_seed, stretches
 
 T = TypeVar("T")
 Work = Generator[Done, None, T]
@@ -173,7 +173,7 @@ class LevelTraining:
             if piece.begin == self._times.rewind and self._saves_rewind:
                 snapshot = _copied(self.trainer.pack)
             load_piece(self.runner, epochs, self.members[0].chain, piece)
-            healthy = yield from ahead.advance(piece.end - piece.begin, self.stopping)
+            healthy = yield from self._advance(ahead, piece)
             if not healthy:
                 break
             at_end = ahead.complete and piece.end == self.members[0].level.last
@@ -189,6 +189,24 @@ class LevelTraining:
                 raise Stopped
         yield from ahead.finish()
         return snapshot
+
+    def _advance(self, ahead: "_StepsAhead", piece: "Piece") -> Work[bool]:
+        """The steps of a piece; False once a loss was found that is not finite.
+
+        Members that draw noise begin anew with every stretch, as the plain loop does, and are stopped between two.
+        """
+        noise = self.trainer.noise
+        if noise is None:
+            return (yield from ahead.advance(piece.end - piece.begin, self.stopping))
+        for begin, end in stretches(self._times, piece.begin, piece.end):
+            if self.stopping():
+                ahead.complete = False
+                return True
+            for member, slot in zip(self.members, self.places, strict=True):
+                noise.generators[slot].manual_seed(noise_seed(member.chain.spec.replicate, begin))
+            if not (yield from ahead.advance(end - begin, lambda: False)):
+                return False
+        return True
 
     def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Work[None]:
         """Store where the members stand, unless a number is not finite any more; the end of the level tells that."""
@@ -343,7 +361,7 @@ def _contents(layout: PackLayout, members: Sequence[Member], places: Sequence[in
     for member, slot in zip(members, places, strict=True):
         start = member.checkpoint.state if member.checkpoint else member.level
         network = start.network
-        if layout.single:  # buffers that a state dict leaves out are the network's own
+        if layout.whole:  # buffers that a state dict leaves out are the network's own
             network = {**dict(member.chain.untrained.named_buffers()), **network}
         found[slot] = (network, member.level.masks)
     return layout.contents(found)

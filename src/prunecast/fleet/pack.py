@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import fx, nn
@@ -12,6 +13,8 @@ from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side
 from prunecast.fleet.trace import Plan, follow, trace
 
 Tensors = Mapping[str, torch.Tensor]
+Arrangement = Literal["side by side", "stacked", "alone"]
+"""How members lie in a pack: along the channels, along an axis of their own, or one network as it is written."""
 BATCH_COUNT = "num_batches_tracked"
 NO_MASKS: Tensors = {}
 
@@ -34,8 +37,22 @@ class PackLayout:
     dtypes: Mapping[str, torch.dtype]
     parameters: tuple[str, ...]
     inputs: Layout
-    single: bool = False
-    """Whether the pack is one network that runs as it is written."""
+    kind: Arrangement = "side by side"
+
+    @property
+    def single(self) -> bool:
+        """Whether the pack is one network that runs as it is written."""
+        return self.kind == "alone"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the pack has every buffer of its members, those that a state dict leaves out, too."""
+        return self.kind != "side by side"
+
+    @property
+    def channels(self) -> int | None:
+        """The channels of images that lie side by side; None where they have an axis of members instead."""
+        return None if self.kind == "stacked" else self.inputs.size
 
     @property
     def slots(self) -> int:
@@ -93,15 +110,20 @@ class PackLayout:
         """A packed tensor on the host with nobody in it."""
         shape = self.blocks[name].shape
         empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
-        return empty.to(memory_format=torch.channels_last) if len(shape) == 4 else empty
+        return (
+            empty.to(memory_format=torch.channels_last)
+            if len(shape) == 4 and self.kind != "stacked"
+            else empty
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:
     """A packed network with slots, each of which holds one member or nobody.
 
-    `module` takes images (batch, `inputs.size`, height, width) and gives class scores (batch, slots,
-    classes), or (batch, classes) where the pack is a single network as it is. Its tensors have the members' own names.
+    `module` takes images (batch, `inputs.size`, height, width), or (slots, batch, channels, height, width) where
+    members are stacked. It gives class scores (batch, slots, classes), or (batch, classes) where the pack is a single
+    network as it is. Its tensors have the members' own names.
     `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
     blocks, in pruned places, in padding and in empty slots. A step that multiplies the parameters by it keeps the
     members apart for ever.
@@ -164,7 +186,7 @@ class Pack:
 
     def twin(self) -> "Pack":
         """An empty pack of the same shape with tensors of its own."""
-        return _empty_pack(copy.deepcopy(self.module), self.layout)
+        return empty_pack(copy.deepcopy(self.module), self.layout)
 
     def wipe(self) -> None:
         """Empty all slots and what lies between them: a number that is not finite gets everywhere."""
@@ -178,17 +200,20 @@ class Pack:
         return dict(self.module.named_parameters())
 
     def join(self, images: torch.Tensor) -> torch.Tensor:
-        """Images of all slots, (slots, batch, channels, height, width), joined along channels and padded."""
+        """Images of all slots, (slots, batch, channels, height, width), as the module takes them."""
+        if self.layout.channels is None:
+            return images
         slots, batch, channels, *size = images.shape
         packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
         return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The packed parameters and statistics by name."""
-        return {name: tensor for name, tensor in _all_tensors(self.module).items() if name in self.blocks}
+        return {name: tensor for name, tensor in all_tensors(self.module).items() if name in self.blocks}
 
 
-def _empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
+def empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
+    """A pack of this module with nobody in it."""
     masks = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
     packed = Pack(module=module, layout=layout, masks=masks, batch_counts=[None] * layout.slots)
     packed.wipe()
@@ -204,18 +229,18 @@ def single_network(
     """
     module = copy.deepcopy(network)
     module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    tensors = _all_tensors(module)
+    tensors = all_tensors(module)
     layout = PackLayout(
         blocks={name: Blocks(shape=tuple(own.shape), members=((),)) for name, own in tensors.items()},
         dtypes={name: own.dtype for name, own in tensors.items()},
         parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=side_by_side([image_shape[0]]),
-        single=True,
+        kind="alone",
     )
-    return _empty_pack(module, layout)
+    return empty_pack(module, layout)
 
 
-def _all_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
+def all_tensors(module: nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers, those that a state dict leaves out too; a shared one has all its names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
@@ -253,7 +278,7 @@ def pack(
         parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=plan.inputs,
     )
-    return _empty_pack(module, layout)
+    return empty_pack(module, layout)
 
 
 def _with_member_axis(plan: Plan) -> fx.Graph:

@@ -67,11 +67,16 @@ def levels_left(member: Member) -> int:
     return max(1, member.job.rules.level_cap - member.level.level + 1)
 
 
-def deal(members: Sequence[Member], budget: float) -> list[list[Member]]:
+def deal(members: Sequence[Member], budget: float, *, mixed: bool = True) -> list[list[Member]]:
     """Members in as few packs as the budget of widths allows, all alike, the first with the most of each width.
 
-    What every pack holds is part of what the first holds, so one shape serves them all.
+    What every pack holds is part of what the first holds, so one shape serves them all. Where widths may not be
+    `mixed`, this is done width by width.
     """
+    if not mixed:
+        widths = sorted({member.width for member in members}, reverse=True)
+        of_widths = ([member for member in members if member.width == width] for width in widths)
+        return [own for alike in of_widths for own in deal(alike, max(budget, alike[0].width))]
     by_width = Counter(member.width for member in members)
     packs = math.ceil(sum(width * count for width, count in by_width.items()) / budget)
     dealt: list[list[Member]] = [[] for _ in range(min(packs, max(by_width.values(), default=1)) or 1)]
@@ -154,10 +159,16 @@ class PackQueue:
     """Levels that wait: those that may be packed together, and packs that are formed already."""
 
     def __init__(
-        self, budget: Callable[[PackKind, Sequence[Member]], float | None], under_way: UnderWay
+        self,
+        budget: Callable[[PackKind, Sequence[Member]], float | None],
+        under_way: UnderWay,
+        mixes: Callable[[PackKind], bool] = lambda kind: True,
     ) -> None:
-        """`budget` says how wide a pack may be; None says that networks of a kind train alone."""
-        self._budget, self._under_way = budget, under_way
+        """`budget` says how wide a pack may be; None says that networks of a kind train alone.
+
+        `mixes` says whether networks of different widths may be in one.
+        """
+        self._budget, self._under_way, self._mixes = budget, under_way, mixes
         self._ready: dict[LevelGroup, list[Member]] = {}
         self._formed: deque[list[Member]] = deque()
 
@@ -194,7 +205,7 @@ class PackQueue:
             enough = self._enough(rank, budget)
             if rank.group not in coming and sum(member.width for member in members) >= enough:
                 del self._ready[group]
-                self._formed.extend(deal(members, budget))
+                self._formed.extend(deal(members, budget, mixed=self._mixes(group.kind)))
                 return True
         return False
 

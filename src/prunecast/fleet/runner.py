@@ -212,6 +212,8 @@ def _capture(runner: Runner) -> None:
         for size in sorted({1, min(STEPS_PER_GRAPH, len(trainer.rates))}):
             reset(trainer)
             graph = torch.cuda.CUDAGraph()
+            for generator in () if trainer.noise is None else trainer.noise.generators:
+                graph.register_generator_state(generator)
             with torch.cuda.graph(graph, pool=pool, stream=runner.stream, capture_error_mode="thread_local"):
                 for _ in range(size):
                     runner.step()

@@ -17,9 +17,10 @@ from prunecast import families
 from prunecast.fleet.kernels import Unfused, compiler, fused_step, lower, refuse_recipe, variants
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Member, Options, PackKind
-from prunecast.fleet.pack import Pack, pack, single_network
+from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
 from prunecast.fleet.runner import Runner, compiled_programs, make_fused_runner, make_runner
+from prunecast.fleet.stack import refuse_unstackable, stack
 from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_company
 from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
@@ -50,8 +51,7 @@ SPARED_FUSED = 20_000
 class PacksOfKind:
     """What is known about packs of one kind, and the runners that nobody uses."""
 
-    single: bool = False
-    """Whether networks of this kind cannot be packed, so that each trains alone."""
+    arrangement: Arrangement = "side by side"
     shapes: list[PackShape] = field(default_factory=list)
     prototypes: dict[PackShape, Pack] = field(default_factory=dict)
     idle: dict[PackShape, list[Runner]] = field(default_factory=dict)
@@ -114,21 +114,41 @@ class RunnerPool:
     def add(self, kind: PackKind, chain: Chain) -> bool:
         """Get to know a kind by one of its chains; whether its networks can be packed."""
         if kind not in self._kinds:
-            single = False
-            try:
-                refuse_company(kind.recipe)
-                with MODULE_CALLS:
-                    pack([chain.untrained], image_shape=chain.dataset.train.image_shape)
-            except Unpackable as reason:
-                single = True
-                LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
-            self._kinds[kind] = PacksOfKind(single=single, compiling=self._options.compile)
-        return not self._kinds[kind].single
+            own = self._arrangement(kind, chain)
+            self._kinds[kind] = PacksOfKind(arrangement=own, compiling=self._options.compile)
+        return self._kinds[kind].arrangement != "alone"
+
+    def mixes(self, kind: PackKind) -> bool:
+        """Whether networks of different widths may share a pack of this kind."""
+        return self._kinds[kind].arrangement == "side by side"
+
+    def _arrangement(self, kind: PackKind, chain: Chain) -> Arrangement:
+        """How networks of a kind lie in packs: the first way that they allow."""
+        image_shape = chain.dataset.train.image_shape
+        try:
+            refuse_company(kind.recipe)
+        except Unpackable as reason:
+            LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
+            return "alone"
+        try:
+            with MODULE_CALLS:
+                pack([chain.untrained], image_shape=image_shape)
+        except Unpackable as reason:
+            LOG.info("%s of depth %d is not packed along channels: %s", kind.family, kind.depth, reason)
+        else:
+            return "side by side"
+        try:
+            with MODULE_CALLS:
+                refuse_unstackable(chain.untrained, image_shape=image_shape)
+        except Unpackable as reason:
+            LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
+            return "alone"
+        return "stacked"
 
     def budget(self, kind: PackKind, members: Sequence[Member]) -> float | None:
         """The widths that one pack may add up to, measured where that matters; None where networks train alone."""
         known = self._kinds[kind]
-        if known.single:
+        if known.arrangement == "alone":
             return None
         if known.budget is not None:
             return known.budget
@@ -195,7 +215,7 @@ class RunnerPool:
     def compiles(self, kind: PackKind, shape: PackShape) -> bool:
         """Whether packs are compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
         known = self._kinds[kind]
-        if known.single or self.fuses(kind, shape):
+        if known.arrangement == "alone" or self.fuses(kind, shape):
             return False
         on_gpu = kind.device.type == "cuda"
         return bool(known.compiling) and (on_gpu or self._options.compile is True)
@@ -206,7 +226,8 @@ class RunnerPool:
         The answer for a kind and width is kept until a fused pack fails.
         """
         key = kind, max(shape)
-        if not self._options.fuse or kind.device.type not in FUSED_ON or self._kinds[kind].single:
+        side_by_side = self._kinds[kind].arrangement == "side by side"
+        if not self._options.fuse or kind.device.type not in FUSED_ON or not side_by_side:
             return False
         if key not in self._fusable:
             try:
@@ -246,10 +267,21 @@ class RunnerPool:
 
     def _prototype(self, kind: PackKind, shape: PackShape, chain: Chain) -> Pack:
         """An empty pack, whose graph all runners of its shape share."""
-        image_shape = kind.dataset.train.image_shape
-        if self._kinds[kind].single:
+        image_shape, arrangement = kind.dataset.train.image_shape, self._kinds[kind].arrangement
+        if arrangement != "side by side":
             own = chain.untrained if chain.spec.width == shape[0] else network(kind, shape[0])
-            return single_network(own, image_shape=image_shape, device=kind.device)
+            if arrangement == "alone":
+                return single_network(own, image_shape=image_shape, device=kind.device)
+            with MODULE_CALLS:
+                return stack(
+                    own,
+                    len(shape),
+                    image_shape=image_shape,
+                    batch=kind.batch,
+                    device=kind.device,
+                    dtype=_dtype(chain),
+                    noise_dtype=torch.bfloat16 if kind.recipe.precision == "bf16" else None,
+                )
         networks = {width: network(kind, width) for width in set(shape)}
         with MODULE_CALLS:
             return pack(

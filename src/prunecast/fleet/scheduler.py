@@ -66,7 +66,7 @@ class Scheduler:
         self._jobs = deque(sorted(jobs, key=lambda numbered: _opening_order(numbered[1])))
         self._pool = RunnerPool([job.spec for _, job in jobs], options, self._packs_at_once())
         self._under_way = UnderWay()
-        self._queue = PackQueue(self._pool.budget, self._under_way)
+        self._queue = PackQueue(self._pool.budget, self._under_way, self._pool.mixes)
         self._locks: dict[int, ExitStack] = {}
         """Of all open chains."""
         self._widths: dict[int, float] = {}

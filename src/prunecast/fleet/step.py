@@ -11,6 +11,7 @@ from torch.nn import functional
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.pack import Pack
+from prunecast.fleet.stack import Noise, noise_of
 from prunecast.spec import Recipe, rng
 from prunecast.training import (
     Loss,
@@ -26,6 +27,8 @@ from prunecast.training import (
 )
 
 Function = Callable[..., Any]
+IN_BFLOAT16 = (nn.Conv2d, nn.Linear, nn.MultiheadAttention)
+"""Layers whose tensors are read in bfloat16 under bf16."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,8 @@ class PackTrainer:
     """Every member's sum of losses since the start."""
     healthy: Tensor
     """The steps after which a member's sum of losses was a finite number."""
+    noise: Noise | None
+    """What members draw for dropout."""
 
     @property
     def mixed(self) -> bool:
@@ -90,7 +95,12 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         parameters=parameters,
         trained=_trained(pack, recipe),
         optimizer_state=initial_state(recipe, parameters),
-        rule=update_rule(recipe, pack.module, _owners(pack) if recipe.gradient_clip else None),
+        rule=update_rule(
+            recipe,
+            pack.module,
+            _owners(pack) if recipe.gradient_clip else None,
+            stacked=pack.layout.kind == "stacked",
+        ),
         loss=loss_of(recipe),
         order=torch.zeros(shape, dtype=torch.int32, device=device),
         draws=None
@@ -100,6 +110,7 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         cursor=torch.zeros(1, dtype=torch.int64, device=device),
         losses=torch.zeros(pack.slots, dtype=dtype, device=device),
         healthy=torch.zeros(pack.slots, dtype=torch.int32, device=device),
+        noise=noise_of(pack),
     )
 
 
@@ -115,7 +126,9 @@ def _owners(pack: Pack) -> Owners | None:
     for name, parameter in named.items():
         places = torch.arange(start, start + len(parameter))
         for slot, own in enumerate(rows):
-            own.append(places[pack.blocks[name].members[slot][0]].flatten())
+            own.append(
+                places[pack.blocks[name].members[slot][0]].flatten()
+            )  # a stack has a row for every slot
             network[own[-1]] = slot
         start += len(parameter)
     joined = nn.utils.rnn.pad_sequence(list(map(torch.cat, rows)), batch_first=True, padding_value=total)
@@ -133,7 +146,7 @@ def _trained(pack: Pack, recipe: Recipe) -> Tensors:
     found = []
     for name, parameter in pack.parameters().items():
         layer = pack.module.get_submodule(name.rpartition(".")[0])
-        low = recipe.precision == "bf16" and not pack.single and isinstance(layer, nn.Conv2d | nn.Linear)
+        low = recipe.precision == "bf16" and not pack.single and isinstance(layer, IN_BFLOAT16)
         found.append(parameter.detach().bfloat16().requires_grad_() if low else parameter)
     return found
 
@@ -154,7 +167,9 @@ def step(trainer: PackTrainer, module: nn.Module, programs: Programs) -> None:
     called as it is.
     """
     pack, device = trainer.pack, trainer.cursor.device
-    places = (trainer.cursor, trainer.batch, pack.inputs.size, trainer.image_dtype)
+    if trainer.noise is not None:
+        trainer.noise.draw()
+    places = (trainer.cursor, trainer.batch, pack.layout.channels, trainer.image_dtype)
     images, labels = programs.gather(trainer.source, trainer.order, trainer.draws, *places)
     state = None
     if not pack.single:
@@ -178,7 +193,7 @@ def gather(
     draws: Draws | None,
     cursor: Tensor,
     batch: int,
-    channels: int,
+    channels: int | None,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor]:
     """The joined images of a step and their labels (slots, batch)."""
@@ -189,8 +204,10 @@ def gather(
     return join(images, channels, dtype), source.labels[indices].view(len(order), batch)
 
 
-def join(images: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
-    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory."""
+def join(images: Tensor, channels: int | None, dtype: torch.dtype) -> Tensor:
+    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
+    if channels is None:
+        return images.to(dtype)
     rows = images.permute(1, 3, 4, 0, 2).flatten(3)
     return functional.pad(rows, (0, channels - rows.shape[3])).to(dtype).permute(0, 3, 1, 2)
 
@@ -209,7 +226,7 @@ def forward(
     if loss.each is None:  # one network alone
         mean = loss.mean(logits, targets)
         return mean, mean.detach().to(dtype).reshape(1)
-    losses = loss.each(logits, targets).view(len(images), -1).mean(0)
+    losses = loss.each(logits, targets).view(len(scores), -1).mean(0)
     return losses.sum(), losses.detach()
 
 

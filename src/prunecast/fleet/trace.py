@@ -30,7 +30,7 @@ SIZES = frozenset({"size", getattr})
 
 def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
     """Read the graph of a network, or say why it cannot be packed."""
-    _refuse_shared_parameters(model)
+    refuse_shared_parameters(model)
     try:
         return families.trace(model, image_shape)
     except families.UntraceableError as problem:
@@ -42,7 +42,7 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
         ) from problem
 
 
-def _refuse_shared_parameters(model: nn.Module) -> None:
+def refuse_shared_parameters(model: nn.Module) -> None:
     """Two names for one parameter would become two parameters in a pack."""
     names: dict[int, str] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):

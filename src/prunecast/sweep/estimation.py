@@ -302,7 +302,7 @@ def deal_packs(
     works: list[Work] = []
     for members in sorted(groups, key=lambda own: own[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
-        for part in deal(members, pool.budget(kind, members) or BUDGET):
+        for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
             shape = pool.shape(kind, part)
             work = Work(
                 comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),

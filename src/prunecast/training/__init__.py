@@ -2,7 +2,7 @@
 
 from prunecast.training.device import Captured, autocast, no_waiting, settings
 from prunecast.training.evaluation import Score, evaluate, evaluation_batch
-from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, step, stepper, train
+from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, noise_seed, step, stepper, train
 from prunecast.training.losses import Loss, LossFunction, loss_of, register_loss
 from prunecast.training.optimizer import (
     COUNT,
@@ -70,6 +70,7 @@ __all__ = [
     "load_epoch",
     "loss_of",
     "no_waiting",
+    "noise_seed",
     "optimizer_step",
     "prepare",
     "register_learning_rate_schedule",

@@ -28,7 +28,7 @@ def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) 
         load_epoch(trainer, begin // trainer.times.epoch)
         trainer.cursor.fill_(begin % trainer.times.epoch)
         with TORCH_GENERATOR:
-            torch.manual_seed(noise_seed(trainer, begin))
+            torch.manual_seed(noise_seed(trainer.replicate, begin, trainer.group.rank))
         if trainer.source.streams:
             for images, labels in prefetched(trainer, begin, end):
                 learn(trainer, images, labels)
@@ -116,7 +116,9 @@ def draw_epoch(
     return subsample[order], draws
 
 
-def noise_seed(trainer: Trainer, begin: int) -> int:
-    """Return the seed of the network's own noise, such as dropout; it differs between processes of a group."""
-    rank = trainer.group.rank
-    return seed(trainer.replicate, "noise", begin, *([rank] if rank else []))
+def noise_seed(replicate: int, begin: int, rank: int = 0) -> int:
+    """Return the seed of a network's own noise, such as dropout, in the stretch that begins with a step.
+
+    It differs between processes of a group.
+    """
+    return seed(replicate, "noise", begin, *([rank] if rank else []))

@@ -90,13 +90,15 @@ class UpdateRule:
     """Whose the parameters are, where several networks share them; gradients are clipped network by network."""
 
 
-def update_rule(recipe: Recipe, model: nn.Module, owners: Owners | None = None) -> UpdateRule:
-    """The rule of a recipe for the parameters of a network."""
+def update_rule(
+    recipe: Recipe, model: nn.Module, owners: Owners | None = None, *, stacked: bool = False
+) -> UpdateRule:
+    """The rule of a recipe for the parameters of a network, or of several that are `stacked` along a first axis."""
     of_norms = {
         id(own) for layer in model.modules() if isinstance(layer, NORMS) for own in layer.parameters()
     }
     decayed = tuple(
-        recipe.weight_decay_on == "all" or (own.dim() > 1 and id(own) not in of_norms)
+        recipe.weight_decay_on == "all" or (own.dim() > 1 + stacked and id(own) not in of_norms)
         for own in model.parameters()
     )
     optimizer = find_optimizer(recipe)

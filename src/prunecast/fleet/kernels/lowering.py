@@ -307,7 +307,9 @@ def weight_tiles(blocks: Blocks) -> Tiles:
     return tuple((int(output), int(source)) for output, source in np.argwhere(used))
 
 
-def _places(index: slice | torch.Tensor, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+def _places(index: slice | torch.Tensor | int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    if isinstance(index, int):
+        return np.array([index])
     return np.arange(size)[index] if isinstance(index, slice) else index.numpy()
 
 

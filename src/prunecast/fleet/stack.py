@@ -1,0 +1,242 @@
+"""Networks of the same shapes stacked along a first axis of their own: whatever torch.func.vmap follows trains packed.
+
+A product of matrices becomes one batched product, attention sees more images, and everything else gains an axis.
+Nothing mixes members, so none of their operations must be known.
+"""
+
+import contextlib
+import copy
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from prunecast import families
+from prunecast.fleet.layout import Blocks, Unpackable, side_by_side
+from prunecast.fleet.pack import Pack, PackLayout, all_tensors, empty_pack
+from prunecast.fleet.stand_ins import NOISE, Noisy, put_stand_ins
+from prunecast.fleet.trace import refuse_shared_parameters
+
+NEAR = 1e-7
+"""How far numbers of a trial in float64 may be apart, relative to the largest."""
+TRIAL_IMAGES = 3
+
+
+class Stack(nn.Module):
+    """Takes images (slots, batch, ...) and gives scores (batch, slots, classes).
+
+    It has the children and the own tensors of a network, with a first axis of slots, and so the network's names. The
+    network itself lends its forward pass.
+    """
+
+    def __init__(self, network: nn.Module, slots: int) -> None:
+        """Stack a network, whose tensors get the new axis in place."""
+        super().__init__()
+        for module in network.modules():
+            for name, parameter in list(module._parameters.items()):
+                if parameter is not None:
+                    new = parameter.new_zeros((slots, *parameter.shape))
+                    module._parameters[name] = nn.Parameter(new, requires_grad=parameter.requires_grad)
+            for name, buffer in list(module._buffers.items()):
+                if buffer is not None:
+                    module._buffers[name] = buffer.new_zeros((slots, *buffer.shape))
+        self._parameters.update(network._parameters)
+        self._buffers.update(network._buffers)
+        self._modules.update(network._modules)
+        self._non_persistent_buffers_set |= network._non_persistent_buffers_set
+        self.noise = dict[str, float]()
+        """Buffers of noise in the order of their use, and their shares of zeros."""
+        self.__dict__["lent"] = network
+
+    def train(self, mode: bool = True) -> "Stack":
+        """Set the mode of the lent network, too."""
+        self.__dict__["lent"].train(mode)
+        return super().train(mode)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Run all members."""
+        tensors = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        with contextlib.nullcontext() if self.training else no_fast_path(), plain_attention(images.device):
+            scores: Tensor = torch.func.vmap(self._member)(tensors, images)
+        return scores.transpose(0, 1)
+
+    def _member(self, tensors: dict[str, Tensor], images: Tensor) -> Tensor:
+        found: Tensor = torch.func.functional_call(self.__dict__["lent"], tensors, (images,))
+        return found
+
+
+def plain_attention(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Attention written out on a CPU, whose own kernel would be called member by member."""
+    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def no_fast_path() -> Iterator[None]:
+    """Keep torch's encoder layers from their kernels for evaluation, which would be called member by member."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Noise:
+    """What the members of a stack draw for their dropout, each from a generator of its own."""
+
+    draws: tuple[tuple[Tensor, float], ...]
+    """(slots, ...): what a layer multiplies by, in the order of the layers' calls, and the share of zeros."""
+    generators: tuple[torch.Generator, ...]
+    """One for every slot."""
+
+    def draw(self) -> None:
+        """Draw what one forward pass needs, member by member in the order in which a network alone would."""
+        for slot, generator in enumerate(self.generators):
+            for buffer, p in self.draws:
+                buffer[slot].bernoulli_(1 - p, generator=generator)
+
+
+def noise_of(pack: Pack) -> Noise | None:
+    """The noise of a pack's module; None where it draws none."""
+    if not isinstance(pack.module, Stack) or not pack.module.noise:
+        return None
+    buffers = dict(pack.module.named_buffers())
+    draws = tuple((buffers[name], p) for name, p in pack.module.noise.items())
+    device = draws[0][0].device
+    return Noise(draws=draws, generators=tuple(torch.Generator(device) for _ in range(pack.slots)))
+
+
+def stack(
+    network: nn.Module,
+    slots: int,
+    *,
+    image_shape: Sequence[int],
+    batch: int,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+    noise_dtype: torch.dtype | None = None,
+) -> Pack:
+    """Build an empty pack with so many slots for networks like this one, which lends its forward pass and shapes.
+
+    `batch` are the images of a training step. Raises `Unpackable` where the network has parameters in common or cannot
+    be run on its shapes alone.
+    """
+    refuse_shared_parameters(network)
+    lent = copy.deepcopy(network).to(dtype)
+    calls = _calls(network, (batch, *image_shape)) if put_stand_ins(lent) else []
+    own = all_tensors(lent)
+    layout = PackLayout(
+        blocks={
+            name: Blocks(shape=(slots, *tensor.shape), members=tuple((slot,) for slot in range(slots)))
+            for name, tensor in own.items()
+        },
+        dtypes={name: tensor.dtype for name, tensor in own.items()},
+        parameters=tuple(name for name, _ in lent.named_parameters()),
+        inputs=side_by_side([image_shape[0]] * slots),
+        kind="stacked",
+    )
+    module = Stack(lent, slots)
+    for name, like, p in calls:
+        size, strides = (slots, *like.shape), (like.numel(), *like.stride())
+        _add_noise(module, name, torch.empty_strided(size, strides, dtype=noise_dtype or dtype).zero_(), p)
+    return empty_pack(module.to(device), layout)
+
+
+def _calls(network: nn.Module, images: Sequence[int]) -> list[tuple[str, Tensor, float]]:
+    """Who asks for noise in a training step, in order: the layer's name, a tensor like it and the share of zeros.
+
+    Numbers are drawn in their order in memory, so that must be the plain loop's.
+    """
+    ghost = copy.deepcopy(network).to("meta").train()
+    ghost.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    names = {id(module): name for name, module in ghost.named_modules()}
+    calls: list[tuple[Noisy, Tensor, float]] = []
+    for module in put_stand_ins(ghost, Noisy):
+        module.calls = calls
+    inputs = torch.empty(tuple(images), dtype=next(ghost.parameters()).dtype, device="meta")
+    try:
+        ghost(inputs.to(memory_format=torch.channels_last))
+    except Unpackable:
+        raise
+    except Exception as failure:
+        raise Unpackable(
+            f"{type(network).__name__} cannot be run on shapes alone to find the noise it draws: {failure}"
+        ) from failure
+    return [(names[id(module)], like, p) for module, like, p in calls]
+
+
+def _add_noise(module: Stack, name: str, zeros: Tensor, p: float) -> None:
+    layer = module.get_submodule(name)
+    assert isinstance(layer, Noisy), name
+    buffer = f"{NOISE}{layer.uses}"
+    layer.register_buffer(buffer, zeros, persistent=False)
+    layer.uses += 1
+    module.noise[f"{name}.{buffer}"] = p
+
+
+def refuse_unstackable(network: nn.Module, *, image_shape: Sequence[int]) -> None:
+    """Raise `Unpackable` unless two networks in a stack give the numbers that they give alone.
+
+    Both run on the CPU in float64, in training and in evaluation, with other weights each.
+    """
+    alone = [_varied(network, seed) for seed in range(2)]
+    images = torch.randn(2, TRIAL_IMAGES, *image_shape, generator=torch.Generator().manual_seed(0))
+    images = images.double()
+    try:
+        both = stack(alone[0], 2, image_shape=image_shape, batch=TRIAL_IMAGES, dtype=torch.float64)
+        for slot, own in enumerate(alone):
+            both.load(slot, all_tensors(_without_dropout(own)))
+        for training in (True, False):
+            _compare(both, alone, images, training=training)
+    except Unpackable:
+        raise
+    except Exception as failure:
+        raise Unpackable(
+            f"{_place(network, failure)} cannot be run for several networks at once."
+        ) from failure
+
+
+def _varied(network: nn.Module, seed: int) -> nn.Module:
+    generator = torch.Generator().manual_seed(seed)
+    own = copy.deepcopy(network).to("cpu", torch.float64)
+    with torch.no_grad():
+        for parameter in own.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator, dtype=parameter.dtype))
+    return own
+
+
+@torch.no_grad()
+def _compare(both: Pack, alone: Sequence[nn.Module], images: Tensor, *, training: bool) -> None:
+    for name, p in getattr(both.module, "noise", {}).items():
+        both.module.get_buffer(name).fill_(1 - p)  # as if nothing were dropped
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about operations that are done member by member
+        scores = both.module.train(training)(images)
+    for slot, own in enumerate(alone):
+        expected = own.train(training)(images[slot])
+        if not isinstance(expected, Tensor) or expected.dim() != 2:
+            raise Unpackable("The forward pass gives something else than one row of class scores per image.")
+        pairs = [(scores[:, slot], expected)]
+        pairs += [(both.tensors()[name][slot], buffer) for name, buffer in own.named_buffers()]
+        for found, wanted in pairs:
+            size = 1 + float(wanted.double().abs().max()) if wanted.numel() else 1.0
+            if not torch.allclose(found.double(), wanted.double(), rtol=0, atol=NEAR * size):
+                raise Unpackable(f"{type(own).__name__} gives other numbers beside other networks.")
+
+
+def _without_dropout(network: nn.Module) -> nn.Module:
+    """The same network with nothing dropped."""
+    for module in network.modules():
+        if isinstance(module, nn.modules.dropout._DropoutNd):
+            module.p = 0.0
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
+    return network
+
+
+def _place(network: nn.Module, failure: Exception) -> str:
+    return str(families.place_of(network, failure) or type(network).__name__)

@@ -1,0 +1,138 @@
+"""Members of a stack train as they do alone, whatever they compute, and draw noise of their own."""
+
+import copy
+from functools import partial
+
+import pytest
+import torch
+from fleet_digits import chain, fleet, jobs_of, plain
+from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
+from stacked_nets import Attentive, Encoder, Grouped, Written
+from test_fleet_equals_plain import MODERN, assert_same_store
+from test_pack_equals_alone import largest_difference, side_by_side
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from prunecast import families
+from prunecast.fleet import Unpackable
+from prunecast.fleet.stack import noise_of, refuse_unstackable, stack
+
+STEPS, BATCH, SIZE = 20, 6, 8
+SHAPE = (3, SIZE, SIZE)
+
+
+def built_in(width):
+    generator = torch.Generator().manual_seed(1)
+    sizes = {"depth": 2, "width": width / 8, "num_classes": 10, "image_shape": SHAPE}
+    return families.build("vit_patch4", **sizes, generator=generator)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(built_in, Encoder, partial(Encoder, norm_first=False), Written, Attentive, Grouped),
+        *(partial(Encoder, dropout=0.3), partial(Attentive, dropout=0.3), partial(Grouped, dropout=0.3)),
+    ],
+    ids=str,
+)
+def test_steps_agree(make):
+    members = [randomised(make(1.0), seed) for seed in range(3)]
+    masks = [prune_randomly(member, seed) for seed, member in enumerate(members)]
+    data = [batches(seed, steps=STEPS, batch=BATCH, size=SIZE) for seed in range(len(members))]
+    packed = stack(members[0], 4, image_shape=SHAPE, batch=BATCH, dtype=torch.float64)
+    for slot, (member, own) in enumerate(zip(members, masks, strict=True), 1):  # the first slot stays empty
+        packed.load(slot, {**dict(member.named_buffers()), **member.state_dict()}, own)
+    drawn = noise_of(packed)
+    if drawn is not None:
+        packed.module.register_forward_pre_hook(lambda *_: drawn.draw())
+        for slot in range(3):
+            drawn.generators[slot + 1].manual_seed(slot)
+    momenta = train_packed(packed, side_by_side([data[0], *data]))
+    for slot, member in enumerate(members):
+        torch.manual_seed(slot)
+        own = copy.deepcopy(member).to(memory_format=torch.channels_last)
+        alone = train_alone(own, masks[slot], data[slot])
+        assert largest_difference(packed.layout.read(momenta, slot + 1), alone["momenta"]) < 1e-9
+        found = packed.unload(slot + 1)
+        wanted = alone["state"]
+        assert largest_difference({name: found[name] for name in wanted}, wanted) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("family", "recipe", "widths"),
+    [
+        ("vit_patch4", MODERN, (0.125, 0.0625)),
+        ("stacked_nets:digits_attention", {}, (0.5, 1.0)),
+        ("stacked_nets:digits_encoder", MODERN, (0.5,)),
+    ],
+)
+def test_whole_chains_leave_the_plain_store(tmp_path, family, recipe, widths, caplog):
+    brief = {**recipe, "epochs": 3, "rewind": 1.0}
+    specs = [
+        chain(family=family, depth=1, width=width, recipe=brief, replicate=replicate)
+        for width in widths
+        for replicate in range(2)
+    ]
+    jobs = jobs_of(specs, cap=1)
+    plain(jobs, tmp_path / "plain")
+    with caplog.at_level("INFO"):
+        list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    ready = [text for text in caplog.messages if "is ready" in text]
+    assert len(ready) == len(widths)
+    assert all(text.startswith("A pack of 2 networks") for text in ready)
+
+
+class Forgetful(nn.Linear):
+    """Sets its buffer anew instead of changing it, which a stack would not see."""
+
+    def __init__(self):
+        super().__init__(3, 10)
+        self.register_buffer("mean", torch.zeros(3))
+
+    def forward(self, x):
+        x = x.mean((2, 3))
+        if self.training:
+            self.mean = 0.9 * self.mean + 0.1 * x.mean(0).detach()
+        return super().forward(x - self.mean)
+
+
+class Noisy(nn.Linear):
+    def forward(self, x):
+        return super().forward(F.dropout(x.mean((2, 3)), 0.5, self.training))
+
+
+class Choosy(nn.Linear):
+    def forward(self, x):
+        x = x.mean((2, 3))
+        return super().forward(x if x.sum() > 0 else -x)
+
+
+class Rows(nn.Linear):
+    def forward(self, x):
+        return super().forward(x.transpose(1, 3))
+
+
+class Twins(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(3, 10), nn.Linear(3, 10)
+        self.two.weight = self.one.weight
+
+    def forward(self, x):
+        return self.one(x.mean((2, 3))) + self.two(x.mean((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (Forgetful(), "gives other numbers beside other networks"),
+        (Noisy(3, 10), "cannot be run for several networks at once"),
+        (Choosy(3, 10), "cannot be run for several networks at once"),
+        (Rows(3, 10), "something else than one row of class scores"),
+        (Twins(), "are one tensor"),
+    ],
+)
+def test_what_a_stack_would_get_wrong_is_refused(model, words):
+    with pytest.raises(Unpackable, match=words):
+        refuse_unstackable(model, image_shape=SHAPE)

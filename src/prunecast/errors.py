@@ -22,6 +22,10 @@ class TableError(PrunecastError):
     """A table is refused; the message names the file, the row and the column, and what to do."""
 
 
+class UnmetTargetError(PrunecastError):
+    """No network meets the target; the command line exits with status 1, as `choose` does."""
+
+
 class UnreadableError(PrunecastError):
     """A file cannot be read for a reason outside it (permissions, a failing disk), so nothing is known about it."""
 

@@ -47,8 +47,11 @@ def normalized(name: str) -> str:
 
 
 def parse_number(text: str) -> float:
-    """A decimal number or a fraction such as 1/16, as widths are often written; anything else is a ValueError."""
+    """A decimal number, a fraction such as 1/16 or a percentage such as 12%; anything else is a ValueError."""
+    number = text.strip()
     try:
-        return float(Fraction(text.strip())) if "/" in text else float(text)
+        if number.endswith("%"):
+            return float(Fraction(number[:-1].strip()) / 100)
+        return float(Fraction(number)) if "/" in number else float(number)
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None

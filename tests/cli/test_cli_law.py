@@ -265,13 +265,13 @@ USAGE = {
     "unknown command": ("guess", "No such command 'guess'"),
     "misspelt command": ("prdict", "No such command 'prdict'. Did you mean predict?"),
     "a file's place": ("fit good.csv -o .", "is a directory"),
-    "width by zero": ("choose good.csv --width 1/0", "'1/0' is not a number such as 0.5 or 1/16"),
+    "width by zero": ("choose good.csv --width 1/0", "'1/0' is not a number such as 0.12, 12% or 1/16"),
     "unknown option": ("fit good.csv --fast", "No such option"),
     "no table": ("fit", "Missing argument 'TABLE'"),
     "no density": ("predict law.json", "Missing option '--density'"),
     "no number": (
         "predict law.json --density much",
-        "'much' is not a list of numbers such as 0.5,0.25 or 1/16",
+        "'much' is not a list of numbers such as 0.5,0.25, 1/16 or 50%,5%",
     ),
     "by zero": ("predict law.json --density 1/0", "'1/0' is not a list of numbers"),
     "unknown law": (

@@ -233,7 +233,6 @@ REFUSED = [
     (("--density", "2"), "at most 1, not 2"),
     (("--depth", "3", "--width", "9", "--density", "0.5"), "no network of depth 3 and width 9 was trained"),
     (("--target-error", "0.3", "--num-examples", "250"), "and 250 were asked for"),
-    (("--target-error", "0.3", "--device", "abacus"), "no device 'abacus'"),
     (("--depth", "3", "--width", "1", "--density", "0.002"), "did not get to density 0.002.*ended at level"),
 ]
 

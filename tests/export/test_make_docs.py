@@ -1,12 +1,18 @@
 """The Python in docs/make.md runs where a network was made."""
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from made_networks import Made
+
+from prunecast.choice import as_fit
+from prunecast.cli.make import make
+from prunecast.export.orders import choose, pattern
+from prunecast.sweep import parse_plan
 
 PAGE = Path(__file__).parents[2] / "docs" / "make.md"
 BLOCKS = re.findall(r"```python\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -24,3 +30,14 @@ def test_what_the_page_says_runs(made: Made, number: int) -> None:
 
 def test_the_page_shows_three_ways_to_load_and_the_sparse_format() -> None:
     assert len(BLOCKS) == 4
+
+
+def test_the_example_with_a_plan_of_your_own_is_possible() -> None:
+    """The target is met, and the plan is about what the table is about; it is not run, for want of a GPU."""
+    text = PAGE.read_text(encoding="utf-8")
+    (line,) = re.findall(r"^\$ (prunecast make .*--plan plan.toml.*)$", text, re.MULTILINE)
+    (plan,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    asked = make.make_context("make", shlex.split(line)[2:]).params
+    fit = as_fit(asked["table"])
+    own = pattern(parse_plan(plan, name="plan", place="plan.toml"), fit, None)
+    assert choose(fit, target_error=asked["target_error"], num_examples=own.spec.num_examples).met

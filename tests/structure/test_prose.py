@@ -1,6 +1,7 @@
 """Sentences are written at the edge and never read by code: nothing searches, splits or substitutes them."""
 
 import ast
+import contextlib
 import sys
 from collections.abc import Iterator
 
@@ -140,7 +141,8 @@ COMMANDS = [
 def test_no_command_looks_into_a_sentence(command, sealed, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["prunecast", *command.split()])
-    main()
+    with contextlib.suppress(SystemExit):  # of a target that is not met
+        main()
     assert sealed
 
 

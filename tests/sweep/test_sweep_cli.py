@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from click.testing import CliRunner
 from small import BRIEF, parsed, table
@@ -147,3 +149,22 @@ def test_the_progress_leaves_out_what_the_selection_does(tmp_path):
     rise = ErrorRise(axis="width", best=1, best_error=0.1, size=2, error=0.2, tolerance=0.01)
     progress.update(LeftOut(number=2, chain=plan.chains[1], reason=rise))
     assert (progress.chains_done, progress.levels_expected) == (1, 9)
+
+
+def test_a_run_stops_after_its_seconds_and_continues(tmp_path, plan_file):
+    """The first run has time for little; what it finished is in the table, and the next run trains the rest."""
+    plan_file.write_text(BRIEF.replace("epochs = 2", "epochs = 40"))
+    line = ["run", plan_file, "--store", tmp_path / "store", "--jobs", 1, "-o", tmp_path / "t.csv"]
+    stopped = invoke(*line, "--seconds", 1.5)
+    assert stopped.exit_code == 130
+    assert "run the same command to continue" in stopped.output
+    plan_file.write_text(BRIEF)
+    finished = invoke(*line, "--seconds", 300, "--json")
+    assert finished.exit_code == 0
+    body = json.loads(finished.stdout.splitlines()[-1])
+    assert (body["stopped"], body["chains_done"], body["levels_done"]) == (False, 4, 12)
+    assert body["output"] == str(tmp_path / "t.csv")
+    written = json.loads(
+        invoke("export", *line[1:4], "-o", tmp_path / "u.csv", "--json").stdout.splitlines()[-1]
+    )
+    assert (written["rows"], written["damaged"]) == (12, [])

@@ -72,6 +72,11 @@ class Choice(Displayable):
     naming: Naming
     """the axes and the unit of size that the table gives"""
 
+    @property
+    def out_of_reach(self) -> bool:
+        """Whether no network meets the target; a density that was asked for is answered whatever it gives."""
+        return not self.met and self.question.density is None
+
     def __repr__(self) -> str:
         """The answer's numbers in a line; every field is there by its name."""
         best, target = self.answer, self.question.target_error

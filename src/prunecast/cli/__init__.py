@@ -2,36 +2,50 @@
 
 import errno
 import io
+import json
 import os
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
 from prunecast import __version__
-from prunecast.errors import PrunecastError, refused_path, sentence
+from prunecast.errors import PrunecastError, UnmetTargetError, refused_path, sentence
 from prunecast.text import nearest, printable
 
-COMMANDS = {
-    "fit": ("law:fit", "Fit the law to a table of pruning results."),
-    "predict": ("law:predict", "Predict errors from a fitted law."),
-    "compare": ("law:compare", "Rank laws and their rivals on a table."),
-    "choose": ("answer:choose", "Choose the network to train and how far to prune it."),
-    "next": ("answer:next_", "Suggest what to train next to learn the most."),
-    "study": ("answer:study", "Study the law on a table as the paper does."),
-    "init": ("init:init", "Write a plan for a network and images of your own."),
-    "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
-    "report": ("report:report", "Write one page with the answer and the evidence."),
-    "figures": ("report:figures", "Draw the figures of the paper from a table."),
-    "run": ("engine:run", "Train and prune the networks of a plan."),
-    "status": ("engine:status", "Show the state of a plan's sweep."),
-    "export": ("engine:export", "Write the table of a plan's finished training runs."),
-    "check": ("engine:check", "Verify the files of a store."),
-    "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
-    "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
-    "demo": ("report:demo", "Run everything once, on two cores in a few minutes."),
+WORKFLOW = {
+    "Start here": {
+        "demo": ("report:demo", "Run everything once, on two cores in about a minute."),
+        "tables": ("tables:tables", "List the measured tables that ship, and where they come from."),
+    },
+    "From a table to a network": {
+        "choose": ("answer:choose", "Choose the network to train and how far to prune it."),
+        "report": ("report:report", "Write one page with the answer and the evidence."),
+        "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
+    },
+    "The law behind it": {
+        "fit": ("law:fit", "Fit the law to a table of pruning results."),
+        "predict": ("law:predict", "Predict errors from a fitted law."),
+        "compare": ("law:compare", "Rank laws and their rivals on a table."),
+        "next": ("answer:next_", "Suggest what to train next to learn the most."),
+        "study": ("answer:study", "Study the law on a table as the paper does."),
+        "figures": ("report:figures", "Draw the figures of the paper from a table."),
+    },
+    "Measure a table of your own": {
+        "init": ("init:init", "Write a plan for a network and images of your own."),
+        "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
+        "run": ("engine:run", "Train and prune the networks of a plan."),
+        "status": ("engine:status", "Show the state of a plan's sweep."),
+        "export": ("engine:export", "Write the table of a plan's finished training runs."),
+        "check": ("engine:check", "Verify the files of a store."),
+    },
 }
+"""The commands by what people do with them: where each is, and what it does."""
+COMMANDS = {name: own for group in WORKFLOW.values() for name, own in group.items()}
+UNMET = 1
+"""Exit status where no network meets the target; 2 is a mistake of the user."""
 EXTRAS = {
     "torch": "train",
     "safetensors": "train",
@@ -96,8 +110,10 @@ class LazyGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        widest = max(map(len, COMMANDS))
+        for title, group in WORKFLOW.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", summary) for name, (_, summary) in group.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -114,32 +130,42 @@ def main() -> None:
         ):  # characters that a terminal does not have are shown as escapes
             stream.reconfigure(errors="backslashreplace")
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="prunecast", standalone_mode=False)
     except PrunecastError as error:
-        click.echo(f"prunecast: {sentence(error)}", err=True)
-        sys.exit(2)
+        _fail(sentence(error), UNMET if isinstance(error, UnmetTargetError) else 2)
     except ModuleNotFoundError as missing:
         name = (missing.name or "").split(".")[0]
         if name not in EXTRAS:
             raise
-        click.echo(f"prunecast: this needs {name}: pip install 'prunecast[{EXTRAS[name]}]'.", err=True)
-        sys.exit(2)
+        _fail(f"this needs {name}: pip install 'prunecast[{EXTRAS[name]}]'.", 2)
     except click.exceptions.Exit as exit_:
         sys.exit(exit_.exit_code)
     except click.ClickException as error:
         error.show()
+        _print_error(error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("prunecast: stopped.", err=True)
-        sys.exit(130)
+        _fail("stopped.", 130)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
     except OSError as error:
         if refused := refused_path(error):
-            echo(f"prunecast: {refused}", err=True)
-            sys.exit(2)
+            _fail(refused, 2)
         if error.errno not in FULL:
             raise
         click.echo(f"prunecast: the output cannot be written: {error.strerror}.", err=True)
         os._exit(2)  # else the interpreter tries to write the rest once more and fails
+
+
+def _fail(text: str, status: int) -> NoReturn:
+    """Say what is wrong on standard error and, for programs that asked for JSON, on standard output; then exit."""
+    echo(f"prunecast: {text}", err=True)
+    _print_error(text, status)
+    sys.exit(status)
+
+
+def _print_error(text: str, status: int) -> None:
+    """An error as JSON, where JSON was asked for."""
+    if "--json" in sys.argv[1:]:
+        click.echo(json.dumps({"error": {"message": printable(text), "status": status}}, ensure_ascii=False))

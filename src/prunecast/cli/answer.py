@@ -7,13 +7,13 @@ from typing import Any
 import click
 
 from prunecast import choice, report
-from prunecast.cli import import_from
-from prunecast.cli.options import BEST_LAW, Number, Source, candidate_options, law_option, table_options
+from prunecast.cli import UNMET, import_from
+from prunecast.cli.options import BEST_LAW, Source, candidate_options, law_option, shown, table_options
+from prunecast.cli.parameters import Number
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
-from prunecast.report import terminal
 from prunecast.studies import STUDIES, next_training
 from prunecast.wording import choice_as_json, study_as_json
 
@@ -42,10 +42,14 @@ def law_of(source: Source, law: str | None) -> Fit:
 
 @click.command()
 @table_options
-@click.option("--target-error", type=float, help="The fewest parameters with at most this error.")
-@click.option("--max-parameters", type=float, help="A budget, in the measure that is minimised.")
 @click.option(
-    "--max-training", type=float, help="A budget, in training runs of the costliest measured network."
+    "--target-error",
+    type=Number(),
+    help="The fewest parameters with at most this error, such as 0.12 or 12%.",
+)
+@click.option("--max-parameters", type=Number(), help="A budget, in the measure that is minimised.")
+@click.option(
+    "--max-training", type=Number(), help="A budget, in training runs of the costliest measured network."
 )
 @candidate_options
 @click.option("--depth", type=Number(), help="Only networks of this depth.")
@@ -53,16 +57,23 @@ def law_of(source: Source, law: str | None) -> Fit:
 @click.option("--density", type=Number(), help="Only networks pruned to this density.")
 @law_option(None, "The law to fit to a table; auto best predicts sizes left out of its fit.  [default: auto]")
 @click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
-def choose(source: Source, as_json: bool, law: str | None, frontier: bool, **question: Any) -> None:
-    """Choose the network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved."""
+def choose(
+    source: Source, as_json: bool, as_latex: bool, law: str | None, frontier: bool, **question: Any
+) -> None:
+    """Choose the network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved.
+
+    The exit status is 1 if no network meets the target; the best that is possible is then shown.
+    """
     fitted = law_of(source, law)
     if frontier:
         _check_frontier(click.get_current_context())
         line = choice.frontier(fitted, **{name: question[name] for name in ALL_ERRORS})
-        click.echo(dumps(asdict(line)) if as_json else terminal.text(report.frontier(line)))
+        click.echo(dumps(asdict(line)) if as_json else shown(report.frontier(line), as_latex=as_latex))
         return
     chosen = choice.choose(fitted, **question)
-    click.echo(dumps(choice_as_json(chosen)) if as_json else terminal.text(report.choice(chosen)))
+    click.echo(dumps(choice_as_json(chosen)) if as_json else shown(report.choice(chosen), as_latex=as_latex))
+    if chosen.out_of_reach:
+        raise SystemExit(UNMET)
 
 
 def _check_frontier(context: click.Context) -> None:
@@ -79,7 +90,7 @@ def _check_frontier(context: click.Context) -> None:
 @click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
 @table_options
 @law_option(None, f"Which law, where the study takes one.  [default: {DEFAULT_LAW}]", auto=False)
-def study(name: str, source: Source, as_json: bool, law: str | None) -> None:
+def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | None) -> None:
     """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
     if law is not None and not STUDIES[name].takes_law:
         taking = ", ".join(other for other, one in STUDIES.items() if one.takes_law)
@@ -90,20 +101,21 @@ def study(name: str, source: Source, as_json: bool, law: str | None) -> None:
         click.echo(dumps({"study": name, **study_as_json(found, table.metric)}))
         return
     about = [table.source, *([get_law(law or DEFAULT_LAW).title] if STUDIES[name].takes_law else [])]
-    click.echo(terminal.text(report.titled(report.study_section(name, found, table.metric), *about)))
+    section = report.titled(report.study_section(name, found, table.metric), *about)
+    click.echo(shown(section, as_latex=as_latex))
 
 
 @click.command("next")
 @table_options
 @BEST_LAW
 @click.option(
-    "--target-error", type=float, help="The choice that more data might change; by default all errors."
+    "--target-error", type=Number(), help="The choice that more data might change; by default all errors."
 )
-def next_(source: Source, as_json: bool, law: str, target_error: float | None) -> None:
+def next_(source: Source, as_json: bool, as_latex: bool, law: str, target_error: float | None) -> None:
     """Suggest what to train next to learn the most about TABLE's law per training run, and whether it matters."""
     table = source.read()
     found = next_training(table, law=law, target_error=target_error)
     if as_json:
         click.echo(dumps(study_as_json(found, table.metric)))
     else:
-        click.echo(terminal.text(report.next_training(found, table.metric)))
+        click.echo(shown(report.next_training(found, table.metric), as_latex=as_latex))

@@ -21,10 +21,18 @@ CONFIDENCE = 0.95
 """Probability that the target is met."""
 
 
-def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say: Say = print) -> Card | None:
+def demo(
+    folder: Path,
+    *,
+    plan: str = "digits",
+    target_error: float = 0.05,
+    say: Say = print,
+    err: bool = False,
+) -> Card | None:
     """Run every step in a folder and print what it finds; what is there already is not trained again.
 
-    No network is made where the law calls the target impossible; the page is written even so.
+    No network is made where the law calls the target impossible; the page is written even so. Progress is shown on
+    standard error if `err`.
     """
     if not 0 < target_error < 1:
         raise PrunecastError(f"the target error is a share of the test set below 1, not {target_error:g}")
@@ -34,7 +42,7 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     say(
         f"1. Sweep: {plural(len(planned.chains), 'chain')} of the plan {planned.name}, pruned level by level."
     )
-    table = _swept(planned, folder)
+    table = _swept(planned, folder, err=err)
     say("\n2. Fit: one law for all of them.\n")
     fitted = fit(table)
     fitted.save(folder / "law.json")
@@ -46,7 +54,7 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     chosen = choose(fitted, target_error=target_error, confidence=CONFIDENCE)
     say(terminal.text(choice(chosen)))
     say("\n4. Proof: the chosen network, trained and pruned with a seed that the fit has not seen.")
-    card = _made(planned, fitted, target_error, folder) if chosen.met else None
+    card = _made(planned, fitted, target_error, folder, err=err) if chosen.met else None
     say("\n5. Page.")
     path = folder / "report.html"
     shown = page(table, target_error=target_error, confidence=CONFIDENCE, command="prunecast demo")
@@ -56,23 +64,23 @@ def demo(folder: Path, *, plan: str = "digits", target_error: float = 0.05, say:
     return card
 
 
-def _swept(planned: Plan, folder: Path) -> Table:
+def _swept(planned: Plan, folder: Path, *, err: bool) -> Table:
     """Train every chain of a plan and read the table of its results."""
-    _run(planned, folder / "store")
+    _run(planned, folder / "store", err=err)
     export(planned, folder / "store", folder / "results.csv")
     return read(folder / "results.csv")
 
 
-def _run(planned: Plan, store: Path) -> None:
+def _run(planned: Plan, store: Path, *, err: bool) -> None:
     progress, jobs = SweepProgress(chain_statuses(planned, store)), usual_jobs("cpu")
-    follow(run_plan(planned, store, jobs=jobs), planned, progress, jobs)
+    follow(run_plan(planned, store, jobs=jobs), planned, progress, jobs, err=err)
     if progress.failed:
         raise PrunecastError(
             f"chain {progress.failed[0].number} of {planned.name} failed: {progress.failed[0].error}"
         )
 
 
-def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path) -> Card:
+def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path, *, err: bool) -> Card:
     """The chosen network in a folder of its own; its training runs share the store of the sweep."""
     return make(
         fitted,
@@ -81,7 +89,7 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path) -> Card
         store=folder / "store",
         target_error=target_error,
         confidence=CONFIDENCE,
-        follow=lambda events, plan, progress: follow(events, plan, progress, 1),
+        follow=lambda events, plan, progress: follow(events, plan, progress, 1, err=err),
     )
 
 

@@ -1,14 +1,18 @@
 """The commands of the engine: show a plan, run it, show its status, export its table, and check its store."""
 
 import contextlib
+import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from prunecast.cli import echo, import_from
 from prunecast.cli.cluster import cluster_options, placed
+from prunecast.cli.parameters import JSON, Device
 from prunecast.errors import PrunecastError
+from prunecast.files import dumps
 from prunecast.text import plural
 
 if TYPE_CHECKING:
@@ -16,24 +20,34 @@ if TYPE_CHECKING:
 
 STORE = click.option(
     "--store",
+    metavar="STORE",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("prunecast-store"),
     show_default=True,
     help="Folder of the results; several plans may share it.",
 )
-DEVICE = click.option("--device", default="cpu", show_default=True, help="cpu or cuda.")
+DEVICE = click.option(
+    "--device", type=Device(), default="cpu", show_default=True, help="Where to train; cuda uses every GPU."
+)
 JOBS = click.option(
     "--jobs", type=click.IntRange(min=1), help="Chains to train at the same time; by default one per core."
 )
 SCALE = click.option(
-    "--scale", default="full", show_default=True, help="One of the plan's scales, such as smoke."
+    "--scale",
+    metavar="SCALE",
+    default="full",
+    show_default=True,
+    help="One of the plan's scales, such as smoke.",
 )
 DATA = click.option(
     "--data",
+    metavar="FOLDER",
     type=click.Path(path_type=Path),
     help="Folder of the datasets; by default $PRUNECAST_DATA.",
 )
 TABLE = click.Path(dir_okay=False, path_type=Path)
+STOPPED = 130
+"""Exit status of a run that was stopped, as a shell gives it."""
 
 
 def read(source: str, scale: str, data: Path | None = None) -> "Plan":
@@ -45,14 +59,21 @@ def read(source: str, scale: str, data: Path | None = None) -> "Plan":
 
 
 @click.command()
-@click.argument("plan", required=False)
+@click.argument("plan", metavar="[PLAN]", required=False)
 @SCALE
 @DATA
 @DEVICE
 @JOBS
 @click.option("--no-estimate", is_flag=True, help="Do not time any steps.")
+@JSON
 def plan(
-    plan: str | None, scale: str, data: Path | None, device: str, jobs: int | None, no_estimate: bool
+    plan: str | None,
+    scale: str,
+    data: Path | None,
+    device: str,
+    jobs: int | None,
+    no_estimate: bool,
+    as_json: bool,
 ) -> None:
     """Show what PLAN would train and how long that takes here; without PLAN, list the plans that ship.
 
@@ -65,7 +86,7 @@ def plan(
 
     if plan is None:
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
-        echo(show.plans(listed))
+        echo(dumps(show.plans_as_json(listed)) if as_json else show.plans(listed))
         return
     from prunecast.sweep import never_pruned, never_pruned_lines, overview, usual_jobs
 
@@ -79,16 +100,24 @@ def plan(
             echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimation.estimate(seen.plan, device)
     at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
-    echo(show.plan(seen, measured, at_once, left_dense))
+    if as_json:
+        echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense)))
+    else:
+        echo(show.plan(seen, measured, at_once, left_dense))
 
 
 @click.command()
-@click.argument("plan")
+@click.argument("plan", metavar="PLAN")
 @SCALE
 @DATA
 @STORE
 @DEVICE
 @JOBS
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Stop cleanly after this many seconds; the same command continues.",
+)
 @click.option(
     "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
 )
@@ -97,6 +126,7 @@ def plan(
 @click.option(
     "--json-lines", type=TABLE, help="File to which a line of JSON per event is added; - is standard output."
 )
+@JSON
 def run(
     plan: str,
     scale: str,
@@ -107,12 +137,14 @@ def run(
     plain: bool,
     output: Path | None,
     json_lines: Path | None,
+    seconds: float | None,
+    as_json: bool,
     **cluster: Any,
 ) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
 
-    Ctrl-C stops it; run the same command to continue. Finished levels are never trained again. A chain that fails
-    does not stop the others; the next run tries it again.
+    Ctrl-C and --seconds stop it (exit status 130); run the same command to continue. Finished levels are never trained
+    again. A chain that fails does not stop the others (exit status 1); the next run tries it again.
     """
     from prunecast.files import check_folder
     from prunecast.sweep import (
@@ -128,35 +160,63 @@ def run(
     )
 
     check_folder(output)
+    if as_json and json_lines is not None and str(json_lines) == "-":
+        raise PrunecastError("--json and --json-lines - both write to standard output; leave one out")
     planned = read(plan, scale, data)
     progress = SweepProgress(chain_statuses(planned, store))
     here = {"jobs": jobs is not None, "plain": plain}
     jobs = jobs or usual_jobs(device)
+    from prunecast.cli import show
     from prunecast.cli.progress import follow
 
+    stopped, took = False, 0.0
     with JsonLines(json_lines, planned) as lines:
-        err = lines.on_standard_output
+        err = lines.on_standard_output or as_json
         try:
             planned = inspect(planned).plan
             there, executor = placed(planned, cluster, here, device)
             options: dict[str, Any] = {"device": device, "jobs": jobs, "plain": plain, "executor": executor}
             sweep = run_plan(there, store, on_event=lines.event, **options)
-            with contextlib.closing(sweep):  # otherwise a fleet stopped between two events would train on
+            with stopping_after(seconds), contextlib.closing(sweep):  # a fleet left open would train on
                 _start(planned, store, progress, err=err)
                 lines.started(progress)
-                seconds = follow(sweep, planned, progress, jobs, err=err)
+                took = follow(sweep, planned, progress, jobs, err=err)
         except KeyboardInterrupt:
+            stopped = True
             echo(stopped_line(store, progress), err=True)
-            lines.ended(progress, stopped=True)
-            raise SystemExit(130) from None
-        lines.ended(progress)
-    echo(end_line(progress, seconds), err=err)
+        lines.ended(progress, stopped=stopped)
+    if not stopped:
+        echo(end_line(progress, took), err=err)
     for line in failure_lines(progress):
         echo(line, err=True)
     if output is not None and progress.levels_done:
         _export(planned, store, output, err=err)
+    if as_json:
+        echo(dumps(show.run_as_json(planned.name, progress, store, output, stopped=stopped)))
+    if stopped:
+        raise SystemExit(STOPPED)
     if progress.failed:
         raise SystemExit(1)
+
+
+@contextlib.contextmanager
+def stopping_after(seconds: float | None) -> Iterator[None]:
+    """Interrupt what runs inside as Ctrl-C does, after so many seconds; None means never."""
+    if seconds is None:
+        yield
+        return
+
+    def stop(number: int, _: object) -> NoReturn:
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
@@ -180,35 +240,44 @@ def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool
 
 
 @click.command()
-@click.argument("plan")
+@click.argument("plan", metavar="PLAN")
 @SCALE
 @DATA
 @STORE
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
-def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool) -> None:
+@JSON
+def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool, as_json: bool) -> None:
     """Show the state of PLAN's sweep, also while it runs in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import chain_statuses
 
     planned = read(plan, scale, data)
-    echo(show.status(planned.name, chain_statuses(planned, store), everything=everything))
+    statuses = chain_statuses(planned, store)
+    if as_json:
+        echo(dumps(show.status_as_json(planned.name, statuses)))
+    else:
+        echo(show.status(planned.name, statuses, everything=everything))
 
 
 @click.command()
-@click.argument("plan")
+@click.argument("plan", metavar="PLAN")
 @SCALE
 @DATA
 @STORE
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
-def export(plan: str, scale: str, data: Path | None, store: Path, output: Path) -> None:
+@JSON
+def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, as_json: bool) -> None:
     """Write the table of PLAN so far; also while it runs."""
-    if not _export(read(plan, scale, data), store, output):
+    rows, damaged = _export(read(plan, scale, data), store, output, err=as_json)
+    if as_json:
+        echo(dumps({"output": str(output), "rows": rows, "damaged": damaged}))
+    if damaged:
         raise SystemExit(1)
 
 
 @click.command()
-@click.argument("store", type=click.Path(path_type=Path), default=Path("prunecast-store"))
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+@click.argument("store", metavar="[STORE]", type=click.Path(path_type=Path), default=Path("prunecast-store"))
+@JSON
 def check(store: Path, as_json: bool) -> None:
     """Read every file of STORE and name those that are damaged or do not belong together, and what to do.
 
@@ -216,7 +285,6 @@ def check(store: Path, as_json: bool) -> None:
     """
     from dataclasses import asdict
 
-    from prunecast.files import dumps
     from prunecast.pruning import verify_store
     from prunecast.sweep import check_lines
 
@@ -226,8 +294,8 @@ def check(store: Path, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) -> bool:
-    """Write the rows that can be read and report damaged records; False if there are any."""
+def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) -> tuple[int, list[str]]:
+    """Write the rows that can be read; how many, and the damaged records in a line each."""
     from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
 
@@ -239,6 +307,7 @@ def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) ->
         )
     write_table(table, output)
     echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
-    for own in damaged:
-        echo(damaged_line(own), err=True)
-    return not damaged
+    lines = [damaged_line(own) for own in damaged]
+    for line in lines:
+        echo(line, err=True)
+    return len(table), lines

@@ -3,14 +3,15 @@
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prunecast.cli import echo, import_from
 from prunecast.cli.engine import DEVICE, JOBS
+from prunecast.cli.parameters import JSON
 from prunecast.errors import PrunecastError
-from prunecast.files import check_folder, replace_file
+from prunecast.files import check_folder, dumps, replace_file
 from prunecast.text import duration, listed, plural
 
 if TYPE_CHECKING:
@@ -23,9 +24,12 @@ FIRST_COMMENT = 40
 
 
 @click.command()
-@click.argument("family")
+@click.argument("family", metavar="FAMILY")
 @click.option(
-    "--data", required=True, help="Images: a folder, an archive, an .npz, module:function or a name."
+    "--data",
+    metavar="DATA",
+    required=True,
+    help="Images: a folder, an archive, an .npz, module:function or a name.",
 )
 @click.option("-o", "--output", type=FILE, default=Path("plan.toml"), show_default=True, help="The plan.")
 @click.option(
@@ -38,6 +42,7 @@ FIRST_COMMENT = 40
 @DEVICE
 @JOBS
 @click.option("--image-size", type=click.IntRange(min=1), help="Bring the images to this size.")
+@JSON
 def init(
     family: str,
     data: str,
@@ -46,6 +51,7 @@ def init(
     device: str,
     jobs: int | None,
     image_size: int | None,
+    as_json: bool,
 ) -> None:
     """Write a plan for FAMILY, a function of yours as module:function or a built-in family, that fits into a time.
 
@@ -67,7 +73,7 @@ def init(
     text = plan_text(found, output)
     inspect(parse_plan(text, name=output.stem, place=str(output), folder=output.parent))
     replace_file(output, text.encode())
-    echo(summary(found, output))
+    echo(dumps(summary_as_json(found, output)) if as_json else summary(found, output))
 
 
 def checked_family(name: str) -> str:
@@ -216,6 +222,23 @@ def summary(found: "proposal.Proposal", place: Path) -> str:
         *(f"  {command}" for command in commands(place)),
     ]
     return "\n".join(lines)
+
+
+def summary_as_json(found: "proposal.Proposal", place: Path) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "plan": str(place),
+        "depths": list(found.depths),
+        "widths": list(found.widths),
+        "num_examples": list(found.shares),
+        "replicates": found.replicates,
+        "level_cap": found.level_cap,
+        "epochs": found.recipe.epochs,
+        "seconds": found.seconds,
+        "device": found.device,
+        "jobs": found.jobs,
+        "notes": _notes(found),
+    }
 
 
 def _notes(found: "proposal.Proposal") -> list[str]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from prunecast import laws, report
 from prunecast.cli import import_from
-from prunecast.cli.options import JSON, OutputFile, Source, law_option, table_options
+from prunecast.cli.options import LATEX, Source, law_option, shown, table_options
+from prunecast.cli.parameters import JSON, Number, Numbers, OutputFile
 from prunecast.files import dumps
-from prunecast.report import terminal
 from prunecast.text import parse_number
 from prunecast.wording import finding_as_json, fit_as_json
 
@@ -26,26 +26,9 @@ class HighError(click.ParamType[str | float]):
         if value in ("free", "chance"):
             return str(value)
         try:
-            return float(value)
+            return parse_number(str(value))
         except ValueError:
             self.fail(f"{value!r} is neither free, chance nor a number", param, ctx)
-
-
-class Numbers(click.ParamType[tuple[float, ...]]):
-    """One number, or several separated by commas; fractions such as 1/16 are welcome."""
-
-    name = "NUMBERS"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[float, ...]:
-        """The numbers in their order."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(parse_number(part) for part in value.split(","))
-        except ValueError:
-            self.fail(f"{value!r} is not a list of numbers such as 0.5,0.25 or 1/16", param, ctx)
 
 
 @click.command()
@@ -65,7 +48,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
     show_default=True,
     help="What is squared and summed: (estimate − measured)/measured, or the difference of logarithms.",
 )
-@click.option("--huber", type=float, help="Count deviations larger than this linearly, not squared.")
+@click.option("--huber", type=Number(), help="Count deviations larger than this linearly, not squared.")
 @click.option(
     "--each-replicate", is_flag=True, help="Fit every replicate's row instead of means over replicates."
 )
@@ -73,6 +56,7 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 def fit(
     source: Source,
     as_json: bool,
+    as_latex: bool,
     output: Path | None,
     each_replicate: bool,
     each_configuration: bool,
@@ -84,7 +68,8 @@ def fit(
     if each_configuration:
         singles, law = laws.fit_each(table, replicates=replicates), laws.SINGLE_LAW
         body = {"law": law.name, "configurations": [asdict(one) for one in singles]}
-        click.echo(dumps(body) if as_json else terminal.text(report.single_fits(singles, law, table.metric)))
+        section = report.single_fits(singles, law, table.metric)
+        click.echo(dumps(body) if as_json else shown(section, as_latex=as_latex))
         return
     result = laws.fit(table, replicates=replicates, **options)
     if output is not None:
@@ -92,13 +77,13 @@ def fit(
     if as_json:
         click.echo(dumps(fit_as_json(result, table)))
         return
-    click.echo(terminal.text(report.fit_summary(result, table)))
-    if output is not None:
+    click.echo(shown(report.fit_summary(result, table), as_latex=as_latex))
+    if output is not None and not as_latex:
         click.echo(f"The law is saved in {output}.")
 
 
 @click.command()
-@click.argument("law", type=click.Path(path_type=Path))
+@click.argument("law", metavar="LAW", type=click.Path(path_type=Path))
 @click.option("--density", type=Numbers(), required=True, help="Share of prunable weights kept.")
 @click.option("--depth", type=Numbers(), help="Needed where it varies in the law's data.")
 @click.option("--width", type=Numbers(), help="Needed where it varies in the law's data.")
@@ -109,7 +94,8 @@ def fit(
     "--unpruned-error", type=Numbers(), help="Error at density 1; by default as measured, else predicted."
 )
 @JSON
-def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None:
+@LATEX
+def predict(law: Path, as_json: bool, as_latex: bool, **asked: tuple[float, ...] | None) -> None:
     """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
     import_from(law)
     fitted = laws.load(law)
@@ -118,7 +104,7 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
     prediction = fitted.predict(grid.pop("density"), **grid)
     found = list(laws.never_varied(fitted, vars(prediction)))
     if not as_json:
-        click.echo(terminal.text(report.predictions(prediction, fitted.metric, found)))
+        click.echo(shown(report.predictions(prediction, fitted.metric, found), as_latex=as_latex))
         return
     notes = [finding_as_json(finding, fitted.metric) for finding in found]
     records = prediction.frame.to_dict("records")
@@ -127,11 +113,11 @@ def predict(law: Path, as_json: bool, **asked: tuple[float, ...] | None) -> None
 
 @click.command()
 @table_options
-def compare(source: Source, as_json: bool) -> None:
+def compare(source: Source, as_json: bool, as_latex: bool) -> None:
     """Rank the laws and their rivals on TABLE, in sample and on configurations they have not seen."""
     table = source.read()
     scores = laws.compare(table)
     if as_json:
         click.echo(dumps({"scores": [asdict(score) for score in scores]}))
     else:
-        click.echo(terminal.text(report.scores(scores, table.metric)))
+        click.echo(shown(report.scores(scores, table.metric), as_latex=as_latex))

@@ -22,11 +22,21 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
 @click.command()
-@click.option("--plan", required=True, help="TOML file or shipped plan: family, data, recipe and method.")
+@click.option(
+    "--plan",
+    metavar="PLAN",
+    required=True,
+    help="TOML file or shipped plan: family, data, recipe and method.",
+)
 @SCALE
 @DATA
 @click.option("-o", "--output", type=FOLDER, required=True, help="Folder for the network and its card.")
-@click.option("--store", type=FOLDER, help="Folder of the training runs.  [default: store in the output]")
+@click.option(
+    "--store",
+    metavar="STORE",
+    type=FOLDER,
+    help="Folder of the training runs.  [default: store in the output]",
+)
 @DEVICE
 @click.option(
     "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not have."
@@ -46,7 +56,8 @@ def make(
 
     Ctrl-C stops it; run the same command to continue. The network is pruned to exactly the chosen density and written
     as safetensors, dense and sparse, as code that needs torch and safetensors alone and, with the extra onnx, as an
-    ONNX file, with a card that compares its measured error with the predicted one.
+    ONNX file, with a card that compares its measured error with the predicted one. The exit status is 1 if no network
+    meets the target, and nothing is trained then.
     """
     try:
         from prunecast.export import order
@@ -58,7 +69,7 @@ def make(
     echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
 
 
-make.params[:0] = [param for param in choose.params if param.name != "frontier"]
+make.params[:0] = [param for param in choose.params if param.name not in ("frontier", "as_latex")]
 
 
 def _made(placed: "Order", *, silent: bool) -> "Card":

@@ -1,7 +1,6 @@
 """Arguments that several commands share, each written once."""
 
 import functools
-import os
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
@@ -12,27 +11,14 @@ import click
 
 from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, Measure, SizeRange
 from prunecast.cli import import_from
+from prunecast.cli.parameters import JSON, Number, OutputFile
 from prunecast.errors import PrunecastError, sentence
-from prunecast.files import check_folder
 from prunecast.laws import AUTO, get_law, selectable_laws
 from prunecast.metric import Metric
+from prunecast.report import Section, latex_tables, terminal
 from prunecast.table import Table, read
-from prunecast.text import parse_number
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-class Number(click.ParamType[float]):
-    """One number; a fraction such as 1/16 is welcome."""
-
-    name = "float"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number."""
-        try:
-            return parse_number(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a number such as 0.5 or 1/16", param, ctx)
 
 
 class LawName(click.ParamType[str]):
@@ -64,13 +50,13 @@ def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable
     return click.option("--law", type=LawName(auto=auto), default=default, show_default=shown, help=text)
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
+LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print the tables as LaTeX, for booktabs.")
 BEST_LAW = law_option(
     AUTO,
     "The law to fit; auto is the one that best predicts sizes left out of its fit. Your own is MODULE:NAME.",
 )
 TABLE = (
-    click.argument("table", is_eager=True),
+    click.argument("table", metavar="TABLE", is_eager=True),
     click.option(
         "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
     ),
@@ -92,7 +78,7 @@ TABLE = (
     click.option(
         "--depth-from", metavar="COLUMN", help="Take depths from a column of names such as resnet20."
     ),
-    click.option("--chance", type=float, help="Error of guessing, where the dataset is not a known one."),
+    click.option("--chance", type=Number(), help="Error of guessing, where the dataset is not a known one."),
     click.option(
         "--without-too-large",
         is_flag=True,
@@ -109,12 +95,12 @@ CANDIDATES = (
     ),
     click.option(
         "--confidence",
-        type=float,
+        type=Number(),
         default=DEFAULT_CONFIDENCE,
         show_default=True,
         help="Probability that the target is met.",
     ),
-    click.option("--num-examples", type=float, help="Training examples; by default the most measured."),
+    click.option("--num-examples", type=Number(), help="Training examples; by default the most measured."),
     click.option(
         "--sizes",
         type=click.Choice([sizes.value for sizes in SizeRange]),
@@ -193,27 +179,19 @@ def table_source(command: Callable[..., None]) -> Callable[..., None]:
     return _together(TABLE, gathered(command))
 
 
+def shown(section: Section, *, as_latex: bool) -> str:
+    """A section as text, or its tables as LaTeX."""
+    return latex_tables(section) if as_latex else terminal.text(section)
+
+
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments of every command that reads a table and prints."""
-    return _together((*TABLE, JSON), gathered(command))
+    return _together((*TABLE, JSON, LATEX), gathered(command))
 
 
 def candidate_options(command: Command) -> Command:
     """What counts as small, and among which networks to choose."""
     return _together(CANDIDATES, command)
-
-
-class OutputFile(click.Path):
-    """A file to be written, in a folder that is there."""
-
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """The path; a missing folder is refused before any work."""
-        path = Path(os.fsdecode(super().convert(value, param, ctx)))
-        check_folder(path)
-        return path
 
 
 def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Command], Command]:

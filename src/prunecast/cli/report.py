@@ -1,5 +1,7 @@
 """The commands that show: report, figures, demo."""
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -7,19 +9,21 @@ import click
 
 from prunecast.cli import echo
 from prunecast.cli.options import BEST_LAW, Source, candidate_options, command_line, output, table_source
+from prunecast.cli.parameters import JSON, Number
 from prunecast.errors import PrunecastError
-from prunecast.files import write_text
+from prunecast.files import dumps, write_text
 
 
 @click.command()
 @table_source
 @BEST_LAW
 @output("report.html", "The page, one file.")
-@click.option("--target-error", type=float, help="The target that the page shows first.")
+@click.option("--target-error", type=Number(), help="The target that the page shows first, as 0.12 or 12%.")
 @candidate_options
 @click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
 @click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
-def report(source: Source, output: Path, **asked: Any) -> None:
+@JSON
+def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
     """Write one page that answers for every target error which network of TABLE's family to train and prune."""
     from rich.console import Console
 
@@ -29,6 +33,10 @@ def report(source: Source, output: Path, **asked: Any) -> None:
     with Console(stderr=True).status("reading the table") as status:  # shown on a terminal only
         made = page(table, command=command, on_step=status.update, **asked)
     write_text(output, made.html)
+    if as_json:
+        size = len(made.html.encode())
+        echo(dumps({"output": str(output), "bytes": size, "missing": made.missing or None}))
+        return
     echo(f"The page is in {output} ({len(made.html.encode()) / 1e6:.1f} MB).")
     if made.missing:
         echo(made.missing)
@@ -39,7 +47,9 @@ def report(source: Source, output: Path, **asked: Any) -> None:
 @BEST_LAW
 @output("figures", "Folder for the figures.", folder=True)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
-def figures(source: Source, output: Path, **asked: Any) -> None:
+@click.option("--latex", is_flag=True, help="Write a .tex file with a figure environment for each, too.")
+@JSON
+def figures(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
     """Draw every figure of the paper that TABLE allows, as PDF, PNG and SVG."""
     from prunecast.report import draw_figures
 
@@ -47,6 +57,11 @@ def figures(source: Source, output: Path, **asked: Any) -> None:
         drawn = draw_figures(source.read(), output, **asked)
     except OSError as problem:
         raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another path") from None
+    if as_json:
+        echo(
+            dumps({"figures": [asdict(one) | {"paths": [str(path) for path in one.paths]} for one in drawn]})
+        )
+        return
     for one in drawn:
         echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
 
@@ -54,10 +69,11 @@ def figures(source: Source, output: Path, **asked: Any) -> None:
 @click.command()
 @output("demo", "Folder for the table, the law, the page and the store.", folder=True)
 @click.option(
-    "--target-error", type=float, default=0.05, show_default=True, help="The largest error accepted."
+    "--target-error", type=Number(), default=0.05, show_default=True, help="The largest error accepted."
 )
-@click.option("--plan", default="digits", show_default=True, help="The plan of the sweep.")
-def demo(output: Path, target_error: float, plan: str) -> None:
+@click.option("--plan", metavar="PLAN", default="digits", show_default=True, help="The plan of the sweep.")
+@JSON
+def demo(output: Path, target_error: float, plan: str, as_json: bool) -> None:
     """Run everything on two cores: sweep, fit, choice, training the chosen network, and the page."""
     try:
         from prunecast.cli.demo import demo as run
@@ -66,6 +82,8 @@ def demo(output: Path, target_error: float, plan: str) -> None:
             f"the demo needs {missing.name}: pip install 'prunecast[train,report]'"
         ) from None
     try:
-        run(output, plan=plan, target_error=target_error, say=echo)
+        card = run(output, plan=plan, target_error=target_error, say=partial(echo, err=as_json), err=as_json)
     except KeyboardInterrupt:
-        raise PrunecastError(f"stopped; the same command goes on with what is in {output}") from None
+        raise PrunecastError(f"stopped; run the same command to continue with what is in {output}") from None
+    if as_json:
+        echo(dumps({"output": str(output), "card": None if card is None else card.as_json()}))

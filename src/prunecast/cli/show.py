@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from prunecast.report import Grid, Section, terminal
 from prunecast.text import duration, plural
 
 if TYPE_CHECKING:
-    from prunecast.sweep import ChainStatus, Network, Overview, estimation
+    from prunecast.sweep import ChainStatus, Network, Overview, SweepProgress, estimation
 
 MOST_LISTED = 30
 MOST_NAMED = 8
@@ -26,6 +28,70 @@ def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
         "prunecast plan NAME shows one of them, prunecast run NAME runs it; --scale takes a word in brackets."
     )
     return "\n".join([*lines, "", hint])
+
+
+def plans_as_json(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, Any]:
+    """The plans that ship, for programs."""
+    return {name: {"summary": summary, "scales": list(scales)} for name, (summary, scales) in shipped.items()}
+
+
+def plan_as_json(
+    seen: "Overview", measured: "estimation.Estimate | None", jobs: int, never_pruned: Sequence[str] = ()
+) -> dict[str, Any]:
+    """A plan for programs: its axes and networks and, where it was timed, the most seconds that it takes."""
+    body: dict[str, Any] = {
+        "plan": seen.name,
+        "chains": seen.chains,
+        "training_runs": seen.training_runs,
+        "network_epochs": seen.epochs,
+        "axes": {axis: list(values) for axis, values in seen.axes.items()},
+        "networks": [asdict(network) for network in seen.networks],
+        "never_pruned": list(never_pruned),
+    }
+    if measured is not None:
+        seconds = measured.packed.seconds + measured.alone.seconds / jobs
+        body["estimate"] = {"seconds": seconds, "jobs": jobs, **asdict(measured)}
+    return body
+
+
+def run_as_json(
+    name: str, progress: "SweepProgress", store: Path, output: Path | None, *, stopped: bool
+) -> dict[str, Any]:
+    """The outcome of a run for programs."""
+    return {
+        "plan": name,
+        "stopped": stopped,
+        "chains": progress.chains,
+        "chains_done": progress.chains_done,
+        "levels_done": progress.levels_done,
+        "left_out": len(progress.left_out),
+        "failed": [{"chain": own.number, "error": own.error} for own in progress.failed],
+        "store": str(store),
+        "output": None if output is None else str(output),
+    }
+
+
+def status_as_json(name: str, statuses: "Sequence[ChainStatus]") -> dict[str, Any]:
+    """The state of every chain for programs."""
+    return {"plan": name, "chains": [_chain_as_json(own) for own in statuses]}
+
+
+def _chain_as_json(own: "ChainStatus") -> dict[str, Any]:
+    spec, last = own.chain.spec, own.records[-1] if own.records else None
+    return {
+        "chain": own.number,
+        "state": own.state,
+        "ended": own.ended or None,
+        "depth": spec.depth,
+        "width": spec.width,
+        "num_examples": spec.num_examples,
+        "replicate": spec.replicate,
+        "levels": len(own.records),
+        "density": None if last is None else last.density,
+        "error": None if last is None else last.error,
+        "failure": None if own.failure is None else own.failure.error,
+        "problem": own.problem or None,
+    }
 
 
 def plan(

@@ -12,7 +12,7 @@ import torch
 from prunecast import families, tables
 from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, UnmetTargetError
 from prunecast.export.files import as_given
 from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
@@ -119,13 +119,13 @@ def order(
 
 
 def _possible(chosen: Choice) -> None:
-    if chosen.met or chosen.question.density is not None:
+    if not chosen.out_of_reach:
         return
     best = chosen.answer
     others = [own for own in chosen.findings if isinstance(own, NetworkBeyondMeasured)]
     wider = "".join(f", or go beyond what was measured: {network_beyond(own)}" for own in others)
     network = f"{network_name(chosen.naming, best.depth, best.width)} at density {best.density:.4g}"
-    raise PrunecastError(
+    raise UnmetTargetError(
         f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is "
         f"{best.expected_error:.4f}, by {network}, so ask for a larger --target-error{wider}"
     )

@@ -18,6 +18,7 @@ from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, 
 from prunecast.report import charts, study_figures
 from prunecast.report.charts import Hue, Source
 from prunecast.report.curves import AXES, Curve, Slice, curves, family
+from prunecast.report.latex import latex_figure
 from prunecast.report.vega import (
     FIGURE,
     SMALL,
@@ -59,25 +60,38 @@ class Drawn:
     missing: str | None
 
 
-def draw_figures(table: Table, folder: Path, *, law: str = AUTO, only: tuple[str, ...] = ()) -> list[Drawn]:
-    """Draw every figure, or only some, into a folder, with the law that answers use unless another is named."""
+def draw_figures(
+    table: Table, folder: Path, *, law: str = AUTO, only: tuple[str, ...] = (), latex: bool = False
+) -> list[Drawn]:
+    """Draw every figure, or only some, into a folder, with the law that answers use unless another is named.
+
+    With `latex` each has a .tex file, too, with a figure environment that includes its PDF.
+    """
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise PrunecastError(f"no figure is called {unknown[0]!r}; there are {', '.join(FIGURES)}")
     source = Source(table=table, fit=fit(table, law=law))
     folder.mkdir(parents=True, exist_ok=True)
-    return [_drawn(name, source, folder) for name in FIGURES if not only or name in only]
+    return [_drawn(name, source, folder, latex=latex) for name in FIGURES if not only or name in only]
 
 
-def _drawn(name: str, source: Source, folder: Path) -> Drawn:
+def _drawn(name: str, source: Source, folder: Path, *, latex: bool) -> Drawn:
     try:
         spec = FIGURES[name](source)
     except PrunecastError as problem:
         return Drawn(name=name, paths=(), missing=str(problem))
     files = {folder / f"{name}.{kind}": content for kind, content in rendered(spec).items()}
+    if latex:
+        files[folder / f"{name}.tex"] = latex_figure(name, _caption(name, source)).encode()
     for path, content in files.items():
         replace_file(path, content)
     return Drawn(name=name, paths=tuple(files), missing=None)
+
+
+def _caption(name: str, source: Source) -> str:
+    """What a figure shows, from the builder that draws it, and of which table."""
+    about = (FIGURES[name].__doc__ or name).partition("\n")[0]
+    return f"{about} Table: {source.table.source}."
 
 
 def error_layers(source: Source, along: str, title: str, only: Slice | None = None) -> list[Spec]:

@@ -1,0 +1,74 @@
+"""Types of arguments that need nothing heavy: numbers as people write them, devices, and the option for JSON."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from prunecast.files import check_folder
+from prunecast.text import parse_number
+
+
+class Number(click.ParamType[float]):
+    """One number; a fraction such as 1/16 and a percentage such as 12% are welcome."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        try:
+            return parse_number(str(value))
+        except ValueError:
+            self.fail(f"{value!r} is not a number such as 0.12, 12% or 1/16", param, ctx)
+
+
+class Numbers(click.ParamType[tuple[float, ...]]):
+    """One number, or several separated by commas; fractions such as 1/16 and percentages are welcome."""
+
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[float, ...]:
+        """The numbers in their order."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(parse_number(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r} is not a list of numbers such as 0.5,0.25, 1/16 or 50%,5%", param, ctx)
+
+
+class Device(click.ParamType[str]):
+    """cpu, cuda, or one of several GPUs as cuda:1."""
+
+    name = "device"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """The devices that there are."""
+        return "[cpu|cuda|cuda:N]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The device's name, if it is one; whether this machine has it is found out later."""
+        kind, colon, index = str(value).partition(":")
+        if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or not index.isdecimal())):
+            self.fail(f"{value!r} is no device; give cpu, cuda or cuda:N.", param, ctx)
+        return str(value)
+
+
+class OutputFile(click.Path):
+    """A file to be written, in a folder that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(dir_okay=False, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """The path; a missing folder is refused before any work."""
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        check_folder(path)
+        return path
+
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for programs, errors too.")
+TARGET = "The largest error you accept, such as 0.12 or 12%."

@@ -100,6 +100,7 @@ def test_sizes_are_those_of_the_sliced_network(network):
         assert sizes.parameters == sum(own.numel() for own in small.parameters())
         assert sizes.bytes == sum(own.numel() * own.element_size() for own in small.state_dict().values())
         assert sizes.multiply_adds == families.multiply_adds(small, shape)
+        assert families.full_sizes(small, shape) == sizes
         names = families.prunable(model)
         assert units.weights(names, kept) == sum(small.get_parameter(name).numel() for name in names)
         masks = units.masks(kept, {name: model.get_parameter(name) for name in names})

@@ -61,6 +61,7 @@ def files(store, spec):
         ("imp-rate-rewinding", {"epochs": 16, **MODERN}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60}, KILLS // 4),
         ("synflow", {"steps": 60}, KILLS // 4),
+        ("imp-channels", {"epochs": 16}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60, **MODERN, "final_learning_rate": 0.001, "start": True}, KILLS // 4),
     ],
 )

@@ -96,6 +96,7 @@ def test_digest_is_for_ever():
 DIGESTS = {
     "imp": "17e5769f72a29cccf025",
     "imp-layerwise": "b843f27618aacf8a9c78",
+    "imp-channels": "ae93bd5757167a3147dd",
     "imp-rate-rewinding": "251a25c597781906ba81",
     "imp-fine-tuning": "9675aa0cec18373d3f65",
     "random": "78df0f1f9c9433409e38",

@@ -94,15 +94,24 @@ def order_text(placed: "Order") -> str:
     spec = placed.chain.spec
     training = (
         f"Training it on {spec.num_examples:,} examples of {spec.dataset} with the recipe {spec.recipe.name} and the "
-        f"method {spec.method.name}, replicate {spec.replicate}: levels 0 to {placed.level}, the last with "
-        f"{spec.final_nonzero:,} weights and {placed.never_pruned:,} parameters that are never pruned."
+        f"method {spec.method.name}, replicate {spec.replicate}: {_levels(placed)}."
     )
     return terminal.text(choice(placed.choice), Section(title=training))
 
 
+def _levels(placed: "Order") -> str:
+    final = f"{placed.chain.spec.final_nonzero:,}"
+    if placed.level is None:
+        return f"level by level, until {final} weights or fewer are left"
+    return (
+        f"levels 0 to {placed.level}, the last with {final} weights and {placed.never_pruned:,} parameters that are "
+        "never pruned"
+    )
+
+
 def card_text(made: "Card", folder: Path) -> str:
     """What was measured and what was predicted, the sizes, and where the files are."""
-    from prunecast.export import ZEROS, dead, no_onnx, title, verdict
+    from prunecast.export import dead, no_onnx, sizes_header, title, verdict, zeros
 
     counts, disk = made.counts, made.disk
     rows = [
@@ -111,14 +120,17 @@ def card_text(made: "Card", folder: Path) -> str:
         ["multiply-adds per image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"],
         ["bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"],
     ]
+    if made.network.units is not None:
+        rows[-1] = ["bytes on disk", "", f"{disk.dense:,}"]
+    header = [word.capitalize() for word in sizes_header(made)]
     return terminal.text(
         Section(
             title=f"Made: {title(made)}.",
             text=[verdict(made)],
-            grids=[Grid(header=["Size", "Dense", "Without zeros"], rows=rows)],
+            grids=[Grid(header=["Size", *header], rows=rows)],
             notes=[
                 *([dead(made)] if counts.dead_layers else []),
-                ZEROS,
+                zeros(made),
                 *([no_onnx(made.code)] if disk.onnx is None else []),
                 f"The network and its card are in {folder}; README.md has the rest.",
             ],

@@ -1,7 +1,7 @@
 """The chosen network itself: trained, pruned, written with its card, and loaded again."""
 
 from prunecast.export.card import Card
-from prunecast.export.card_text import ZEROS, dead, no_onnx, title, verdict
+from prunecast.export.card_text import ZEROS, dead, no_onnx, sizes_header, title, verdict, zeros
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, silently, train
 from prunecast.export.orders import Order, order
@@ -18,7 +18,9 @@ __all__ = [
     "no_onnx",
     "order",
     "silently",
+    "sizes_header",
     "title",
     "train",
     "verdict",
+    "zeros",
 ]

@@ -30,6 +30,8 @@ class Shape:
     density: float
     """prunable weights kept over all of them, exactly"""
     level: int
+    units: dict[str, int] | None = None
+    """where whole channels were removed: how many are left, by the layer that computes them"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +170,8 @@ class Card:
     def as_json(self) -> dict[str, Any]:
         """Plain lists, numbers and words."""
         body = dataclasses.asdict(self)
+        if self.network.units is None:
+            del body["network"]["units"]
         predicted = self.predicted
         del body["predicted"]["findings"]
         body["predicted"]["notes"] = [finding_as_json(own, predicted.metric) for own in predicted.findings]

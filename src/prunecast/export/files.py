@@ -113,6 +113,8 @@ def _read(path: Path, digest: str) -> tuple[Tensors, dict[str, Any]]:
 def load_network(folder: str | Path) -> nn.Module:
     """The network that `prunecast make` wrote: its family's module with the pruned weights, ready to classify.
 
+    Of a network without whole channels it is the smaller module.
+
     The folder needs card.json, and either model.safetensors with mask.safetensors or sparse.safetensors.
     """
     card = read_card(Path(folder))
@@ -125,6 +127,9 @@ def load_network(folder: str | Path) -> nn.Module:
         generator=torch.Generator().manual_seed(0),
         image_shape=tuple(about["image_shape"]),
     )
+    if about.get("units") is not None:
+        units = families.find_units(model, tuple(about["image_shape"]))
+        model = units.sliced(model, units.first(about["units"]))
     return filled(model, Path(folder), card["training"]["spec"])
 
 

@@ -28,8 +28,17 @@ from prunecast.export.orders import Order, order
 from prunecast.export.program import Program
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
-from prunecast.pruning import Masks, Record, chain_folder, choose_examples, dead_layers, make_folder
-from prunecast.spec import ChainSpec, Precision
+from prunecast.pruning import (
+    ChainFolder,
+    Masks,
+    Record,
+    chain_folder,
+    choose_examples,
+    dead_layers,
+    full_masks,
+    make_folder,
+)
+from prunecast.spec import CHANNELS, ChainSpec, Precision
 from prunecast.sweep import Event, OnEvent, Plan, SweepProgress, chain_statuses, data_key, run_plan, work
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
@@ -82,23 +91,59 @@ def finish(order: Order) -> Card:
     _arrived(order, records, status.ended)
     spec = order.chain.spec
     stored = chain_folder(order.store, spec)
-    masks = stored.masks(order.level) if order.level else order.full
+    made = made_network(order, records[-1], stored)
     make_folder(order.folder)
-    write_network(order.folder, stored.network(order.level, order.model.state_dict()), masks, spec.digest)
-    errors = errors_of(copy.deepcopy(order.model), order.folder, spec, order.dataset)
-    code = write_code(order, records[-1])
-    arithmetic = multiply_adds(order.model, masks, order.dataset.train.image_shape)
-    card = describe(order, records, stored.spec()[1], errors, masks, arithmetic, code)
+    write_network(order.folder, made.network, made.masks, spec.digest)
+    errors = errors_of(copy.deepcopy(made.model), order.folder, spec, order.dataset)
+    code = write_code(order, made)
+    card = describe(order, records, stored.spec()[1], errors, made, code)
     write_card(order.folder, card, card_text.text(card))
     return card
 
 
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A trained network as it is written: without removed channels, or with zeros in the place of pruned weights."""
+
+    model: nn.Module
+    """The untrained module of its shape."""
+    network: Mapping[str, Tensor]
+    masks: Masks
+    shape: Shape
+    multiply_adds: tuple[int, int]
+    """Of one image: unpruned, and without what was pruned."""
+
+
+def made_network(order: Order, last: Record, stored: ChainFolder) -> Made:
+    """The last network of a chain."""
+    images = order.dataset.train.image_shape
+    whole = stored.network(last.level, order.model.state_dict())
+    masks = stored.masks(last.level) if last.level else order.full
+    if order.chain.spec.method.structure != CHANNELS:
+        products = multiply_adds(order.model, masks, images)
+        shape = _shape(order, last)
+        return Made(model=order.model, network=whole, masks=masks, shape=shape, multiply_adds=products)
+    units = families.find_units(order.model, images)
+    kept = units.kept(masks)
+    network = {name: units.slice_tensor(name, tensor, kept) for name, tensor in whole.items()}
+    sizes = [units.sizes(own).multiply_adds or 0 for own in (units.everything(), kept)]
+    return Made(
+        model=units.sliced(order.model, kept),
+        network=network,
+        masks=full_masks({name: network[name] for name in masks}),
+        shape=_shape(order, last, units=units.counts(kept)),
+        multiply_adds=(sizes[0], sizes[1]),
+    )
+
+
 def _arrived(order: Order, records: tuple[Record, ...], ended: str) -> None:
     """Refuse a chain that ended before the chosen density."""
-    last = records[-1] if records else None
-    if last is not None and last.level == order.level and last.status == "ok":
+    last, final = records[-1] if records else None, order.chain.spec.final_nonzero
+    assert final is not None, "an order names the weights to keep"
+    if last is not None and last.nonzero <= final and last.status == "ok":
         return
-    where = f"at level {last.level} of {order.level}" if last else "before its first level"
+    of = "" if order.level is None else f" of {order.level}"
+    where = f"at level {last.level}{of}" if last else "before its first level"
     raise PrunecastError(
         f"the network did not get to density {order.choice.answer.density:.4g}: its chain ended {where} "
         f"({ended or 'unfinished'}); try another --replicate, or ask for a smaller --target-error or a higher --density"
@@ -139,12 +184,13 @@ def errors_of(model: nn.Module, folder: Path, spec: ChainSpec, dataset: Dataset)
     )
 
 
-def write_code(order: Order, last: Record) -> tuple[Program, OnnxFile]:
+def write_code(order: Order, made: Made) -> tuple[Program, OnnxFile]:
     """Write model.py and, where the extra is installed, model.onnx, from the network in the files."""
-    model = filled(copy.deepcopy(order.model), order.folder, order.chain.spec.digest)
-    network, how, names = _shape(order, last), order.dataset.preprocessing, _class_names(order.dataset)
-    program = write_program(order.folder, model, network, how, names, order.chain.spec.digest)
-    return program, write_onnx(order.folder, model, network.image_shape, how, names, order.chain.spec.digest)
+    model = filled(copy.deepcopy(made.model), order.folder, order.chain.spec.digest)
+    how, names = order.dataset.preprocessing, _class_names(order.dataset)
+    program = write_program(order.folder, model, made.shape, how, names, order.chain.spec.digest)
+    images = made.shape.image_shape
+    return program, write_onnx(order.folder, model, images, how, names, order.chain.spec.digest)
 
 
 def multiply_adds(
@@ -219,19 +265,18 @@ def describe(
     records: tuple[Record, ...],
     about: dict[str, Any],
     errors: Errors,
-    masks: Masks,
-    arithmetic: tuple[int, int],
+    made: Made,
     code: tuple[Program, OnnxFile],
 ) -> Card:
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
     return Card(
-        network=_shape(order, records[-1]),
+        network=made.shape,
         preprocessing=order.dataset.preprocessing,
         class_names=_class_names(order.dataset),
         question=order.choice.question,
         predicted=predicted(order.choice),
         measured=_measured(order.choice, errors, records[-1]),
-        counts=_counts(order.model, records[-1], masks, arithmetic),
+        counts=_counts(made, records[-1]),
         disk=_disk(order.folder),
         code=_code(*code),
         training=_training(order, records, about),
@@ -276,7 +321,7 @@ def _measured(choice: Choice, errors: Errors, last: Record) -> Measured:
     )
 
 
-def _shape(order: Order, last: Record) -> Shape:
+def _shape(order: Order, last: Record, units: Mapping[str, int] | None = None) -> Shape:
     spec = order.chain.spec
     return Shape(
         family=spec.family,
@@ -286,21 +331,25 @@ def _shape(order: Order, last: Record) -> Shape:
         image_shape=order.dataset.train.image_shape,
         density=last.density,
         level=last.level,
+        units=None if units is None else dict(units),
     )
 
 
-def _counts(model: nn.Module, last: Record, masks: Masks, arithmetic: tuple[int, int]) -> Counts:
-    alive = last.effective_density
+def _counts(made: Made, last: Record) -> Counts:
+    alive, masks = last.effective_density, made.masks
+    stored = last.parameters - last.weights + last.nonzero
+    if made.shape.units is not None:
+        stored = sum(parameter.numel() for parameter in made.model.parameters())
     return Counts(
         parameters=last.parameters,
         weights=last.weights,
         nonzero=last.nonzero,
-        stored=last.parameters - last.weights + last.nonzero,
-        not_prunable=not_prunable(model, masks),
+        stored=stored,
+        not_prunable=not_prunable(made.model, masks),
         dead_layers=dead_layers(masks),
         connected=None if alive is None else round(alive * last.weights),
-        multiply_adds=arithmetic[0],
-        multiply_adds_kept=arithmetic[1],
+        multiply_adds=made.multiply_adds[0],
+        multiply_adds_kept=made.multiply_adds[1],
     )
 
 

@@ -18,7 +18,7 @@ from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.pruning import Masks, count_kept, full_masks, levels_to
-from prunecast.spec import RECIPES, ChainSpec, Recipe
+from prunecast.spec import CHANNELS, RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain, loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
@@ -54,9 +54,9 @@ class Order:
         return self.plan.chains[0]
 
     @property
-    def level(self) -> int:
-        """The level that ends at the exact density."""
-        return self.chain.rules.level_cap
+    def level(self) -> int | None:
+        """The level that ends at the exact density; None where whole channels go, which decide it."""
+        return None if self.chain.spec.method.structure == CHANNELS else self.chain.rules.level_cap
 
     @property
     def full(self) -> Masks:
@@ -104,7 +104,8 @@ def order(
     model = _untrained(spec, dataset)
     _same_weights(fit, spec, model)
     spec, level = _to_density(spec, model, best.density)
-    rules = dataclasses.replace(own.rules, level_cap=level)
+    final = spec.final_nonzero if spec.method.structure == CHANNELS else None
+    rules = dataclasses.replace(own.rules, level_cap=level, final_nonzero=final)
     chain = dataclasses.replace(own, spec=spec, rules=rules, keep_weights=False, select=None)
     return Order(
         fit=fit,

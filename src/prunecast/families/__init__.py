@@ -28,7 +28,7 @@ from prunecast.families.tracing import (
     trace,
 )
 from prunecast.families.trial import multiply_adds, place_of, try_network
-from prunecast.families.units import KeptWhole, Sizes, Units, full_sizes
+from prunecast.families.units import Flags, KeptWhole, Sizes, Units, full_sizes
 
 __all__ = [
     "CONCATENATIONS",
@@ -39,6 +39,7 @@ __all__ = [
     "POINTWISE",
     "POOLING",
     "Attention",
+    "Flags",
     "KeptWhole",
     "Network",
     "NotPrunable",

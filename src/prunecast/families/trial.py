@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from prunecast.catalog import Shape
 from prunecast.errors import PrunecastError
@@ -61,10 +62,33 @@ def multiply_adds(model: nn.Module, image_shape: Shape) -> int:
     torch.backends.mha.set_fastpath_enabled(False)  # it hides its products
     try:
         with torch.no_grad(), sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
-            model.eval()(torch.zeros(IMAGES, *image_shape, device=next(model.parameters()).device))
+            model.eval()(torch.zeros(IMAGES, *image_shape))
     finally:
         torch.backends.mha.set_fastpath_enabled(fused)
     return int(counter.get_total_flops()) // 2 // IMAGES
+
+
+class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the operations of this thread alone; FlopCounterMode puts hooks on the modules of all threads."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        count = flop_registry.get(func._overloadpacket)
+        if count is not None:
+            self.operations += int(count(*args, **(kwargs or {}), out_val=out))
+        return out
+
+
+def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
+    """The same of a network that may be in use: a copy without values runs, and no other thread notices."""
+    ghost = copy.deepcopy(model).to("meta", torch.float32).eval()
+    with MODULE_CALLS, torch.no_grad(), _Products() as counter:
+        ghost(torch.zeros(IMAGES, *image_shape, device="meta"))
+    return int(counter.operations) // 2 // IMAGES
 
 
 def try_network(model: nn.Module, image_shape: Shape, num_classes: int) -> int:

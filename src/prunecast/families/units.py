@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast.families.network import Attention, Network
-from prunecast.families.trial import multiply_adds
-from prunecast.spec import MODULE_CALLS
+from prunecast.families.trial import multiply_adds_untouched
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -79,6 +78,18 @@ class Units:
         """Flags that keep every unit."""
         return np.ones(len(self), dtype=bool)
 
+    def counts(self, kept: Flags) -> dict[str, int]:
+        """By the layer that computes them, how many units of each group are left."""
+        left = np.bincount(self.groups[kept], minlength=len(self.names))
+        return dict(zip(self.names, left.tolist(), strict=True))
+
+    def first(self, counts: Mapping[str, int]) -> Flags:
+        """Flags that keep the first units of each group: a network of the same shape as any with these counts."""
+        kept = np.zeros(len(self), dtype=bool)
+        for group, name in enumerate(self.names):
+            kept[np.flatnonzero(self.groups == group)[: counts.get(name, 0)]] = True
+        return kept
+
     def masks(self, kept: Flags, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Masks of these tensors, false where a removed unit has a row or a column."""
         masks = {name: torch.ones(tensor.shape, dtype=torch.bool) for name, tensor in like.items()}
@@ -92,7 +103,7 @@ class Units:
         kept = np.zeros(len(self), dtype=bool)
         for name, mask in masks.items():
             for axis, owners in self.owners.get(name, {}).items():
-                left = mask.movedim(axis, 0).flatten(1).any(1).numpy()
+                left = mask.movedim(axis, 0).reshape(mask.shape[axis], -1).any(1).numpy()
                 kept[owners[(owners >= 0) & left]] = True
         return kept
 
@@ -106,7 +117,7 @@ class Units:
                 left = left.index_select(axis, torch.from_numpy(np.flatnonzero(places)))
             for axis, places in positions.items():
                 owners = self.owners[name][axis][places]
-                sums = left.movedim(axis, 0).flatten(1).sum(1).numpy()
+                sums = left.movedim(axis, 0).reshape(left.shape[axis], -1).sum(1).numpy()
                 own = owners >= 0
                 np.add.at(total, owners[own], sums[own])
                 np.add.at(count, owners[own], left.numel() // max(1, left.shape[axis]))
@@ -212,14 +223,12 @@ _PRODUCTS: WeakKeyDictionary[nn.Module, int | None] = WeakKeyDictionary()
 
 def all_multiply_adds(model: nn.Module, image_shape: Sequence[int]) -> int | None:
     """Multiply-adds per image of a whole network, counted on a copy without values; None where it does not run so."""
-    if isinstance(model, Network):
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    if isinstance(model, Network) and parameters == model.architecture.parameters:  # not a sliced one
         return model.architecture.multiply_adds
     if model not in _PRODUCTS:
-        with MODULE_CALLS:
-            try:
-                _PRODUCTS[model] = multiply_adds(
-                    copy.deepcopy(model).to("meta", torch.float32), tuple(image_shape)
-                )
-            except Exception:  # a user's own code
-                _PRODUCTS[model] = None
+        try:
+            _PRODUCTS[model] = multiply_adds_untouched(model, tuple(image_shape))
+        except Exception:  # a user's own code
+            _PRODUCTS[model] = None
     return _PRODUCTS[model]

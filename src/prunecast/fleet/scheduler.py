@@ -36,7 +36,7 @@ from prunecast.fleet.queue import (
 )
 from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
-from prunecast.pruning import Trained
+from prunecast.pruning import Trained, needs_images
 
 LOG = logging.getLogger(__name__)
 FULL_PACKS = 2
@@ -159,7 +159,8 @@ class Scheduler:
             self._release(number)
             return
         dataset = job.dataset()
-        if dataset.train.streams or dataset.test.streams:
+        streams = dataset.train.streams or dataset.test.streams
+        if streams or needs_images(job.spec.method):
             self._leave(number)
             return
         opening = self._host.submit(open_found, number, job, self._store, dataset, found, self._opener)

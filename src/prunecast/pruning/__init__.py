@@ -34,7 +34,15 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
 from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
-from prunecast.pruning.prune import Schedule, check_method, kept_at, levels_to, register_schedule
+from prunecast.pruning.prune import (
+    Schedule,
+    check_method,
+    check_structure,
+    kept_at,
+    levels_to,
+    needs_images,
+    register_schedule,
+)
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
 from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
@@ -69,6 +77,7 @@ __all__ = [
     "chain_folders",
     "chain_trainer",
     "check_method",
+    "check_structure",
     "choose_examples",
     "close_level",
     "code_version",
@@ -86,6 +95,7 @@ __all__ = [
     "levels_to",
     "load_start",
     "make_folder",
+    "needs_images",
     "open_chain",
     "open_level",
     "read_checkpoint",

@@ -26,6 +26,7 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.opened import Chain, built, open_chain
 from prunecast.pruning.record import Record, StopRules, why_ended, within
+from prunecast.pruning.slicing import Slicing, slicing_of
 from prunecast.pruning.store import chain_folder, write_packed
 from prunecast.spec import ChainSpec
 from prunecast.training import (
@@ -77,23 +78,36 @@ def run_chain(
         advance = stepper(trainer)
         while not why_ended(records, rules):
             level = open_level(chain, records)
+            slicing = slicing_of(chain, level) if group.size == 1 else None
+            if slicing is not None:
+                trainer = chain_trainer(chain, group, slicing)
+                advance = stepper(trainer)
             with settings(spec.recipe.precision, trainer.cursor.device, spec.threads):
-                end = train_level(chain, level, trainer, advance)
+                end = train_level(chain, level, trainer, advance, slicing)
                 records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
             yield records[-1]
 
 
-def chain_trainer(chain: Chain, group: ProcessGroup = ALONE) -> Trainer:
-    """A trainer with a copy of the chain's network; all levels use the same one."""
+def chain_trainer(chain: Chain, group: ProcessGroup = ALONE, slicing: Slicing | None = None) -> Trainer:
+    """A trainer with a copy of the chain's network, which all levels use, or with a level's smaller network."""
     spec, data = chain.spec, chain.dataset
-    model = copy.deepcopy(chain.untrained)
+    model = slicing.small_network(chain.untrained) if slicing else copy.deepcopy(chain.untrained)
     return prepare(model, chain.prunable, spec.recipe, spec.replicate, data.train, chain.examples, group)
 
 
-def train_level(chain: Chain, level: Level, trainer: Trainer, advance: Callable[[], None]) -> Trained:
-    """Train a level from its checkpoint or its start, and write checkpoints on the way."""
+def train_level(
+    chain: Chain,
+    level: Level,
+    trainer: Trainer,
+    advance: Callable[[], None],
+    slicing: Slicing | None = None,
+) -> Trained:
+    """Train a level from its checkpoint or its start, and write checkpoints on the way.
+
+    With a `slicing`, the trainer has the smaller network; what is stored and returned is the whole one.
+    """
     began = time.perf_counter()
-    first, earlier = take_up(chain, level, trainer)
+    first, earlier = take_up(chain, level, trainer, slicing)
     share_level(trainer, first, level.last)
 
     def seconds() -> float:
@@ -103,11 +117,17 @@ def train_level(chain: Chain, level: Level, trainer: Trainer, advance: Callable[
         if begin == chain.times.rewind and level.level == 0:
             save_rewind(chain, level, trainer)
         if not math.isfinite(train(trainer, advance, begin, end)):
-            return _diverged(trainer, seconds(), end - level.first)
+            return _diverged(trainer, seconds(), end - level.first, slicing)
         if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
-            so_far = Checkpoint(step=end, seconds=seconds(), state=copy_state(trainer))
+            so_far = Checkpoint(step=end, seconds=seconds(), state=state_of(trainer, slicing))
             write_checkpoint(chain, level, so_far)
-    return examine(chain, trainer, seconds)
+    return examine(chain, trainer, seconds, slicing)
+
+
+def state_of(trainer: Trainer, slicing: Slicing | None) -> State:
+    """The trainer's state, as one of the whole network."""
+    state = copy_state(trainer)
+    return slicing.whole_state(state) if slicing else state
 
 
 def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, int]:
@@ -118,11 +138,13 @@ def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, i
     return int(steps[0]), int(steps[1])
 
 
-def examine(chain: Chain, trainer: Trainer, seconds: Callable[[], float]) -> Trained:
+def examine(
+    chain: Chain, trainer: Trainer, seconds: Callable[[], float], slicing: Slicing | None = None
+) -> Trained:
     """Evaluate a trained network; all processes of a group have the same weights, so they agree."""
-    network = copy_state(trainer).network
+    network = state_of(trainer, slicing).network
     if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
-        return _diverged(trainer, seconds())
+        return _diverged(trainer, seconds(), slicing=slicing)
     data = chain.dataset
     test = _score(trainer, data.test, np.arange(len(data.test)))
     return Trained(
@@ -140,9 +162,11 @@ def _score(trainer: Trainer, source: Source, indices: NDArray[np.int64]) -> Scor
     return evaluate(trainer.model, source, torch.from_numpy(indices), trainer.recipe.precision, trainer.group)
 
 
-def _diverged(trainer: Trainer, seconds: float, steps: int | None = None) -> Trained:
+def _diverged(
+    trainer: Trainer, seconds: float, steps: int | None = None, slicing: Slicing | None = None
+) -> Trained:
     return Trained(
-        network=copy_state(trainer).network,
+        network=state_of(trainer, slicing).network,
         diverged=True,
         test=None,
         train=None,
@@ -153,12 +177,15 @@ def _diverged(trainer: Trainer, seconds: float, steps: int | None = None) -> Tra
     )
 
 
-def take_up(chain: Chain, level: Level, trainer: Trainer) -> tuple[int, float]:
+def take_up(
+    chain: Chain, level: Level, trainer: Trainer, slicing: Slicing | None = None
+) -> tuple[int, float]:
     """Load the level's checkpoint or start into the trainer; return the next step and the seconds already spent."""
     found = read_checkpoint(chain, level)
-    set_state(
-        trainer, found.state if found else State(network=level.network, optimizer_state={}), level.masks
-    )
+    state, masks = found.state if found else State(network=level.network, optimizer_state={}), level.masks
+    if slicing is not None:
+        state, masks = slicing.small_state(state), slicing.small_masks(masks)
+    set_state(trainer, state, masks)
     return (found.step, found.seconds) if found else (level.first, 0.0)
 
 

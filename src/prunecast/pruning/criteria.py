@@ -8,13 +8,16 @@ import contextlib
 import copy
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from prunecast.errors import PrunecastError
+from prunecast.families import Units
 from prunecast.plugins import Registry
 from prunecast.pruning.masks import Masks, Scores
 from prunecast.spec import METHOD_NAMES, MODULE_CALLS, Method, rng
@@ -37,6 +40,11 @@ class PruningContext:
     untrained: nn.Module
     """The untrained network; use `model` to change it or to call it."""
     image_shape: tuple[int, ...]
+    network: Mapping[str, Tensor] = field(default_factory=dict)
+    """All parameters and buffers that `weights` are a part of."""
+    loss_gradients: Callable[[], Mapping[str, Tensor]] | None = None
+    """Computes the gradient of the mean loss over some training examples, by parameter; for criteria that say
+    `needs_images`."""
 
     @functools.cached_property
     def model(self) -> nn.Module:
@@ -59,6 +67,10 @@ class Criterion:
     """Whether weights are compared within their layer only, so that every layer loses the same share."""
     thread_safe: bool = False
     """Whether `score` may run while other threads call or trace modules; if not, it runs under MODULE_CALLS."""
+    needs_images: bool = False
+    """Whether it reads `loss_gradients`; its chains then train one at a time."""
+    of_units: Callable[[PruningContext, Units], NDArray[Any]] | None = None
+    """Scores whole channels, in the order of the units; by default they have the mean score of their weights."""
 
     def scores(self, context: PruningContext) -> dict[str, Tensor]:
         """The scores of all layers, checked."""
@@ -104,6 +116,44 @@ def magnitude(context: PruningContext) -> Scores:
     return {name: context.weights[name].abs() for name in context.masks}
 
 
+def squared_magnitude(context: PruningContext) -> Scores:
+    """The score w²: a channel's mean is its squared L2 norm per weight."""
+    return {name: context.weights[name].square() for name in context.masks}
+
+
+def taylor(context: PruningContext) -> Scores:
+    """The score |w · ∂L/∂w|: to first order, what the loss changes by without the weight."""
+    assert context.loss_gradients is not None, "a criterion that needs images gets gradients"
+    gradients = context.loss_gradients()
+    return {name: (context.weights[name] * gradients[name]).abs() for name in context.masks}
+
+
+def norm_scale(context: PruningContext, units: Units) -> NDArray[Any]:
+    """The mean |γ| of a channel's batch norms; a PrunecastError where a channel has none."""
+    norms = {
+        f"{path}.weight"
+        for path, module in context.untrained.named_modules()
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and module.affine
+    }
+    scales = {name: context.network[name].abs() for name in units.owners if name in norms}
+    found = units.means(scales, units.everything())
+    if np.isnan(found).any():
+        layer = units.names[units.groups[int(np.flatnonzero(np.isnan(found))[0])]]
+        raise PrunecastError(
+            f"score norm-scale: the channels of {layer!r} have no batch norm; choose score magnitude or taylor."
+        )
+    return found
+
+
+def _no_single_weights(context: PruningContext) -> Scores:
+    raise PrunecastError("score norm-scale compares whole channels; give structure = 'channels'.")
+
+
+def uniform_units(context: PruningContext, units: Units) -> NDArray[Any]:
+    """One random number per unit: the mean of many would be the closer to 1/2 the larger the unit."""
+    return context.rng().random(len(units))
+
+
 def uniform(context: PruningContext) -> Scores:
     """Random scores from the replicate's own stream, which differs from level to level."""
     stream = context.rng()
@@ -136,7 +186,10 @@ def synflow(context: PruningContext) -> Scores:
 for _criterion in (
     Criterion(name="magnitude", score=magnitude, thread_safe=True),
     Criterion(name="layerwise-magnitude", score=magnitude, per_layer=True, thread_safe=True),
-    Criterion(name="random", score=uniform, thread_safe=True),
+    Criterion(name="squared-magnitude", score=squared_magnitude, thread_safe=True),
+    Criterion(name="norm-scale", score=_no_single_weights, of_units=norm_scale, thread_safe=True),
+    Criterion(name="taylor", score=taylor, needs_images=True),
+    Criterion(name="random", score=uniform, of_units=uniform_units, thread_safe=True),
     Criterion(name="none", score=magnitude, thread_safe=True),
     Criterion(name="synflow", score=synflow, thread_safe=True),
 ):

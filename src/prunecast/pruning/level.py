@@ -3,15 +3,19 @@
 The training itself is elsewhere: the plain loop and the fleet both take a `Level` and return a `Trained`.
 """
 
+import copy
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
+import torch
 from torch import Tensor
 
 from prunecast.errors import DamagedError
-from prunecast.families import not_prunable
+from prunecast.families import Sizes, find_units, full_sizes, not_prunable
 from prunecast.files import is_there
+from prunecast.pruning.channels import removable
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
@@ -20,8 +24,11 @@ from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
 from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed
-from prunecast.training import Score, State, initial_state
+from prunecast.spec import CHANNELS, MODULE_CALLS, rng
+from prunecast.training import Score, State, initial_state, loss_of
 
+GRADIENT_EXAMPLES = 512
+"""Training examples at most over which criteria take gradients."""
 LOG = logging.getLogger(__name__)
 
 
@@ -108,7 +115,8 @@ def close_level(
         folder.write_masks(level.level + 1, masks)
         if method.retraining in ("rate-rewinding", "fine-tuning"):
             write_packed(folder.start(level.level + 1), end.network, masks, level.level + 1)
-    if keep_weights or level.counts.nonzero == chain.spec.final_nonzero:
+    final = chain.spec.final_nonzero
+    if keep_weights or (final is not None and level.counts.nonzero <= final):
         write_tensors(folder.weights(level.level), end.network, folder.notes(level.level))
     record = record_of(chain, level, end, following)
     folder.write_records([*records, record])
@@ -120,6 +128,7 @@ def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
     """The masks of the next level."""
     spec, before_training = chain.spec, chain.spec.method.before_training
     initial = {name: chain.untrained.get_parameter(name).detach() for name in chain.prunable}
+    network = chain.untrained.state_dict() if before_training else end.network
     context = PruningContext(
         method=spec.method,
         level=level.level + 1,
@@ -129,6 +138,8 @@ def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
         initial_weights=initial,
         untrained=chain.untrained,
         image_shape=chain.dataset.train.image_shape,
+        network=network,
+        loss_gradients=partial(loss_gradients, chain, network, level.level + 1),
     )
     return next_masks(context, spec.final_nonzero)
 
@@ -136,13 +147,53 @@ def masks_after(chain: Chain, level: Level, end: Trained) -> Masks:
 def count(chain: Chain, masks: Masks) -> Pruned:
     """The sizes of some masks: weights kept, and weights on a path."""
     paths = connectivity(chain.untrained, masks, chain.dataset.train.image_shape)
-    nonzero = count_kept(masks)
-    return Pruned(nonzero=nonzero, alive=paths.alive, connected=paths.connected, note=paths.note)
+    return Pruned(
+        nonzero=count_kept(masks),
+        alive=paths.alive,
+        connected=paths.connected,
+        note=paths.note,
+        exhausted=_exhausted(chain, masks),
+    )
+
+
+def _exhausted(chain: Chain, masks: Masks) -> bool:
+    if chain.spec.method.structure != CHANNELS or not chain.spec.method.prunes:
+        return False
+    units = find_units(chain.untrained, chain.dataset.train.image_shape)
+    return not removable(units, units.kept(masks))
+
+
+def sizes_of(chain: Chain, masks: Masks) -> Sizes:
+    """What a level's network costs; single weights that are pruned are stored and multiplied as zeros."""
+    shape = chain.dataset.train.image_shape
+    if chain.spec.method.structure == CHANNELS:
+        units = find_units(chain.untrained, shape)
+        return units.sizes(units.kept(masks))
+    whole = full_sizes(chain.untrained, shape)
+    return replace(whole, parameters=whole.parameters - count_total(masks) + count_kept(masks))
+
+
+def loss_gradients(chain: Chain, network: Mapping[str, Tensor], level: int) -> dict[str, Tensor]:
+    """The gradient of the mean loss over some training examples, without augmentation, in evaluation."""
+    source, spec = chain.dataset.train, chain.spec
+    device = source.labels.device
+    model = copy.deepcopy(chain.untrained).to(device)
+    model.load_state_dict(dict(network))
+    chosen = rng(spec.replicate, "score", level).permutation(chain.examples)[:GRADIENT_EXAMPLES]
+    indices = torch.from_numpy(chosen).to(device)
+    with MODULE_CALLS:
+        logits = model.eval()(source.batch(indices, None))
+        loss = loss_of(spec.recipe).mean(logits, source.labels[indices])
+        gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
+    return {
+        name: torch.zeros_like(own, device="cpu") if gradient is None else gradient.cpu()
+        for (name, own), gradient in zip(model.named_parameters(), gradients, strict=True)
+    }
 
 
 def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None) -> Record:
     """The row of the table, and the sizes of the next level."""
-    weights = count_total(level.masks)
+    weights, sizes = count_total(level.masks), sizes_of(chain, level.masks)
     chance = chain.dataset.chance_error
     return Record(
         level=level.level,
@@ -164,6 +215,9 @@ def record_of(chain: Chain, level: Level, end: Trained, following: Pruned | None
         note=level.counts.note,
         dead_layers=dead_layers(level.masks),
         not_prunable=not_prunable(chain.untrained, chain.prunable),
+        remaining_parameters=sizes.parameters,
+        bytes=sizes.bytes,
+        multiply_adds=sizes.multiply_adds,
         following=following,
     )
 

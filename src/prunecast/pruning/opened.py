@@ -15,7 +15,7 @@ from prunecast.data import Dataset, subsample
 from prunecast.errors import PrunecastError
 from prunecast.files import is_there
 from prunecast.pruning.masks import Masks, full_masks
-from prunecast.pruning.prune import check_method
+from prunecast.pruning.prune import check_method, check_structure
 from prunecast.pruning.starts import load_start
 from prunecast.pruning.store import ChainFolder, chain_folder, environment
 from prunecast.spec import ChainSpec, rng, seed
@@ -49,6 +49,10 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     check_method(spec.method)
     check_recipe(spec.recipe, spec.num_examples)
     chain = built(spec, store, dataset)
+    try:
+        check_structure(spec.method, chain.untrained, dataset.train.image_shape)
+    except PrunecastError as problem:
+        raise PrunecastError(f"family {spec.family!r}, method {spec.method.name!r}: {problem}") from problem
     folder = chain.folder
     about = {
         "code": code_version(),

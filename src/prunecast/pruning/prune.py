@@ -9,12 +9,15 @@ import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from torch import nn
+
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
+from prunecast.pruning.channels import Channels
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
 from prunecast.pruning.structure import STRUCTURES, SingleWeights, Structure
-from prunecast.spec import METHOD_NAMES, Method
+from prunecast.spec import CHANNELS, METHOD_NAMES, Method
 
 MOST_LEVELS = 10_000
 Schedule = Callable[[Method, int], float]
@@ -47,6 +50,18 @@ def check_method(method: Method) -> None:
     fraction_at(method, 1)
 
 
+def needs_images(method: Method) -> bool:
+    """Whether a method's criterion looks at training examples."""
+    return CRITERIA.get(method.score).needs_images
+
+
+def check_structure(method: Method, model: nn.Module, image_shape: tuple[int, ...]) -> None:
+    """Refuse a network that the method's structure does not understand."""
+    structure = STRUCTURES.get(method.structure)(model)
+    if isinstance(structure, Channels):
+        structure.check(image_shape)
+
+
 def fraction_at(method: Method, level: int) -> float:
     """The fraction of the remaining units that a level removes."""
     fraction = SCHEDULES.get(method.schedule)(method, level)
@@ -69,6 +84,10 @@ def next_masks(context: PruningContext, final: int | None = None) -> Masks:
     if not method.prunes:
         return dict(context.masks)
     criterion, structure = CRITERIA.get(method.score), STRUCTURES.get(method.structure)(context.untrained)
+    if isinstance(structure, Channels):
+        return structure.next_masks(
+            context, criterion, lambda count: _kept(method, [count], context.level, None)[0], final
+        )
     before = [structure.count(part) for part in _parts(criterion, structure, context.masks)]
     after = _kept(method, before, context.level, final)
     substeps = method.substeps if method.before_training else 1
@@ -128,8 +147,13 @@ def kept_at(method: Method, total: int, level: int) -> int:
 
 
 def levels_to(method: Method, masks: Masks, final: int) -> int:
-    """The level at which `final` weights are left of these masks, pruned weight by weight."""
+    """The level at which `final` weights are left of these masks, pruned weight by weight.
+
+    Of a chain of channels it is the last level at the most: one that would leave a single weight.
+    """
     structure = SingleWeights()
+    if method.structure == CHANNELS:
+        final = min(final, 1)
     parts = _parts(CRITERIA.get(method.score), structure, masks)
     remaining, level = [structure.count(part) for part in parts], 0
     while sum(remaining) > final:

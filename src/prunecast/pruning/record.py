@@ -24,6 +24,8 @@ class Pruned:
     """Whether any path is left; None if the network has an unknown operation."""
     note: str = ""
     """The unknown operation."""
+    exhausted: bool = False
+    """Whether every group of channels is down to its last one, so that nothing more can be removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +68,12 @@ class Record:
     """Prunable tensors without a weight left; None in records of a prunecast that did not look for them."""
     not_prunable: tuple[NotPrunable, ...] | None = None
     """Tensors other than vectors that are never pruned; None in records of a prunecast that did not list them."""
+    remaining_parameters: int | None = None
+    """All parameters but those that were removed; None in records of a prunecast that did not count them."""
+    bytes: int | None = None
+    """What the network's file holds as dense tensors, without removed channels but with pruned single weights."""
+    multiply_adds: int | None = None
+    """Per image, without removed channels but with pruned single weights; None where they cannot be counted."""
     following: Pruned | None = None
     """The sizes of the next level; None if the training diverged, which ends the chain."""
 
@@ -106,6 +114,8 @@ def _checks(record: Record, level: int) -> dict[str, bool]:
     checks |= {name: _unknown_or(getattr(record, name), is_finite, 0, 1) for name in unsure}
     checks |= {name: is_whole(getattr(record, name)) for name in ("parameters", "nonzero", "steps")}
     checks |= {name: isinstance(getattr(record, name), str) for name in ("device", "code", "note")}
+    sizes = ("remaining_parameters", "bytes", "multiply_adds")
+    checks |= {name: _unknown_or(getattr(record, name), is_whole) for name in sizes}
     checks["level"] = is_whole(record.level) and record.level == level
     checks["loss"] = _unknown_or(record.loss, is_finite)
     checks["weights"] = is_whole(record.weights, 1)
@@ -133,6 +143,7 @@ def _is_pruned(sizes: Pruned, weights: int) -> bool:
         and _unknown_or(sizes.alive, is_whole)
         and (sizes.connected is None or isinstance(sizes.connected, bool))
         and isinstance(sizes.note, str)
+        and isinstance(sizes.exhausted, bool)
     )
 
 
@@ -146,6 +157,8 @@ class StopRules:
     """Stop before a level that has no path from input to output."""
     at_chance: int = 3
     """Stop after this number of levels in a row at chance; 0 means never."""
+    final_nonzero: int | None = None
+    """Stop after the first level with this number of weights or fewer."""
 
 
 def at_chance(record: Record) -> bool:
@@ -160,8 +173,12 @@ def why_ended(records: Sequence[Record], rules: StopRules) -> str:
     following = records[-1].following
     if following is None:
         return "diverged"
+    if rules.final_nonzero is not None and records[-1].nonzero <= rules.final_nonzero:
+        return "level cap"
     if following.nonzero == 0 or (rules.disconnected and following.connected is False):
         return "disconnected"
+    if following.exhausted:
+        return "nothing left to remove"
     if (
         rules.at_chance
         and len(records) >= rules.at_chance

@@ -14,8 +14,9 @@ from torch import nn
 
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
+from prunecast.pruning.channels import Channels
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
-from prunecast.spec import METHOD_NAMES
+from prunecast.spec import CHANNELS, METHOD_NAMES
 
 
 class Structure(Protocol):
@@ -61,7 +62,7 @@ class SingleWeights:
         return split(kept, masks)
 
 
-StructureOf = Callable[[nn.Module], Structure]
+StructureOf = Callable[[nn.Module], Structure | Channels]
 """Finds the units of an untrained network: a structure's class, or a function."""
 
 
@@ -82,3 +83,4 @@ def register_structure(name: str, structure: StructureOf) -> StructureOf:
 
 
 register_structure("weights", SingleWeights)
+register_structure(CHANNELS, Channels)

@@ -12,11 +12,12 @@ from prunecast.spec.chain import (
     seed,
     stream_key,
 )
-from prunecast.spec.methods import METHOD_NAMES, METHODS, Method, method
+from prunecast.spec.methods import CHANNELS, METHOD_NAMES, METHODS, Method, method
 from prunecast.spec.recipes import RECIPE_NAMES, RECIPES, Precision, Recipe, recipe
 from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
 
 __all__ = [
+    "CHANNELS",
     "METHODS",
     "METHOD_NAMES",
     "MODULE_CALLS",

@@ -19,7 +19,7 @@ import numpy as np
 
 from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
 from prunecast.errors import PrunecastError, require, require_flag, require_number, require_text
-from prunecast.spec.methods import Method
+from prunecast.spec.methods import CHANNELS, Method
 from prunecast.spec.recipes import ANNEALED, Recipe
 
 SPEC_VERSION = 1
@@ -68,7 +68,8 @@ class ChainSpec:
     start_trained: bool = False
     """Whether level 0 is the network of that file as it is, instead of being trained from it."""
     final_nonzero: int | None = None
-    """The last level keeps exactly this number of weights, and its weights are stored."""
+    """The last level keeps exactly this number of weights, or as many whole channels as have no more, and its weights
+    are stored."""
 
     def __post_init__(self) -> None:
         """Refuse sizes that no network or training run can have."""
@@ -106,10 +107,10 @@ class ChainSpec:
         )
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
-        single = self.method.structure == "weights"
+        known = self.method.structure in ("weights", CHANNELS)
         require(
-            final is None or single,
-            f"final_nonzero needs a method that prunes single weights, not {self.method.structure}.",
+            final is None or known,
+            f"final_nonzero needs a method that prunes single weights or {CHANNELS}, not {self.method.structure}.",
         )
 
     @functools.cached_property

@@ -12,16 +12,23 @@ from prunecast.plugins import require_registered
 
 Part = Literal["score", "structure", "schedule"]
 Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
+Measure = Literal["units", "parameters", "multiply-adds"]
 
 RETRAININGS: tuple[Retraining, ...] = ("weight-rewinding", "rate-rewinding", "fine-tuning", "from-start")
-AFTER_TRAINING = ("magnitude", "layerwise-magnitude", "random", "none")
+MEASURES: tuple[Measure, ...] = ("units", "parameters", "multiply-adds")
+NORM_SCALE = "norm-scale"
+AFTER_TRAINING = (
+    *("magnitude", "layerwise-magnitude", "squared-magnitude", NORM_SCALE, "taylor", "random", "none"),
+)
 """Built-in criteria that score a trained network."""
 BEFORE_TRAINING = ("synflow",)
 """Built-in criteria that score the untrained network."""
+CHANNELS = "channels"
+"""The structure that removes whole channels, hidden units and attention heads."""
 
 METHOD_NAMES: dict[Part, list[str]] = {
     "score": [*AFTER_TRAINING, *BEFORE_TRAINING],
-    "structure": ["weights"],
+    "structure": ["weights", CHANNELS],
     "schedule": ["constant"],
 }
 """What methods may name besides `package.module:attribute`; registering in `prunecast.pruning` adds to it."""
@@ -42,9 +49,11 @@ class Method:
     substeps: int = 100
     """`from-start` only: the number of pruning steps between the full network and a level's density."""
     structure: str = "weights"
-    """What is removed together; `weights` removes single weights."""
+    """What is removed together: `weights` removes single weights, `channels` whole channels and hidden units."""
     schedule: str = "constant"
     """The share that each level removes; `constant` is `fraction` at every level."""
+    fraction_of: Measure = "units"
+    """Structure `channels` only: what the fraction is a share of."""
 
     def __post_init__(self) -> None:
         """Refuse a method that cannot be run."""
@@ -57,6 +66,15 @@ class Method:
         require_number(f"{place} substeps", self.substeps, whole=True)
         require(0 < self.fraction < 1, f"{place} fraction is {self.fraction}; give a number between 0 and 1.")
         require(self.substeps > 0, f"{place} substeps is {self.substeps}; give a positive number.")
+        require_one_of(f"{place} fraction_of", self.fraction_of, MEASURES)
+        require(
+            self.fraction_of == "units" or self.structure == CHANNELS,
+            f"{place} fraction_of {self.fraction_of} needs structure = {CHANNELS!r}.",
+        )
+        require(
+            self.score != NORM_SCALE or self.structure == CHANNELS,
+            f"{place} score {NORM_SCALE} compares whole channels; give structure = {CHANNELS!r}.",
+        )
         wrong = BEFORE_TRAINING if not self.before_training else AFTER_TRAINING
         require(
             self.score not in wrong,
@@ -80,6 +98,7 @@ _METHODS = (
     Method(name="imp-layerwise", score="layerwise-magnitude"),
     Method(name="imp-rate-rewinding", retraining="rate-rewinding"),
     Method(name="imp-fine-tuning", retraining="fine-tuning"),
+    Method(name="imp-channels", structure=CHANNELS),
     Method(name="random", score="random"),
     Method(name="none", score="none"),
     Method(name="synflow", score="synflow", retraining="from-start"),

@@ -16,7 +16,7 @@ from prunecast import families
 from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
-from prunecast.pruning import check_method, fitting, read_start
+from prunecast.pruning import check_method, check_structure, fitting, read_start
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import (
@@ -162,12 +162,18 @@ def _images(chain: PlannedChain) -> tuple[Shape, int]:
 
 def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     sizes: dict[NetworkKey, Size] = {}
+    checked: set[tuple[NetworkKey, str]] = set()
     for chain in chains:
         key, spec = network_key(chain), chain.spec
-        if key in sizes:
+        structure = (key, spec.method.structure)
+        if key in sizes and structure in checked:
             continue
         try:
             sizes[key] = _size(chain)
+            if ":" in spec.family and structure not in checked:
+                shape, num_classes = _images(chain)
+                check_structure(spec.method, _built(spec, shape, num_classes), shape)
+            checked.add(structure)
         except PrunecastError as problem:
             network = f"{spec.family} of depth {spec.depth} and width {spec.width:g} on {spec.dataset}"
             raise PrunecastError(f"{network}: {problem}") from problem

@@ -15,7 +15,17 @@ from prunecast.sweep.status import ChainStatus, chain_statuses
 SPEC_COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
 RECORD_COLUMNS = (
     *("level", "density", "error", "loss", "train_error", "validation_error", "parameters", "weights"),
-    *("nonzero", "effective_density", "steps", "seconds", "status", "chance_error"),
+    *(
+        "nonzero",
+        "effective_density",
+        "remaining_parameters",
+        "bytes",
+        "multiply_adds",
+        "steps",
+        "seconds",
+        "status",
+        "chance_error",
+    ),
 )
 COLUMNS = (*SPEC_COLUMNS, *RECORD_COLUMNS, "spec")
 

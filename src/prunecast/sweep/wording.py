@@ -6,7 +6,7 @@ from pathlib import Path
 from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
 from prunecast.pruning import Record, StoreCheck
-from prunecast.spec import ChainSpec, ErrorRise, Recipe
+from prunecast.spec import CHANNELS, ChainSpec, ErrorRise, Recipe
 from prunecast.sweep.cost import NeverPruned
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
@@ -183,7 +183,9 @@ def method_words(spec: ChainSpec) -> str:
     if not method.prunes:
         return f"no weights are removed; each level {then}"
     share = f"{method.fraction:g}" if method.schedule == "constant" else f"a share ({method.schedule})"
-    units = "weights" if method.structure == "weights" else f"units ({method.structure})"
+    units = {"weights": "weights", CHANNELS: "channels"}.get(method.structure, f"units ({method.structure})")
+    if method.fraction_of != "units":
+        units = f"{method.fraction_of} by whole channels"
     those = which.get(method.score, f"with the lowest {method.score} score")
     return f"each level removes {share} of the surviving {units}, those {those}, and {then}"
 

@@ -24,6 +24,7 @@ WORKFLOW = {
         "choose": ("answer:choose", "Choose the network to train and how far to prune it."),
         "report": ("report:report", "Write one page with the answer and the evidence."),
         "make": ("make:make", "Train and prune the chosen network, and write it with its card."),
+        "time": ("time:time_", "Measure how long networks take on this machine."),
     },
     "The law behind it": {
         "fit": ("law:fit", "Fit the law to a table of pruning results."),

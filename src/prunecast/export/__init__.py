@@ -5,13 +5,28 @@ from prunecast.export.card_text import ZEROS, dead, no_onnx, sizes_header, title
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, silently, train
 from prunecast.export.orders import Order, order
+from prunecast.export.timing import (
+    Latency,
+    TimedLevel,
+    TimedNetwork,
+    Timing,
+    latency_columns,
+    time_made,
+    time_network,
+    time_table,
+)
 
 __all__ = [
     "ZEROS",
     "Card",
+    "Latency",
     "Order",
+    "TimedLevel",
+    "TimedNetwork",
+    "Timing",
     "dead",
     "finish",
+    "latency_columns",
     "load_masks",
     "load_network",
     "make",
@@ -19,6 +34,9 @@ __all__ = [
     "order",
     "silently",
     "sizes_header",
+    "time_made",
+    "time_network",
+    "time_table",
     "title",
     "train",
     "verdict",

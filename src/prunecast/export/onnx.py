@@ -73,6 +73,11 @@ def _notes(preprocessing: Preprocessing | None, class_names: tuple[str, ...], di
     return {name: json.dumps(value, ensure_ascii=False) for name, value in notes.items()}
 
 
+def exported(model: nn.Module, image_shape: tuple[int, ...]) -> bytes:
+    """A network as the bytes of an ONNX file, for batches of any size."""
+    return _exported(model.eval(), image_shape, BATCH, {})
+
+
 def _exported(model: nn.Module, image_shape: tuple[int, ...], images: int, notes: dict[str, str]) -> bytes:
     """The file's bytes, for batches of any size, or for one image; paths of this machine are left out."""
     shapes = ({0: torch.export.Dim("batch")},) if images > 1 else None

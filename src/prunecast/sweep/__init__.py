@@ -6,7 +6,7 @@ from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
 from prunecast.sweep.failures import Failure, failure_of, in_one_line
 from prunecast.sweep.grid import PlannedChain, Select, left_out
-from prunecast.sweep.inspection import DataSeen, Inspection, inspect
+from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
 from prunecast.sweep.json_lines import JsonLines, event_as_json
 from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
 from prunecast.sweep.processes import Processes
@@ -97,6 +97,7 @@ __all__ = [
     "failure_lines",
     "failure_of",
     "find_backend",
+    "image_facts",
     "in_one_line",
     "inspect",
     "is_locked",

@@ -147,12 +147,12 @@ def check_starts(chains: Iterable[PlannedChain]) -> None:
         if chain.start is None or (network_key(chain), chain.start) in checked:
             continue
         checked.add((network_key(chain), chain.start))
-        spec, (shape, num_classes) = chain.spec, _images(chain)
+        spec, (shape, num_classes) = chain.spec, image_facts(chain)
         network = _built(spec, shape, num_classes)
         fitting(read_start(chain.start), spec, network, str(chain.start))
 
 
-def _images(chain: PlannedChain) -> tuple[Shape, int]:
+def image_facts(chain: PlannedChain) -> tuple[Shape, int]:
     """The shape of a chain's images and the number of classes."""
     facts, size = chain.facts, chain.spec.image_size
     assert facts is not None, "data that is not known by name has been looked at"
@@ -171,7 +171,7 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
         try:
             sizes[key] = _size(chain)
             if ":" in spec.family and structure not in checked:
-                shape, num_classes = _images(chain)
+                shape, num_classes = image_facts(chain)
                 check_structure(spec.method, _built(spec, shape, num_classes), shape)
             checked.add(structure)
         except PrunecastError as problem:
@@ -202,7 +202,7 @@ def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
 
 
 def _size(chain: PlannedChain) -> Size:
-    spec, (shape, num_classes) = chain.spec, _images(chain)
+    spec, (shape, num_classes) = chain.spec, image_facts(chain)
     if ":" in spec.family:
         return _own_size(spec, shape, num_classes)
     network = architecture(

@@ -51,11 +51,12 @@ def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
 
 
 def as_csv(table: Iterable[dict[str, Any]]) -> str:
-    """The rows as CSV, numbers with all digits and unknown values empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    """The rows as CSV, numbers with all digits and unknown values empty; columns of their own come last."""
+    text, listed = io.StringIO(), list(table)
+    columns = dict.fromkeys((*COLUMNS, *(name for row in listed for name in row)))
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(table)
+    writer.writerows(listed)
     return text.getvalue()
 
 

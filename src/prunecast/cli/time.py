@@ -1,0 +1,165 @@
+"""The command that measures latency on this machine."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prunecast.cli import echo
+from prunecast.cli.engine import DATA, SCALE, STORE, read
+from prunecast.cli.parameters import JSON, Number, OutputFile
+from prunecast.errors import PrunecastError
+from prunecast.files import dumps
+from prunecast.report import Grid, Section, terminal
+from prunecast.text import plural
+
+if TYPE_CHECKING:
+    from prunecast.export import Latency, TimedLevel, TimedNetwork, Timing
+
+HEADER = ("Median ms", "10% to 90%", "Images/s")
+
+
+@click.command("time")
+@click.argument("network", metavar="FOLDER|PLAN")
+@click.option(
+    "--batch",
+    "batches",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(1,),
+    show_default=True,
+    help="Images per call; may be repeated.",
+)
+@click.option(
+    "--runtime",
+    "runtimes",
+    type=click.Choice(["torch", "onnx"]),
+    multiple=True,
+    default=("torch",),
+    show_default=True,
+    help="PyTorch or ONNX Runtime, on the CPU; may be repeated.",
+)
+@click.option(
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of a network."
+)
+@click.option(
+    "--seconds",
+    type=Number(),
+    default=0.5,
+    show_default=True,
+    help="How long to call each network, per runtime and batch.",
+)
+@STORE
+@SCALE
+@DATA
+@click.option("-o", "--output", type=OutputFile(), help="With PLAN: write its table with the latencies.")
+@JSON
+def time_(
+    network: str,
+    batches: tuple[int, ...],
+    runtimes: tuple[Any, ...],
+    threads: int,
+    seconds: float,
+    store: Path,
+    scale: str,
+    data: Path | None,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    """Measure how long networks take on this machine's CPU.
+
+    FOLDER is a network that `prunecast make` wrote; it is compared with the unpruned one that it came from. Of a PLAN
+    all networks in the store are measured, and -o writes its table with a column latency_ms, which `choose --minimise
+    latency` and `--max-latency` read. Nothing else should run meanwhile.
+    """
+    try:
+        from prunecast.export import Timing, time_made
+    except ImportError as missing:
+        raise PrunecastError(f"time needs {missing.name}: pip install 'prunecast[train]'") from None
+    how = Timing(runtimes=runtimes, batches=batches, threads=threads, seconds=seconds)
+    if Path(network).is_dir():
+        if output is not None:
+            raise PrunecastError("-o writes the table of a plan; leave it out for a folder.")
+        found = time_made(Path(network), how)
+        echo(dumps(asdict(found)) if as_json else made_text(found, network, how))
+        return
+    _time_plan(network, scale, data, store, how, output, as_json)
+
+
+def _time_plan(
+    plan: str,
+    scale: str,
+    data: Path | None,
+    store: Path,
+    how: "Timing",
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    from prunecast.export import latency_columns, time_table
+    from prunecast.sweep import row, write_table
+
+    levels = list(time_table(read(plan, scale, data), store, how))
+    if not levels:
+        raise PrunecastError(
+            f"{store} has no finished level of {plan}; run the plan first, or name its --store."
+        )
+    rows = [{**row(own.spec, own.record), **latency_columns(own.latencies)} for own in levels]
+    if output is not None:
+        write_table(rows, output)
+    if as_json:
+        echo(dumps({"output": None if output is None else str(output), "rows": rows}))
+        return
+    echo(table_text(levels, plan, how))
+    if output is not None:
+        echo(f"\n{output} has {plural(len(rows), 'row')} with the column latency_ms.")
+
+
+def made_text(found: "TimedNetwork", folder: str, how: "Timing") -> str:
+    """A made network beside the unpruned one."""
+    rows = []
+    for own, whole in zip(found.made, found.unpruned, strict=True):
+        name = [own.runtime, str(own.batch)]
+        ratio = f"{whole.milliseconds / own.milliseconds:.2f}"
+        rows += [[*name, "pruned", *cells(own), ratio], [*name, "unpruned", *cells(whole), ""]]
+    header = ["Runtime", "Batch", "Network", *HEADER, "Times faster"]
+    return terminal.text(
+        Section(
+            title=f"Latency of {folder}.", grids=[Grid(header=header, rows=rows, left=3)], notes=[_how(how)]
+        )
+    )
+
+
+def table_text(levels: "list[TimedLevel]", plan: str, how: "Timing") -> str:
+    """The networks of a table with the first of their latencies."""
+    rows = [
+        [
+            *(f"{own.spec.depth}", f"{own.spec.width:.4g}", f"{own.record.level}"),
+            *(f"{own.record.density:.4f}", f"{own.record.error:.4f}"),
+            *cells(own.latencies[0]),
+        ]
+        for own in levels
+    ]
+    first = levels[0].latencies[0]
+    caption = f"{first.runtime}, batch {first.batch}"
+    header = ["Depth", "Width", "Level", "Density", "Error", *HEADER]
+    grid = Grid(header=header, rows=rows, left=0, caption=caption, long=True)
+    return terminal.text(
+        Section(title=f"Latency of the networks of {plan}.", grids=[grid], notes=[_how(how)])
+    )
+
+
+def cells(own: "Latency") -> list[str]:
+    """Median, range and throughput."""
+    return [
+        f"{own.milliseconds:.3g}",
+        f"{own.low:.3g} to {own.high:.3g}",
+        f"{1000 * own.batch / own.milliseconds:,.0f}",
+    ]
+
+
+def _how(how: "Timing") -> str:
+    return (
+        f"On the CPU with {plural(how.threads, 'thread')}, {how.seconds:g} s of calls each after a warm-up. What else "
+        "runs on the machine changes these numbers."
+    )

@@ -1,0 +1,229 @@
+"""Latency on this machine: of a made network beside the unpruned one, or of every network of a plan's table.
+
+A network is called for a while to warm up, then again and again for some time. The latency is the median of these
+calls, with the range from the 10th to the 90th percentile. What the weights are does not matter, so networks are timed
+with their initial ones; levels that have the same layers are timed once.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import nn
+
+from prunecast import families
+from prunecast.errors import PrunecastError
+from prunecast.export.files import as_given, load_network, read_card
+from prunecast.export.onnx import INPUT, NEEDED, exported
+from prunecast.export.program import example, quiet
+from prunecast.pruning import Record, chain_folder
+from prunecast.spec import CHANNELS, ChainSpec
+from prunecast.sweep import Plan, chain_statuses, image_facts, inspect
+
+Runtime = Literal["torch", "onnx"]
+RUNTIMES: tuple[Runtime, ...] = ("torch", "onnx")
+FEWEST, MOST = 10, 10_000
+"""Calls of a network, whatever time they take."""
+WARM_SHARE = 0.2
+"""Of the time that is measured, so much comes before to warm up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """How long one call of a network takes."""
+
+    runtime: Runtime
+    batch: int
+    """Images per call."""
+    milliseconds: float
+    """The median over all calls."""
+    low: float
+    """The 10th percentile."""
+    high: float
+    """The 90th percentile."""
+    calls: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timing:
+    """How to measure."""
+
+    runtimes: tuple[Runtime, ...] = ("torch",)
+    batches: tuple[int, ...] = (1,)
+    threads: int = 1
+    seconds: float = 0.5
+    """Of every network, runtime and batch."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be measured."""
+        if min(self.batches, default=0) < 1:
+            raise PrunecastError("a batch has at least one image; give a positive number.")
+        if not 0 < self.seconds < float("inf"):
+            raise PrunecastError(f"seconds is {self.seconds:g}; give a positive number.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedNetwork:
+    """A made network and the unpruned one of its depth and width."""
+
+    made: tuple[Latency, ...]
+    unpruned: tuple[Latency, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedLevel:
+    """A level of a chain."""
+
+    spec: ChainSpec
+    record: Record
+    latencies: tuple[Latency, ...]
+
+
+def time_network(model: nn.Module, image_shape: Sequence[int], how: Timing) -> tuple[Latency, ...]:
+    """Measure a network on the CPU, in every runtime with every batch."""
+    model = model.eval()
+    found = []
+    with _threads(how.threads):
+        for runtime in how.runtimes:
+            call = _torch(model) if runtime == "torch" else _onnx(model, tuple(image_shape), how.threads)
+            for batch in how.batches:
+                images = example(tuple(image_shape), batch)
+                seconds = _measured(lambda call=call, images=images: call(images), how.seconds)  # type: ignore[misc]
+                low, median, high = np.percentile(seconds, (10, 50, 90)) * 1000
+                found.append(
+                    Latency(
+                        runtime=runtime,
+                        batch=batch,
+                        milliseconds=float(median),
+                        low=float(low),
+                        high=float(high),
+                        calls=len(seconds),
+                    )
+                )
+    return tuple(found)
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _torch(model: nn.Module) -> Callable[[Any], object]:
+    def call(images: Any) -> object:
+        with torch.inference_mode():
+            return model(images)
+
+    return call
+
+
+def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Callable[[Any], object]:
+    """ONNX Runtime with a network that is exported for batches of any size."""
+    from importlib.util import find_spec
+
+    missing = next((name for name in NEEDED if find_spec(name) is None), "")
+    if missing:
+        raise PrunecastError(
+            f"--runtime onnx needs {missing}: pip install 'prunecast[onnx]', or measure torch alone."
+        )
+    import onnxruntime
+
+    try:
+        data = exported(model, image_shape)
+    except Exception as failure:  # torch.onnx raises anything
+        first = str(failure).strip().partition("\n")[0] or type(failure).__name__
+        raise PrunecastError(
+            f"torch.onnx cannot export this network ({first}); measure --runtime torch alone."
+        ) from failure
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    with quiet():
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+
+    def call(images: Any) -> object:
+        result: object = session.run(None, {INPUT: images.numpy()})
+        return result
+
+    return call
+
+
+def _measured(call: Callable[[], object], seconds: float) -> list[float]:
+    """The seconds of each call, after some calls to warm up."""
+    end = time.perf_counter() + WARM_SHARE * seconds
+    for _ in range(2):
+        call()
+    while time.perf_counter() < end:
+        call()
+    found: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(found) < FEWEST or (time.perf_counter() < end and len(found) < MOST):
+        began = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - began)
+    return found
+
+
+def time_made(folder: Path, how: Timing) -> TimedNetwork:
+    """Measure a network that `prunecast make` wrote, and the unpruned one that it came from."""
+    about = read_card(folder)["network"]
+    shape = tuple(about["image_shape"])
+    unpruned = _built(about["family"], about["depth"], about["width"], about["num_classes"], shape)
+    return TimedNetwork(
+        made=time_network(load_network(folder), shape, how), unpruned=time_network(unpruned, shape, how)
+    )
+
+
+def time_table(plan: Plan, store: Path, how: Timing) -> Iterator[TimedLevel]:
+    """Measure the network of every finished level, in the order of the plan."""
+    known: dict[tuple[object, ...], tuple[Latency, ...]] = {}
+    for status in chain_statuses(inspect(plan, official=False).plan, store):
+        if status.problem:
+            raise PrunecastError(status.problem)
+        if status.left_out or not status.records:
+            continue
+        spec, (shape, num_classes) = status.chain.spec, image_facts(status.chain)
+        whole = _built(spec.family, spec.depth, spec.width, num_classes, shape)
+        for record in status.records:
+            model, left = whole, ()
+            if spec.method.structure == CHANNELS and record.level:
+                units = families.find_units(whole, shape)
+                kept = units.kept(chain_folder(store, spec).masks(record.level))
+                model, left = units.sliced(whole, kept), tuple(units.counts(kept).values())  # type: ignore[assignment]
+            key = (spec.family, spec.depth, spec.width, num_classes, shape, left)
+            if key not in known:
+                known[key] = time_network(model, shape, how)
+            yield TimedLevel(spec=spec, record=record, latencies=known[key])
+
+
+def _built(
+    family: str, depth: int, width: float, num_classes: int, image_shape: tuple[int, ...]
+) -> nn.Module:
+    return families.build(
+        family,
+        depth=depth,
+        width=as_given(width),
+        num_classes=num_classes,
+        generator=torch.Generator().manual_seed(0),
+        image_shape=image_shape,
+    )
+
+
+def latency_columns(latencies: Sequence[Latency]) -> dict[str, float]:
+    """The columns of a table's row: the first latency with its range, and the medians of the others."""
+    first, *others = latencies
+    columns = {
+        "latency_ms": first.milliseconds,
+        "latency_low_ms": first.low,
+        "latency_high_ms": first.high,
+    }
+    return columns | {f"latency_ms_{own.runtime}_{own.batch}": own.milliseconds for own in others}

@@ -1,0 +1,126 @@
+"""`prunecast time`: latencies of a made network and of a table's networks."""
+
+import csv
+import json
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+from made_networks import Made
+from torch import nn
+
+from prunecast.cli import cli
+from prunecast.export import Timing, time_network
+from prunecast.sweep import read_plan, run_plan
+
+PLAN = """
+family = "digits_cnn"
+dataset = "digits"
+recipe = {preset = "digits", epochs = 1, drops = [], rewind = 0}
+num_examples = 100
+level_cap = 2
+depth = 3
+width = [1, 2]
+method = ["imp", "imp-channels"]
+"""
+
+
+def run(*arguments: str) -> str:
+    done = CliRunner().invoke(cli, ["time", *arguments], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+class Slow(nn.Module):
+    """Takes some milliseconds per image."""
+
+    def forward(self, x):
+        time.sleep(0.002 * len(x))
+        return x.flatten(1)[:, :2]
+
+
+def test_a_latency_is_the_median_of_many_calls():
+    one, three = time_network(Slow(), (1, 2, 2), Timing(batches=(1, 3), seconds=0.05))
+    assert (one.batch, three.batch, one.runtime) == (1, 3, "torch")
+    assert 2 <= one.low <= one.milliseconds <= one.high
+    assert one.milliseconds < three.milliseconds
+    assert min(one.calls, three.calls) >= 10
+
+
+def test_threads_are_put_back():
+    before = torch.get_num_threads()
+    time_network(Slow(), (1, 2, 2), Timing(threads=2, seconds=0.001))
+    assert torch.get_num_threads() == before
+
+
+def test_a_made_network_is_compared_with_the_unpruned_one(made: Made):
+    text = run(str(made.folder), "--seconds", "0.01", "--batch", "1", "--batch", "8")
+    assert "Times faster" in text
+    assert text.count("unpruned") == 2
+    found = json.loads(run(str(made.folder), "--seconds", "0.01", "--json"))
+    assert [own["batch"] for own in found["made"]] == [1]
+    assert found["unpruned"][0]["milliseconds"] > 0
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("timed")
+    (folder / "plan.toml").write_text(PLAN, encoding="utf-8")
+    for _ in run_plan(read_plan(folder / "plan.toml"), folder / "store"):
+        pass
+    return folder
+
+
+def test_the_networks_of_a_table_get_latencies(timed: Path):
+    where = (str(timed / "plan.toml"), "--store", str(timed / "store"), "--seconds", "0.001")
+    text = run(*where, "--batch", "1", "--batch", "4", "-o", str(timed / "timed.csv"))
+    assert "12 rows with the column latency_ms" in text
+    with (timed / "timed.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 12
+    assert all(
+        0 < float(row["latency_low_ms"]) <= float(row["latency_ms"]) <= float(row["latency_high_ms"])
+        for row in rows
+    )
+    assert all(float(row["latency_ms_torch_4"]) > 0 for row in rows)
+    whole = {row["latency_ms"] for row in rows if row["method"] == "imp" and row["width"] == "1"}
+    small = {row["latency_ms"] for row in rows if row["method"] == "imp-channels" and row["width"] == "1"}
+    assert (len(whole), len(small)) == (1, 3)  # zeros are multiplied, so all levels are one network
+    assert whole < small
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--seconds", "0"), "seconds is 0; give a positive number"),
+        (("--store", "nowhere"), "nowhere has no finished level of"),
+    ],
+)
+def test_mistakes_are_one_sentence(timed: Path, arguments, problem):
+    done = CliRunner().invoke(cli, ["time", str(timed / "plan.toml"), *arguments])
+    assert done.exit_code
+    assert problem in str(done.exception)
+
+
+def test_a_folder_that_make_did_not_write_is_refused(tmp_path: Path):
+    done = CliRunner().invoke(cli, ["time", str(tmp_path)])
+    assert "give the folder that `prunecast make -o` wrote" in str(done.exception)
+
+
+@pytest.mark.slow
+def test_onnx_runtime_can_be_timed(timed: Path):
+    found = json.loads(
+        run(
+            str(timed / "plan.toml"),
+            "--store",
+            str(timed / "store"),
+            "--seconds",
+            "0.001",
+            "--runtime",
+            "onnx",
+            "--json",
+        )
+    )
+    assert all(row["latency_ms"] > 0 for row in found["rows"])

@@ -21,7 +21,7 @@ from prunecast.choice.question import (
     validated,
 )
 from prunecast.choice.search import Inversion, smallest_density
-from prunecast.choice.sizes import Candidates, candidates, inside
+from prunecast.choice.sizes import Candidates, candidates, candidates_at, inside
 
 __all__ = [
     "ALLOW_AROUND",
@@ -45,6 +45,7 @@ __all__ = [
     "SizeRange",
     "as_fit",
     "candidates",
+    "candidates_at",
     "ceiling",
     "check_target",
     "choose",

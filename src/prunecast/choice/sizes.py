@@ -11,7 +11,18 @@ from prunecast.catalog import FAMILIES
 from prunecast.choice.counts import Arrays, Counter, Counts
 from prunecast.choice.question import ALLOW_AROUND, DEFAULT_SIZES, Question, SizeRange, as_size_range
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, Floats, Integers, Mask, Points, dense_std, outside, predictive, query
+from prunecast.laws import (
+    Fit,
+    Floats,
+    Integers,
+    Mask,
+    Points,
+    dense_std,
+    measured_at,
+    outside,
+    predictive,
+    query,
+)
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
@@ -110,8 +121,22 @@ def candidates(
     depth, width = np.array(pairs, dtype=float).T
     own: Integers = np.full(len(pairs), -1)
     own[: len(measured)] = measured
+    return _counted(fit, counter, depth, width, np.full(len(depth), num_examples), own)
+
+
+def candidates_at(
+    fit: Fit, counter: Counter, depth: Floats, width: Floats, num_examples: Floats
+) -> Candidates:
+    """Networks of these sizes on so many examples, measured or not; the fit has a dense law if some were not."""
+    own = measured_at(fit, np.stack([depth, width, num_examples], axis=1))
+    return _counted(fit, counter, depth, width, num_examples, own)
+
+
+def _counted(
+    fit: Fit, counter: Counter, depth: Floats, width: Floats, num_examples: Floats, own: Integers
+) -> Candidates:
     counts = counter(depth, width)
-    places = {"depth": depth, "width": width, "num_examples": np.full(len(depth), num_examples)}
+    places = {"depth": depth, "width": width, "num_examples": num_examples}
     unpruned, expected = _unpruned(fit, counts, own, num_examples)
     return Candidates(
         **places,
@@ -138,11 +163,11 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
     )
 
 
-def _unpruned(fit: Fit, counts: Counts, own: Integers, num_examples: float) -> tuple[Floats, Floats]:
+def _unpruned(fit: Fit, counts: Counts, own: Integers, num_examples: Floats) -> tuple[Floats, Floats]:
     """ε_np as measured or predicted, and ε_np to expect of a new run."""
     unpruned = np.zeros(len(own))
     if fit.dense is not None:
-        unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, np.array(num_examples)))
+        unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, num_examples))
     expected = unpruned.copy()
     for at in np.flatnonzero(own >= 0):
         unpruned[at] = fit.configurations[own[at]].unpruned_error

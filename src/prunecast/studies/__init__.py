@@ -1,6 +1,17 @@
 """The paper's studies of the law, each a function of a table that returns its numbers, and what to train next."""
 
 from prunecast.studies import findings
+from prunecast.studies.decision import (
+    Decision,
+    Grid,
+    GridChain,
+    NextStep,
+    Reason,
+    TargetState,
+    decide,
+    spread_out,
+    stop_error,
+)
 from prunecast.studies.dips import Dips, dips
 from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation
 from prunecast.studies.forms import Forms, forms
@@ -20,19 +31,26 @@ from prunecast.studies.sensitivity import Sample, Sensitivity, sensitivity
 __all__ = [
     "PAPER_SPLIT",
     "STUDIES",
+    "Decision",
     "Dips",
     "Extrapolation",
     "Forms",
+    "Grid",
+    "GridChain",
     "Invariance",
+    "NextStep",
     "NextTraining",
     "Noise",
     "Optimality",
+    "Reason",
     "Sample",
     "Sensitivity",
     "Step",
     "Study",
     "Suggestion",
     "SuggestionKind",
+    "TargetState",
+    "decide",
     "dips",
     "expected_regret",
     "extrapolation",
@@ -43,4 +61,6 @@ __all__ = [
     "noise",
     "optimality",
     "sensitivity",
+    "spread_out",
+    "stop_error",
 ]

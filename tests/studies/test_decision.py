@@ -1,0 +1,126 @@
+"""What to train next: a decision depends on what was trained alone, and few decisions lead to the grid's answer."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+from planted import planted
+
+from prunecast.choice import choose
+from prunecast.studies import Grid, GridChain, Reason, decide, stop_error
+from prunecast.table import Table, read
+
+FRAME = planted(
+    configurations=20, depths=(8, 14, 20, 26), widths=(0.25, 0.5, 1, 2, 4), num_examples=(50_000,), noise=0.01
+)
+TARGET = 0.2
+
+
+def _grid(done: dict[tuple[float, float], int]) -> list[GridChain]:
+    """The planted grid with so many levels of some networks trained; a level takes as long as its network is large."""
+    return [
+        GridChain(
+            depth=depth,
+            width=width,
+            num_examples=50_000,
+            level_cap=len(rows) - 1,
+            seconds=depth * width**2,
+            errors=tuple(rows["error"][: done.get((depth, width), 0)]),
+            ended=done.get((depth, width), 0) >= len(rows),
+        )
+        for (depth, width), rows in FRAME.groupby(["depth", "width"])
+    ]
+
+
+def _table(done: dict[tuple[float, float], int]) -> Table | None:
+    rows = [own[: done[size]] for size, own in FRAME.groupby(["depth", "width"]) if done.get(size)]
+    return read(pd.concat(rows)) if rows else None
+
+
+def _decision(done: dict[tuple[float, float], int], targets: tuple[float, ...] = (TARGET,)):
+    return decide(_table(done), _grid(done), targets, confidence=0.5, law="eq2")
+
+
+def _train(done: dict[tuple[float, float], int], step) -> None:
+    size = step.chain.depth, step.chain.width
+    errors = FRAME[(FRAME["depth"] == size[0]) & (FRAME["width"] == size[1])]["error"].tolist()
+    done[size] = done.get(size, 0) + 1
+    while (
+        step.until_error is not None
+        and done[size] < len(errors)
+        and errors[done[size] - 1] <= step.until_error
+    ):
+        done[size] += 1
+
+
+def test_it_begins_with_unpruned_networks_all_over_the_grid():
+    found = _decision({})
+    assert found.fit is None
+    assert not found.settled
+    assert {step.reason for step in found.steps} == {Reason.START}
+    sizes = {(step.chain.depth, step.chain.width) for step in found.steps}
+    assert sizes >= {(8, 0.25), (8, 4), (26, 0.25), (26, 4)}
+    assert all(step.until_error is None for step in found.steps)
+    assert found.steps[0].chain.seconds == min(step.chain.seconds for step in found.steps)
+
+
+def test_few_training_runs_lead_to_the_answer_of_the_grid():
+    done: dict[tuple[float, float], int] = {}
+    whole = choose(read(FRAME), target_error=TARGET, confidence=0.5, law="eq2").answer
+    for _ in range(40):
+        found = _decision(done)
+        if found.settled or not found.steps:
+            break
+        _train(done, found.steps[0])
+    (state,) = found.states
+    assert state.choice is not None
+    assert state.choice.met
+    assert state.choice.answer.stored_parameters == pytest.approx(whole.stored_parameters, rel=0.1)
+    grid = {(chain.depth, chain.width): chain for chain in _grid({})}
+    spent = sum(grid[size].seconds * levels for size, levels in done.items())
+    assert spent < 0.1 * sum(chain.seconds * (chain.level_cap + 1) for chain in grid.values())
+    assert sum(done.values()) < 0.25 * len(FRAME)
+    low, high = state.sizes
+    assert low < whole.stored_parameters * 1.1
+    assert high > whole.stored_parameters / 1.1
+
+
+def test_a_decision_depends_on_what_was_trained_alone():
+    done = {(8, 0.25): 1, (8, 4.0): 1, (26, 0.25): 1, (26, 4.0): 1, (14, 1.0): 12, (20, 1.0): 14}
+    first, second = _decision(done), _decision(dict(reversed(done.items())))
+    assert first.steps == second.steps
+    assert [own.sizes for own in first.states] == [own.sizes for own in second.states]
+
+
+def test_several_targets_share_a_grid_and_each_has_an_answer():
+    done = {
+        (8, 0.25): 1,
+        (8, 4.0): 1,
+        (26, 0.25): 1,
+        (26, 4.0): 1,
+        (14, 1.0): 1,
+        (20, 2.0): 17,
+        (14, 0.5): 17,
+    }
+    found = _decision(done, (0.15, 0.35))
+    assert [own.target_error for own in found.states] == [0.15, 0.35]
+    sizes = [own.choice.answer.stored_parameters for own in found.states if own.choice]
+    assert len(sizes) == 2
+    assert sizes[0] > sizes[1]
+
+
+def test_a_chain_ends_once_its_error_is_well_above_the_targets_it_can_serve():
+    assert stop_error([0.2], 0.1) == pytest.approx(0.23)
+    assert stop_error([0.2], 0.19) == pytest.approx(1.6 * 0.19)
+    assert stop_error([0.2, 0.8], 0.1) == pytest.approx(0.23)
+    assert stop_error([0.2, 0.8], 0.1, highest_unpruned=0.11) == pytest.approx(0.92)
+    assert stop_error([0.5], 0.01) == pytest.approx(0.575)
+
+
+def test_what_is_over_is_never_proposed():
+    done = {(8, 0.25): 1, (8, 4.0): 1, (26, 0.25): 1, (26, 4.0): 1, (14, 1.0): 1}
+    grid = [replace(chain, ended=True) for chain in _grid(done)]
+    assert decide(_table(done), grid, [TARGET]).steps == ()
+    risen = replace(grid[0], ended=False, errors=(0.1, 0.3))
+    assert Grid(chains=[risen], targets=[TARGET]).is_over(risen)
+    assert not Grid(chains=[risen], targets=[0.4]).is_over(risen)

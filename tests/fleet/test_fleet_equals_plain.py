@@ -4,14 +4,15 @@ import contextlib
 import dataclasses
 import math
 import signal
-from pathlib import Path
+import threading
+import time
 
 import pytest
 import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast import families
-from prunecast.fleet import Options, runner_pool
+from prunecast.fleet import Options, level, runner_pool
 from prunecast.pruning import (
     chain_trainer,
     open_level,
@@ -230,15 +231,33 @@ def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe, family
     plain(jobs, tmp_path / "plain")
     begun = [folder.checkpoint for folder in folders(jobs, tmp_path / "fleet")]
     often, seen = dataclasses.replace(ANY, workers=3, checkpoint_seconds=0.0), [0]
-    for _ in range(2):
-        with interrupted_when(lambda: all(map(Path.exists, begun)) and min(map(_step, begun)) > seen[-1]):
+    for pieces in (5, 4):
+        paused = waits_to_be_stopped(monkeypatch, pieces)
+        with interrupted_when(paused.is_set):
             list(fleet(jobs, tmp_path / "fleet", often))
-        seen.append(min(map(_step, begun)))
+        seen.append(_furthest(begun))
+    monkeypatch.undo()
     assert 0 < seen[1] < seen[2] < 240
     plain(jobs[:1], tmp_path / "fleet")
     list(fleet(jobs, tmp_path / "fleet"))
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
-def _step(checkpoint):
-    return read_tensors(checkpoint)[1]["step"]
+def waits_to_be_stopped(monkeypatch, pieces):
+    """Let the device wait before so many pieces of 16 steps have begun, until the fleet is told to stop."""
+    paused, begun, usual = threading.Event(), [], level._StepsAhead.advance
+
+    def advance(own, steps, stopping):
+        begun.append(steps)
+        while len(begun) == pieces and not stopping():
+            paused.set()
+            time.sleep(0.001)
+        return usual(own, steps, stopping)
+
+    monkeypatch.setattr(level._StepsAhead, "advance", advance)
+    return paused
+
+
+def _furthest(checkpoints):
+    """The most steps that a chain has stored; on a busy machine others may begin much later."""
+    return max((read_tensors(path)[1]["step"] for path in checkpoints if path.exists()), default=0)

@@ -28,6 +28,8 @@ POLL_SECONDS = 0.0003
 """The time between two looks at the streams while nothing else happens."""
 COLLECT_SECONDS = 20.0
 """The time between two collections of garbage, which only the device thread does: graphs are part of cycles."""
+LONGEST_WAIT = 0.5
+"""Seconds after which a caller that waits for the device looks for signals."""
 T = TypeVar("T")
 
 
@@ -197,7 +199,7 @@ class DeviceThread(Generic[T]):
         reason: BaseException | None = None
         try:
             thread.start()
-            while (told := self._told.get()) is not None:
+            while (told := self._next()) is not None:
                 if isinstance(told, BaseException):
                     raise told
                 yield told[0]
@@ -208,6 +210,15 @@ class DeviceThread(Generic[T]):
             self._stop(reason)
             if thread.ident is not None:
                 thread.join()
+
+    def _next(self) -> tuple[T] | BaseException | None:
+        """What the thread tells next.
+
+        A signal that arrives just before a wait is handled after it, so no wait is long.
+        """
+        while True:
+            with contextlib.suppress(queue.Empty):
+                return self._told.get(timeout=LONGEST_WAIT)
 
     def _run(self) -> None:
         try:

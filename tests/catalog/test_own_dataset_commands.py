@@ -33,6 +33,7 @@ def call(monkeypatch, tmp_path, capsys):
     sys.modules.pop("stripes", None)
 
 
+@pytest.mark.slow
 def test_every_command_knows_the_error_of_guessing(call, tmp_path):
     body = json.loads(call("fit", "results.csv", "-o", "law.json", "--json"))
     assert body["origin"] | {"dataset": "stripes", "chance": 0.75} == body["origin"]

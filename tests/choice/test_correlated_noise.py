@@ -70,6 +70,7 @@ def test_planted_replicates_deviate_independently() -> None:
     assert np.nanmean(delta[::4] * delta[1::4]) == pytest.approx(0, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correlation", BOTH)
 def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) -> None:
     inside = []

@@ -35,6 +35,7 @@ def largest_difference(one, other):
     return max((one[name].double() - other[name].double()).abs().max().item() for name in one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_ten_steps_of_a_team_are_ten_steps_of_one_process(case):
     size, options = CASES[case]

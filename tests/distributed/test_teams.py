@@ -113,6 +113,7 @@ def test_a_team_may_die_as_often_as_it_gets_on(tmp_path):
     assert levels + [record.level for record in running] == list(range(9))
 
 
+@pytest.mark.slow
 def test_a_worker_of_a_pool_packs_what_it_can_and_gives_the_rest_a_team(tmp_path):
     events = list(
         run_plan(plan(), tmp_path, executor=partial(drive, backend=partial(Processes, ["cpu"], packed=True)))

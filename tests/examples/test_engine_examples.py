@@ -38,6 +38,7 @@ def run(folder, command, plan, **environment):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_criterion_prunes_what_grew_least(command, tmp_path, monkeypatch):
     shutil.copy(FOLDER / "magnitude_increase.py", tmp_path)
@@ -69,6 +70,7 @@ def assert_grown(chain, folder, store):
     assert magnitudes[~kept].max() > magnitudes[kept].min()
 
 
+@pytest.mark.slow
 def test_a_registered_name_prunes_the_same_under_another_digest(tmp_path):
     shutil.copy(FOLDER / "magnitude_increase.py", tmp_path)
     plan = documented_plan("magnitude_increase").replace("[0.5, 1]", "0.5").replace("600", "100")
@@ -83,6 +85,7 @@ def test_a_registered_name_prunes_the_same_under_another_digest(tmp_path):
     assert {row["spec"] for row in registered}.isdisjoint({row["spec"] for row in imported})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_family_is_trained_and_pruned(command, tmp_path):
     shutil.copy(FOLDER / "mlp_family.py", tmp_path)

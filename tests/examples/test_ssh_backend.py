@@ -55,6 +55,7 @@ def holders(store):
     ]
 
 
+@pytest.mark.slow
 def test_a_backend_of_ones_own_bears_a_kill_and_gives_the_table_of_one_process(tmp_path, command):
     running = command("one,two", tmp_path / "store")
     while not (pids := holders(tmp_path / "store")):
@@ -68,6 +69,7 @@ def test_a_backend_of_ones_own_bears_a_kill_and_gives_the_table_of_one_process(t
     assert table(parsed(BRIEF), tmp_path / "store") == table(parsed(BRIEF), tmp_path / "unbroken")
 
 
+@pytest.mark.slow
 def test_its_workers_stop_at_ctrl_c(tmp_path, command):
     running = command("one,two", tmp_path / "store")
     assert any("· level " in line for line in running.stdout)

@@ -1,3 +1,4 @@
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
@@ -24,14 +25,18 @@ FLAGS = [
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
-    """Pages by the name of their table, each made once."""
-    folder, made = tmp_path_factory.mktemp("pages"), {}
+    """Pages by the name of their table, each made once, by one of the processes that share the tests."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "pages"
+    folder.mkdir(exist_ok=True)
 
-    def path(name: str, **options) -> Path:
-        if name not in made:
-            made[name] = folder / f"{name.replace(' ', '-')}.html"
-            made[name].write_text(page(TABLES[name](), **options).html, encoding="utf-8")
-        return made[name]
+    def path(name: str) -> Path:
+        made = folder / f"{name.replace(' ', '-')}.html"
+        with made.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                made.write_text(page(TABLES[name]()).html, encoding="utf-8")
+        return made
 
     return path
 

@@ -9,6 +9,7 @@ from report_tables import TABLES
 from prunecast import choose, fit
 from prunecast.wording import numbers
 
+pytestmark = pytest.mark.slow
 DRAWN = "[...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg path'))"
 
 CLIPPED = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {

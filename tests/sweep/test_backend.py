@@ -70,8 +70,7 @@ def test_workers_get_all_chains_the_longest_first(tmp_path):
     assert (spec.device, spec.packed) == ("cpu", False)
 
 
-@pytest.mark.parametrize("gpus", [0.25, 1, 2])
-@pytest.mark.parametrize("slots", [1, 3, 100])
+@pytest.mark.parametrize(("gpus", "slots"), [(0.25, 3), (1, 100), (2, 1)])
 def test_a_fleet_keeps_no_more_open_than_is_fair(tmp_path, gpus, slots):
     plan = with_resources(short(BRIEF.replace("width = 0.5", "width = [0.5, 40]")), {"gpus": gpus})
     jobs = jobs_of(plan)[:2] + jobs_of(plan)[-1:]

@@ -50,6 +50,7 @@ def test_a_raised_cap_goes_on_and_tells_only_what_is_new(tmp_path, name):
     ]
 
 
+@pytest.mark.slow
 def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
     text = BRIEF.replace("[100, 200]", "[50, 600]").replace("replicates = 2", "replicates = [0]")
     plan = parsed(text.replace("epochs = 2", "epochs = 100"))
@@ -77,6 +78,7 @@ def small(depth, width, num_classes):
 """
 
 
+@pytest.mark.slow
 def test_a_fleet_bears_a_chain_that_raises_one_that_is_damaged_and_one_in_other_hands(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "fleet_family.py").write_text(OWN)

@@ -1,13 +1,15 @@
 """Seconds per network and epoch of every way to train, on whatever device there is.
 
-python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16,mixed] [--epochs E] [--examples N]
+python benchmarks/fleet.py [--ways plain,graph,1,1/4,1/16,mixed | all] [--epochs E] [--examples N] [--limit S]
 
 CIFAR ResNet of depth 20, batch 128, random images of CIFAR's shape; every training ends with its evaluation on the
 test half and on its own examples. A fleet is named by its width, and may say more: `1/4@4g0x4` are packs whose
 widths add up to 4, convolutions dense (g32: in groups of 32 channels or more), on 4 streams; `mixed` are two each of
-widths 1 to 1/16 in one pack. Every way has a process of its own, one after the other with nobody else on the
-machine, and starts up before it is timed. The bound is the time the device needs for the bare arithmetic and memory
-traffic of one training alone, at the speeds it shows here on a large product and a large copy.
+widths 1 to 1/16 in one pack. `vit:1` are networks of another row (see fleet_rows.py), and `vit:1@8x2-written` ends in
+what keeps packs from being compiled; `all` are all rows of the table in the docs. Every way has a process of its own,
+one after the other with nobody else on the machine, and starts up before it is timed. The bound is the time the device
+needs for the bare arithmetic and memory traffic of one training alone, at the speeds it shows here on a large product
+and a large copy.
 """
 
 import argparse
@@ -20,7 +22,8 @@ from pathlib import Path
 
 import torch
 from fleet_bound import arithmetic_speed, copy_speed, lower_bound, synchronise, timed
-from fleet_ways import LONE, Way, alone, fleet, prepare_setting
+from fleet_rows import ALL
+from fleet_ways import LONE, Way, alone, fleet, prepare_setting, row_of
 
 from prunecast.training import settings
 
@@ -30,12 +33,16 @@ def main() -> None:
     if options.worker:
         work(options)
         return
-    names = options.ways.split(",")
+    names = list(ALL) if options.ways == "all" else options.ways.split(",")
     with tempfile.TemporaryDirectory() as folder:
         options.folder = Path(folder)
         own = ["--folder", folder]
         for name in names:
-            subprocess.run([sys.executable, __file__, *sys.argv[1:], *own, "--worker", name], check=False)
+            line = [sys.executable, __file__, *sys.argv[1:], *own, "--worker", name]
+            try:
+                subprocess.run(line, check=False, timeout=options.limit)
+            except subprocess.TimeoutExpired:
+                print(f"{name}: not done within {options.limit:g} s", flush=True)
         results = {name: result(options.folder, name) for name in names}
     tell(results, options)
 
@@ -45,19 +52,25 @@ def tell(results: dict[str, tuple[list[float], float, float] | None], options: a
     name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     flops, bandwidth = arithmetic_speed(device), copy_speed(device)
     print(f"{name}: {flops / 1e12:.3g} TFLOP/s in a product, {bandwidth / 1e12:.3g} TB/s in a copy")
-    print(f"{options.examples} examples, {options.epochs} epochs (plain and graph: {lone_epochs(options)})")
+    print(f"{options.epochs} epochs (plain and graph: {lone_epochs(options)})")
     print(
-        f"{'way':<20}{'networks':>9}{'s per network and epoch':>25}{'bound':>10}{'ratio':>8}{'start-up s':>12}"
+        f"{'way':<32}{'examples':>9}{'networks':>9}{'s per network and epoch':>25}{'bound':>10}{'ratio':>8}"
+        f"{'start-up s':>12}"
     )
     for way, found in results.items():
         if found is None:
-            print(f"{way:<20} failed")
+            print(f"{way:<32} failed")
             continue
         widths, each, startup = found
-        bounds = [lower_bound(width, options.examples, device, flops, bandwidth) for width in widths]
-        networks, bound = len(widths), sum(bounds) / len(bounds)
-        shown = way if way in LONE else f"fleet of {way}"
-        print(f"{shown:<20}{networks:>9}{each:>25.4f}{bound:>10.4f}{each / bound:>8.1f}{startup:>12.1f}")
+        row, examples = row_of(way), examples_of(way, options)
+        each_bound = {
+            width: lower_bound(row, width, examples, device, flops, bandwidth) for width in set(widths)
+        }
+        networks, bound = len(widths), sum(each_bound[width] for width in widths) / len(widths)
+        shown = way if is_lone(way) else f"fleet of {way}"
+        print(
+            f"{shown:<32}{examples:>9}{networks:>9}{each:>25.4f}{bound:>10.4f}{each / bound:>8.1f}{startup:>12.1f}"
+        )
 
 
 def parse() -> argparse.Namespace:
@@ -65,7 +78,8 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ways", default="plain,graph,1,1/4,1/16,mixed", help="which to time, by commas")
     parser.add_argument("--epochs", type=int, default=8 if on_gpu else 1)
-    parser.add_argument("--examples", type=int, default=50_000 if on_gpu else 128)
+    parser.add_argument("--examples", type=int, help="the row's own on a GPU, else 128")
+    parser.add_argument("--limit", type=float, help="seconds after which a way is given up")
     parser.add_argument("--threads", type=int, default=2, help="torch threads of every way")
     parser.add_argument("--profile", type=Path, help="folder for a profile of every fleet's steps")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
@@ -77,8 +91,17 @@ def lone_epochs(options: argparse.Namespace) -> int:
     return 2 if options.epochs > 2 else int(options.epochs)
 
 
+def is_lone(way: str) -> bool:
+    return way.rpartition(":")[2] in LONE
+
+
+def examples_of(way: str, options: argparse.Namespace) -> int:
+    usual = row_of(way).examples if torch.cuda.is_available() else 128
+    return options.examples or usual
+
+
 def file_of(folder: Path, way: str, ending: str) -> Path:
-    return folder / f"{way.replace('/', '_')}.{ending}"
+    return folder / f"{way.replace('/', '_').replace(':', '-')}.{ending}"
 
 
 def result(folder: Path, way: str) -> tuple[list[float], float, float] | None:
@@ -89,12 +112,13 @@ def result(folder: Path, way: str) -> tuple[list[float], float, float] | None:
 def work(options: argparse.Namespace) -> None:
     """Start one way up and time it."""
     torch.set_num_threads(options.threads)
-    lone = options.worker in LONE
+    lone = is_lone(options.worker)
     epochs = lone_epochs(options) if lone else options.epochs
-    setting = prepare_setting(options.examples, epochs)
+    setting = prepare_setting(row_of(options.worker), examples_of(options.worker, options), epochs)
     with settings(setting.recipe.precision, setting.device, options.threads, trials=lone):
         began = time.perf_counter()
-        way = alone(setting, graph=options.worker == "graph") if lone else fleet(setting, options.worker)
+        graph = options.worker.endswith("graph")
+        way = alone(setting, graph=graph) if lone else fleet(setting, options.worker)
         way.start()
         synchronise()
         startup = time.perf_counter() - began

@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 import torch
-from fleet_bound import DEPTH, FAMILY
+from fleet_rows import ROWS
 from fleet_ways import Setting, prepare_setting
 
 from prunecast.fleet import Job, run_fleet
@@ -48,7 +48,7 @@ def main() -> None:
 
 def measure(chains: int, options: argparse.Namespace) -> list[float]:
     """One fleet from beginning to end."""
-    setting, told = prepare_setting(options.examples, options.epochs), Told()
+    setting, told = prepare_setting(ROWS["resnet"], options.examples, options.epochs), Told()
     logging.getLogger("prunecast").addHandler(told)
     logging.getLogger("prunecast").setLevel(logging.INFO)
     rules = StopRules(level_cap=options.levels - 1)
@@ -67,11 +67,11 @@ def specs(chains: int, setting: Setting) -> list[ChainSpec]:
     widths = WIDTHS[setting.device.type]
     return [
         ChainSpec(
-            family=FAMILY,
+            family=setting.row.family,
             dataset="random",
             recipe=setting.recipe,
             method=method("imp"),
-            depth=DEPTH,
+            depth=setting.row.depth,
             width=widths[number % len(widths)],
             num_examples=len(setting.data.train),
             replicate=number // len(widths),

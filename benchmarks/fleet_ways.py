@@ -8,10 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import torch
-from fleet_bound import CLASSES, DEPTH, FAMILY
+from fleet_rows import ROWS, Row
 
 from prunecast.data import Dataset, MemorySource
-from prunecast.families import build, prunable
+from prunecast.families import prunable
 from prunecast.fleet import Job, Options
 from prunecast.fleet.device import Loop, host_threads
 from prunecast.fleet.level import Ends, LevelTraining, Work
@@ -24,8 +24,7 @@ from prunecast.spec import ChainSpec, Recipe, method, rng
 from prunecast.spec import recipe as preset
 from prunecast.training import evaluate, prepare, step, stepper, train
 
-NETWORKS = 16
-"""Networks of width 1 in a fleet; of narrower ones as many as have the same channels in total."""
+NAME = re.compile(r"(?:(\w+):)?([\d/]+|mixed)(?:@([\d.]+))?(?:g(\d+))?(?:x(\d+))?(-written)?")
 TRIAL = 2
 """Steps of the trial that ends a start-up."""
 LONE = ("plain", "graph")
@@ -36,6 +35,7 @@ LONE = ("plain", "graph")
 class Setting:
     """What all ways have in common."""
 
+    row: Row
     device: torch.device
     recipe: Recipe
     data: Dataset
@@ -50,33 +50,43 @@ class Way:
     run: Callable[[], object]
 
 
-def prepare_setting(examples: int, epochs: int) -> Setting:
+def row_of(name: str) -> Row:
+    """The networks of a way: CIFAR ResNets unless it names others."""
+    row, _, _ = name.rpartition(":")
+    if row and row not in ROWS:
+        raise SystemExit(f"There is no row {row}; there are {', '.join(ROWS)}.")
+    return ROWS[row or "resnet"]
+
+
+def prepare_setting(row: Row, examples: int, epochs: int) -> Setting:
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     precision = "bf16" if device.type == "cuda" else "fp32"
-    recipe = preset("cifar10").lasting(epochs).changed({"precision": precision})
+    recipe = preset("cifar10").lasting(epochs).changed({**row.recipe, "precision": precision})
     data = Dataset(
         name="random",
-        train=random_source(examples, device),
-        test=random_source(max(1, examples // 5), device),
-        num_classes=CLASSES,
-        chance_error=0.9,
+        train=random_source(row, examples, device),
+        test=random_source(row, max(1, examples // 5), device),
+        num_classes=row.classes,
+        chance_error=1 - 1 / row.classes,
         digest="random",
     )
-    return Setting(device=device, recipe=recipe, data=data)
+    return Setting(row=row, device=device, recipe=recipe, data=data)
 
 
-def random_source(count: int, device: torch.device) -> MemorySource:
-    generator = torch.Generator().manual_seed(count)
-    images = torch.randint(0, 256, (count, 32, 32, 3), generator=generator, dtype=torch.uint8).to(device)
-    labels = torch.randint(0, CLASSES, (count,), generator=generator).to(device)
-    mean = torch.full((3,), 127.5, device=device)
+def random_source(row: Row, count: int, device: torch.device) -> MemorySource:
+    channels, height, width = row.image_shape
+    generator = torch.Generator(device).manual_seed(count)
+    images = torch.randint(
+        0, 256, (count, height, width, channels), generator=generator, dtype=torch.uint8, device=device
+    )
+    labels = torch.randint(0, row.classes, (count,), generator=generator, device=device)
+    mean = torch.full((channels,), 127.5, device=device)
     return MemorySource(images, labels, mean=mean, std=mean / 2)
 
 
 def alone(setting: Setting, *, graph: bool) -> Way:
     """The plain loop, eager or as one CUDA graph."""
-    generator = torch.Generator().manual_seed(1)
-    model = build(FAMILY, depth=DEPTH, width=1.0, num_classes=CLASSES, generator=generator)
+    model = setting.row.network(1.0)
     source, recipe = setting.data.train, setting.recipe
     examples = rng(0, "subsample").permutation(len(source))
     trainer = prepare(model, prunable(model), recipe, 0, source, examples)
@@ -92,18 +102,18 @@ def alone(setting: Setting, *, graph: bool) -> Way:
 
 def fleet(setting: Setting, name: str) -> Way:
     """Packs of equal budget, each on a stream of its own, as the fleet trains them."""
-    found = re.fullmatch(r"([\d/]+|mixed)(?:@(\d+))?(?:g(\d+))?(?:x(\d+))?", name)
+    found = NAME.fullmatch(name)
     if found is None:
         raise SystemExit(f"There is no way {name}.")
     on_gpu = setting.device.type == "cuda"
-    streams = int(found[4] or (2 if on_gpu else 1))
+    streams = int(found[5] or (2 if on_gpu else 1))
     options = Options(
         workers=streams,
-        budget=float(found[2] or (8 if on_gpu else 4)),
-        compile=on_gpu,
-        smallest_group=int(found[3] or 32) or None,
+        budget=float(found[3] or (8 if on_gpu else 4)),
+        compile=on_gpu and found[6] is None,
+        smallest_group=int(found[4] or 32) or None,
     )
-    members = open_members(setting, widths_of(found[1]))
+    members = open_members(setting, widths_of(found[2], setting.row))
     kind = kind_of(members[0].chain)
     pool = RunnerPool([member.chain.spec for member in members], options)
     pool.add(kind, members[0].chain)
@@ -144,11 +154,11 @@ def trial(member: Member) -> Member:
     return replace(member, level=replace(member.level, last=TRIAL))
 
 
-def widths_of(name: str) -> list[float]:
+def widths_of(name: str, row: Row) -> list[float]:
     if name == "mixed":
         return [2.0**-k for k in range(5) for _ in range(2)]
     width = float(Fraction(name))
-    return [width] * round(NETWORKS / width)
+    return [width] * max(1, round(row.networks / width))
 
 
 def open_members(setting: Setting, widths: list[float]) -> list[Member]:
@@ -157,11 +167,11 @@ def open_members(setting: Setting, widths: list[float]) -> list[Member]:
     members: list[Member] = []
     for replicate, width in enumerate(widths):
         spec = ChainSpec(
-            family=FAMILY,
+            family=setting.row.family,
             dataset="random",
             recipe=setting.recipe,
             method=method("imp"),
-            depth=DEPTH,
+            depth=setting.row.depth,
             width=width,
             num_examples=len(setting.data.train),
             replicate=replicate,

@@ -1,5 +1,6 @@
 """How each layer with weights is packed: convolution, linear, batch normalisation."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -7,6 +8,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side, vector_blocks, weight_blocks
 
@@ -54,6 +56,7 @@ def pack_convolution(
     first = _alike(name, members, ("kernel_size", "stride", "padding", "dilation", "padding_mode"))
     _expect(name, [m.in_channels for m in members], inputs.counts())
     outputs = side_by_side([m.out_channels for m in members], multiple=multiple)
+    depthwise = outputs == inputs and all(m.groups == m.in_channels == m.out_channels for m in members)
     # Libraries have no good kernels for other groups: they cut the images up and loop over the groups.
     square = inputs.size == outputs.size and set(first.stride) == {1}
     if not square and all(m.groups == 1 for m in members):
@@ -63,9 +66,9 @@ def pack_convolution(
         outputs,
         kernel=first.kernel_size,
         member_groups=[m.groups for m in members],
-        smallest_group=smallest_group,
+        smallest_group=1 if depthwise else smallest_group,
     )
-    module = nn.Conv2d(
+    module = (DepthwiseConvolution if depthwise else nn.Conv2d)(
         inputs.size,
         outputs.size,
         cast("tuple[int, int]", first.kernel_size),
@@ -78,6 +81,43 @@ def pack_convolution(
         device="meta",
     )
     return PackedLayer(module=module, outputs=outputs, blocks=_with_bias(module, weight, outputs))
+
+
+class DepthwiseConvolution(nn.Conv2d):
+    """A convolution of every channel by itself.
+
+    Where it is compiled it is a sum of shifted images, which the compiler makes part of its neighbours; libraries are
+    slow at it, backwards above all.
+    """
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        if not torch.compiler.is_compiling() or isinstance(self.padding, str) or self.padding_mode != "zeros":
+            return super().forward(input)
+        tall, wide = self.padding[0], self.padding[1]
+        padded = functional.pad(input, (wide, wide, tall, tall))
+        if torch.is_autocast_enabled(input.device.type):
+            padded = padded.to(torch.get_autocast_dtype(input.device.type))
+        reach = [
+            dilation * (kernel - 1) for dilation, kernel in zip(self.dilation, self.kernel_size, strict=True)
+        ]
+        ends = [size - far for size, far in zip(padded.shape[2:], reach, strict=True)]
+        down, across = (range(0, far + 1, step) for far, step in zip(reach, self.dilation, strict=True))
+        weight = self.weight.to(padded.dtype).view(-1, len(down) * len(across), 1, 1)
+        shifts = [(y, x) for y in down for x in across]
+        windows = (
+            padded[:, :, y : y + ends[0] : self.stride[0], x : x + ends[1] : self.stride[1]]
+            for y, x in shifts
+        )
+        products = [_precise(window) * _precise(weight[:, place]) for place, window in enumerate(windows)]
+        total = functools.reduce(torch.add, products)
+        if self.bias is not None:
+            total = total + _precise(self.bias).view(-1, 1, 1)
+        return total.to(padded.dtype)
+
+
+def _precise(values: torch.Tensor) -> torch.Tensor:
+    return values.float() if values.dtype == torch.bfloat16 else values
 
 
 def pack_linear(

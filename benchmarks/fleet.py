@@ -18,14 +18,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from fleet_bound import arithmetic_speed, copy_speed, lower_bound, synchronise, timed
 from fleet_rows import ALL
-from fleet_ways import LONE, Way, alone, fleet, prepare_setting, row_of
+from fleet_ways import LONE, alone, fleet, prepare_setting, row_of
 
 from prunecast.training import settings
+
+PROFILED = 16
+"""Steps of a profile."""
 
 
 def main() -> None:
@@ -123,23 +127,26 @@ def work(options: argparse.Namespace) -> None:
         synchronise()
         startup = time.perf_counter() - began
         seconds = timed(way.run)
-        if options.profile and not lone:
-            profile(way, file_of(options.profile, options.worker, "txt"))
-    each = seconds / len(way.widths) / epochs
-    file_of(options.folder, options.worker, "json").write_text(json.dumps([way.widths, each, startup]))
-    print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
+        each = seconds / len(way.widths) / epochs
+        file_of(options.folder, options.worker, "json").write_text(json.dumps([way.widths, each, startup]))
+        print(f"{options.worker}: {each:.4f} s, start-up {startup:.1f} s", flush=True)
+        if options.profile and way.steps:
+            profile(way.steps, file_of(options.profile, options.worker, "txt"))
 
 
-def profile(way: Way, path: Path) -> None:
-    """Where the device's time goes in one more run."""
+def profile(steps: Callable[[int], object], path: Path) -> None:
+    """Where the device's time goes in some more steps."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as profiled
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    steps(PROFILED)
+    seconds = timed(lambda: steps(PROFILED))
     with profiled(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as seen:
-        way.start()
+        steps(PROFILED)
         synchronise()
-    path.write_text(seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=60))
+    table = seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=60, max_name_column_width=90)
+    path.write_text(f"{PROFILED} steps take {1e3 * seconds:.2f} ms\n{table}")
 
 
 if __name__ == "__main__":

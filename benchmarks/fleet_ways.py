@@ -48,6 +48,8 @@ class Way:
     widths: tuple[float, ...]
     start: Callable[[], object]
     run: Callable[[], object]
+    steps: Callable[[int], object] | None = None
+    """So many steps of as many packs as train at once, and nothing else."""
 
 
 def row_of(name: str) -> Row:
@@ -146,7 +148,21 @@ def fleet(setting: Setting, name: str) -> Way:
     def run() -> None:
         train_all(list(packs))
 
-    return Way(widths=tuple(member.width for member in members), start=start, run=run)
+    def steps(count: int) -> None:
+        own = [pool.take(kind, shape, members[0].chain) for _ in packs[:streams]]
+        runners = [runner for runner in own if runner is not None]
+        for runner in runners:
+            with runner.current():
+                with torch.no_grad():  # numbers, because zeros are faster
+                    for parameter in runner.trainer.parameters:
+                        parameter.uniform_(-0.05, 0.05)
+                runner.trainer.cursor.zero_()
+                runner.advance(count)
+        for runner in runners:
+            runner.synchronize()
+            pool.give_back(kind, shape, runner)
+
+    return Way(widths=tuple(member.width for member in members), start=start, run=run, steps=steps)
 
 
 def trial(member: Member) -> Member:

@@ -136,3 +136,30 @@ class Twins(nn.Module):
 def test_what_a_stack_would_get_wrong_is_refused(model, words):
     with pytest.raises(Unpackable, match=words):
         refuse_unstackable(model, image_shape=SHAPE)
+
+
+@pytest.mark.parametrize("make", [built_in, Encoder, Written, Attentive, Grouped], ids=str)
+def test_products_are_made_in_bfloat16_where_autocast_would(make):
+    network, images = make(1.0), torch.randn(2, 4, *SHAPE)
+    packed = stack(network, 2, image_shape=SHAPE, batch=4, low=torch.bfloat16)
+    formats = {}
+    for name, module in packed.module.named_modules():
+        if isinstance(module, nn.Linear | nn.Conv2d | nn.LayerNorm):
+            module.register_forward_hook(lambda *given, name=name: formats.update({name: given[-1].dtype}))
+    for slot in range(2):
+        packed.load(slot, {**dict(network.named_buffers()), **network.state_dict()})
+    with torch.autocast("cpu", torch.bfloat16):
+        together, alone = packed.module(images), [network(own) for own in images]
+    for slot in range(2):
+        torch.testing.assert_close(together[:, slot].float(), alone[slot].float(), rtol=0.05, atol=0.05)
+    for name, found in formats.items():
+        norm = isinstance(packed.module.get_submodule(name), nn.LayerNorm)
+        assert found == (torch.float32 if norm else torch.bfloat16)
+    assert formats
+
+
+def test_a_stack_trains_whatever_mode_its_network_was_in():
+    network = Encoder(1.0, dropout=0.5).eval()
+    packed = stack(network, 1, image_shape=SHAPE, batch=4)
+    assert all(module.training for module in packed.module.modules())
+    assert not network.training

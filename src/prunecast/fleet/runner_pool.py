@@ -139,7 +139,7 @@ class RunnerPool:
             return "side by side"
         try:
             with MODULE_CALLS:
-                refuse_unstackable(chain.untrained, image_shape=image_shape)
+                refuse_unstackable(chain.untrained, image_shape=image_shape, low=_low(kind))
         except Unpackable as reason:
             LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
             return "alone"
@@ -280,7 +280,7 @@ class RunnerPool:
                     batch=kind.batch,
                     device=kind.device,
                     dtype=_dtype(chain),
-                    noise_dtype=torch.bfloat16 if kind.recipe.precision == "bf16" else None,
+                    low=_low(kind),
                 )
         networks = {width: network(kind, width) for width in set(shape)}
         with MODULE_CALLS:
@@ -428,6 +428,10 @@ def free_bytes(device: torch.device) -> int:
         return 0
     torch.cuda.empty_cache()
     return torch.cuda.mem_get_info(device)[0]
+
+
+def _low(kind: PackKind) -> torch.dtype | None:
+    return torch.bfloat16 if kind.recipe.precision == "bf16" else None
 
 
 def _dtype(chain: Chain) -> torch.dtype:

@@ -118,16 +118,16 @@ def stack(
     batch: int,
     device: torch.device | str = "cpu",
     dtype: torch.dtype = torch.float32,
-    noise_dtype: torch.dtype | None = None,
+    low: torch.dtype | None = None,
 ) -> Pack:
     """Build an empty pack with so many slots for networks like this one, which lends its forward pass and shapes.
 
-    `batch` are the images of a training step. Raises `Unpackable` where the network has parameters in common or cannot
-    be run on its shapes alone.
+    `batch` are the images of a training step; products are made in the format `low`, if there is one. Raises
+    `Unpackable` where the network has parameters in common or cannot be run on its shapes alone.
     """
     refuse_shared_parameters(network)
     lent = copy.deepcopy(network).to(dtype)
-    calls = _calls(network, (batch, *image_shape)) if put_stand_ins(lent) else []
+    calls = _calls(network, (batch, *image_shape)) if put_stand_ins(lent, low=low) else []
     own = all_tensors(lent)
     layout = PackLayout(
         blocks={
@@ -142,8 +142,8 @@ def stack(
     module = Stack(lent, slots)
     for name, like, p in calls:
         size, strides = (slots, *like.shape), (like.numel(), *like.stride())
-        _add_noise(module, name, torch.empty_strided(size, strides, dtype=noise_dtype or dtype).zero_(), p)
-    return empty_pack(module.to(device), layout)
+        _add_noise(module, name, torch.empty_strided(size, strides, dtype=low or dtype).zero_(), p)
+    return empty_pack(module.to(device).train(), layout)
 
 
 def _calls(network: nn.Module, images: Sequence[int]) -> list[tuple[str, Tensor, float]]:
@@ -178,10 +178,13 @@ def _add_noise(module: Stack, name: str, zeros: Tensor, p: float) -> None:
     module.noise[f"{name}.{buffer}"] = p
 
 
-def refuse_unstackable(network: nn.Module, *, image_shape: Sequence[int]) -> None:
+def refuse_unstackable(
+    network: nn.Module, *, image_shape: Sequence[int], low: torch.dtype | None = None
+) -> None:
     """Raise `Unpackable` unless two networks in a stack give the numbers that they give alone.
 
-    Both run on the CPU in float64, in training and in evaluation, with other weights each.
+    Both run on the CPU in float64, in training and in evaluation, with other weights each. Then it is tried whether
+    they run at all with products in the format `low`, if there is one.
     """
     alone = [_varied(network, seed) for seed in range(2)]
     images = torch.randn(2, TRIAL_IMAGES, *image_shape, generator=torch.Generator().manual_seed(0))
@@ -192,6 +195,10 @@ def refuse_unstackable(network: nn.Module, *, image_shape: Sequence[int]) -> Non
             both.load(slot, all_tensors(_without_dropout(own)))
         for training in (True, False):
             _compare(both, alone, images, training=training)
+        if low is not None:
+            mixed = stack(alone[0], 2, image_shape=image_shape, batch=TRIAL_IMAGES, low=low)
+            with torch.no_grad(), torch.autocast("cpu", low):
+                mixed.module(images.to(low))
     except Unpackable:
         raise
     except Exception as failure:

@@ -3,7 +3,6 @@
 A stand-in is a subclass that an instance is turned into, so its tensors and settings stay as they are.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -35,6 +34,22 @@ class Noisy(nn.Module):
         return values * noise * (0.0 if p == 1 else 1 / (1 - p))
 
 
+class Mixed(nn.Module):
+    """A layer that does what autocast would do for it: torch.func.vmap hides most operations from autocast."""
+
+    low: torch.dtype | None = None
+    """The format of products under mixed precision."""
+
+    def lowered(self, *values: Tensor | None) -> tuple[Any, ...]:
+        """Values in the format of products."""
+        return tuple(own if own is None or self.low is None else own.to(self.low) for own in values)
+
+
+def precise(values: Tensor) -> Tensor:
+    """Values in a format that sums of many are made in."""
+    return values.float() if values.dtype in (torch.bfloat16, torch.float16) else values
+
+
 class MemberDropout(nn.Dropout, Noisy):
     """Dropout of single values."""
 
@@ -56,8 +71,8 @@ class MemberFeatureDropout(nn.Dropout2d, Noisy):
         return self.dropped(input, self.p, of_channels)
 
 
-class MemberAttention(nn.MultiheadAttention, Noisy):
-    """Attention between queries, keys and values with dropout of its weights."""
+class MemberAttention(nn.MultiheadAttention, Noisy, Mixed):
+    """Attention between queries, keys and values, with dropout of its weights."""
 
     def forward(
         self,
@@ -71,32 +86,49 @@ class MemberAttention(nn.MultiheadAttention, Noisy):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """Return what torch's own gives, with the noise of this layer."""
-        if not self.training or self.dropout == 0:
+        p = self.dropout if self.training else 0.0
+        usual = (
+            self._qkv_same_embed_dim and self.bias_k is None and not self.add_zero_attn and query.dim() == 3
+        )
+        if not usual or key_padding_mask is not None or attn_mask is not None:
+            if p:
+                raise Unpackable(
+                    "Attention with dropout and masks or other sizes of its own cannot be packed."
+                )
             return super().forward(
                 *(query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights),
                 is_causal=is_causal,
             )
-        if key_padding_mask is not None or attn_mask is not None or query.dim() != 3 or self.add_zero_attn:
-            raise Unpackable("Attention with dropout and masks cannot be packed.")
-        if not self._qkv_same_embed_dim or self.bias_k is not None:
-            raise Unpackable("Attention with dropout and keys or values of other sizes cannot be packed.")
         if self.calls is not None:
             return self._noted(query, key, value)
         weights = self.in_proj_weight.chunk(3)
         biases = 3 * (None,) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        given = [query, key, value]
-        if not self.batch_first:
-            given = [own.transpose(0, 1) for own in given]
+        given = (
+            (query, key, value) if self.batch_first else (own.transpose(0, 1) for own in (query, key, value))
+        )
         q, k, v = (
-            torch.unflatten(F.linear(own, weight, bias), 2, (self.num_heads, -1)).transpose(1, 2)
+            torch.unflatten(F.linear(*self.lowered(own, weight, bias)), 2, (self.num_heads, -1)).transpose(
+                1, 2
+            )
             for own, weight, bias in zip(given, weights, biases, strict=True)
         )
-        scores = (q * self.head_dim**-0.5) @ k.transpose(2, 3)
-        shares = scores.softmax(3)
-        shares = self.dropped(shares, self.dropout).to(v.dtype)
-        mixed = self.out_proj((shares @ v).transpose(1, 2).flatten(2))
-        told = (shares.mean(1) if average_attn_weights else shares) if need_weights else None
-        return (mixed if self.batch_first else mixed.transpose(0, 1)), told
+        shares: Tensor | None = None
+        if need_weights or p:
+            shares = precise((q * self.head_dim**-0.5) @ k.transpose(2, 3)).softmax(3)
+            shares = self.dropped(shares, p) if p else shares
+            mixed = shares.to(v.dtype) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v)
+        joined = mixed.transpose(1, 2).flatten(2)
+        outputs = F.linear(*self.lowered(joined, self.out_proj.weight, self.out_proj.bias))
+        told = (
+            shares.mean(1)
+            if average_attn_weights and shares is not None
+            else shares
+            if need_weights
+            else None
+        )
+        return (outputs if self.batch_first else outputs.transpose(0, 1)), told if need_weights else None
 
     def _noted(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor | None]:
         """Take down the noise of the weights, and give what has the shape and order in memory of torch's own."""
@@ -109,7 +141,25 @@ class MemberAttention(nn.MultiheadAttention, Noisy):
         return found
 
 
-class PatchConvolution(nn.Conv2d):
+class MemberLinear(nn.Linear, Mixed):
+    """A linear layer."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        return F.linear(*self.lowered(input, self.weight, self.bias))
+
+
+class MemberConvolution(nn.Conv2d, Mixed):
+    """A convolution, for which there is a group for every member."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        values, weight, bias = self.lowered(input, self.weight, self.bias)
+        found: Tensor = self._conv_forward(values, weight, bias)
+        return found
+
+
+class PatchConvolution(nn.Conv2d, Mixed):
     """A convolution whose windows touch without overlapping: one product for all members instead of groups."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
@@ -119,20 +169,48 @@ class PatchConvolution(nn.Conv2d):
         rows, columns = height // tall, width // wide
         patches = input[:, :, : rows * tall, : columns * wide]
         patches = patches.reshape(batch, channels, rows, tall, columns, wide).permute(0, 2, 4, 1, 3, 5)
-        products = F.linear(patches.reshape(batch, rows * columns, -1), self.weight.flatten(1), self.bias)
+        patches = patches.reshape(batch, rows * columns, -1)
+        products = F.linear(*self.lowered(patches, self.weight.flatten(1), self.bias))
         return torch.unflatten(products, 1, (rows, columns)).permute(0, 3, 1, 2)
 
 
-class MemberRMSNorm(nn.RMSNorm):
+class MemberLayerNorm(nn.LayerNorm, Mixed):
+    """Normalisation of the last axes."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        values = F.layer_norm(precise(input), self.normalized_shape, eps=self.eps)
+        if self.weight is None:
+            return values
+        return values * self.weight if self.bias is None else torch.addcmul(self.bias, values, self.weight)
+
+
+class MemberGroupNorm(nn.GroupNorm, Mixed):
+    """Normalisation of groups of channels."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        return super().forward(precise(input))
+
+
+class MemberBatchNorm(nn.BatchNorm2d, Mixed):
+    """Normalisation over a batch, whose values keep their number format."""
+
+    def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - torch's name
+        """Return what torch's own gives."""
+        return super().forward(precise(input)).to(input.dtype)
+
+
+class MemberRMSNorm(nn.RMSNorm, Mixed):
     """Root-mean-square normalisation from operations that torch.func.vmap knows."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Return what torch's own gives."""
-        values = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        values = precise(x)
         axes = tuple(range(-len(self.normalized_shape), 0))
         eps = torch.finfo(values.dtype).eps if self.eps is None else self.eps
         values = values * torch.rsqrt(values.square().mean(axes, keepdim=True) + eps)
-        return (values if self.weight is None else values * self.weight).to(x.dtype)
+        return values if self.weight is None else values * self.weight
 
 
 class StackedAttention(families.Attention):
@@ -146,39 +224,42 @@ class StackedAttention(families.Attention):
         return mixed.transpose(1, 2).flatten(2)
 
 
-def _touching(module: Any) -> bool:
+def _touching(module: nn.Conv2d) -> bool:
     """Whether a convolution looks at every pixel once."""
     plain = module.groups == 1 and set(module.dilation) == {1} and module.padding_mode == "zeros"
     return bool(plain and module.kernel_size == module.stride and tuple(module.padding) == (0, 0))
 
 
-def _always(_: Any) -> bool:
-    return True
-
-
-def _never(_: Any) -> bool:
-    return False
-
-
-Condition = Callable[[Any], bool]
-STAND_INS: dict[type[nn.Module], tuple[type[nn.Module], Condition]] = {
-    nn.Dropout: (MemberDropout, _always),
-    nn.Dropout1d: (MemberFeatureDropout, _always),
-    nn.Dropout2d: (MemberFeatureDropout, _always),
-    nn.Dropout3d: (MemberFeatureDropout, _always),
-    nn.MultiheadAttention: (MemberAttention, _always),
-    nn.Conv2d: (PatchConvolution, _touching),
-    nn.RMSNorm: (MemberRMSNorm, _always),
-    families.Attention: (StackedAttention, _always),
+STAND_INS: dict[type[nn.Module], type[nn.Module]] = {
+    nn.Dropout: MemberDropout,
+    nn.Dropout1d: MemberFeatureDropout,
+    nn.Dropout2d: MemberFeatureDropout,
+    nn.Dropout3d: MemberFeatureDropout,
+    nn.MultiheadAttention: MemberAttention,
+    nn.RMSNorm: MemberRMSNorm,
+    nn.Linear: MemberLinear,
+    nn.LayerNorm: MemberLayerNorm,
+    nn.GroupNorm: MemberGroupNorm,
+    nn.BatchNorm2d: MemberBatchNorm,
+    families.Attention: StackedAttention,
 }
 
 
-def put_stand_ins(network: nn.Module, kind: type[nn.Module] = nn.Module) -> list[Noisy]:
-    """Turn the layers of a network into their stand-ins, those of a kind alone; returns those that draw noise."""
+def put_stand_ins(
+    network: nn.Module, kind: type[nn.Module] = nn.Module, low: torch.dtype | None = None
+) -> list[Noisy]:
+    """Turn the layers of a network into their stand-ins, those of a kind alone; returns those that draw noise.
+
+    Products are made in the format `low`, if there is one.
+    """
     for module in network.modules():
-        replacement, fits = STAND_INS.get(type(module), (nn.Module, _never))
-        if issubclass(replacement, kind) and fits(module):
+        replacement = STAND_INS.get(type(module))
+        if isinstance(module, nn.Conv2d) and type(module) is nn.Conv2d:
+            replacement = PatchConvolution if _touching(module) else MemberConvolution
+        if replacement is not None and issubclass(replacement, kind):
             module.__class__ = replacement
+        if isinstance(module, Mixed):
+            module.low = low
     noisy = [module for module in network.modules() if isinstance(module, Noisy)]
     for module in noisy:
         module.calls, module.uses, module.turn = None, 0, 0

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from prunecast import families
-from prunecast.fleet import Unpackable
-from prunecast.fleet.stack import noise_of, refuse_unstackable, stack
+from prunecast.fleet import Unpackable, runner_pool
+from prunecast.fleet.stack import Stack, noise_of, refuse_unstackable, stack
 
 STEPS, BATCH, SIZE = 20, 6, 8
 SHAPE = (3, SIZE, SIZE)
@@ -163,3 +163,41 @@ def test_a_stack_trains_whatever_mode_its_network_was_in():
     packed = stack(network, 1, image_shape=SHAPE, batch=4)
     assert all(module.training for module in packed.module.modules())
     assert not network.training
+
+
+def test_a_stack_that_fails_on_the_device_trains_its_members_alone(tmp_path, monkeypatch, caplog):
+    brief = {"epochs": 2, "rewind": 1.0}
+    own = [chain(family="vit_patch4", depth=1, width=0.0625, recipe=brief, replicate=k) for k in range(3)]
+    jobs = jobs_of(own, cap=1)
+    plain(jobs, tmp_path / "plain")
+
+    def failing(*_):
+        raise RuntimeError("no kernel for this")
+
+    monkeypatch.setattr(Stack, "forward", failing)
+    monkeypatch.setattr(runner_pool, "refuse_unstackable", lambda *_, **__: None)
+    with caplog.at_level("INFO"):
+        list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    (path,) = {text for text in caplog.messages if "trains one network at a time" in text}
+    assert path.startswith(
+        "vit_patch4 of depth 1 trains one network at a time, some side by side. No faster way: "
+    )
+    assert path.endswith("Stacks fail here: no kernel for this")
+
+
+def test_one_line_says_which_way_a_family_takes(tmp_path, caplog):
+    brief = {"epochs": 1, "rewind": 0.0}
+    ways = ["digits_cnn", "vit_patch4", "fleet_own:choosy"]
+    specs = [
+        chain(family=own, depth=3, width=0.5, recipe=brief, replicate=k) for own in ways for k in range(2)
+    ]
+    with caplog.at_level("INFO", "prunecast.paths"):
+        list(fleet(jobs_of(specs, cap=0), tmp_path))
+    told = sorted(own.getMessage() for own in caplog.records if own.name == "prunecast.paths")
+    assert [text.partition(" trains ")[2].partition(".")[0] for text in told] == [
+        *("in packs along channels, uncompiled", "one network at a time, some side by side"),
+        "in stacks of one width, uncompiled",
+    ]
+    assert "Operation 'flatten'" in told[2]
+    assert "cannot be run for several networks at once" in told[1]

@@ -1,6 +1,7 @@
 """The commands of the engine: show a plan, run it, show its status, export its table, and check its store."""
 
 import contextlib
+import logging
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,7 +178,8 @@ def run(
             there, executor = placed(planned, cluster, here, device)
             options: dict[str, Any] = {"device": device, "jobs": jobs, "plain": plain, "executor": executor}
             sweep = run_plan(there, store, on_event=lines.event, **options)
-            with stopping_after(seconds), contextlib.closing(sweep):  # a fleet left open would train on
+            # A fleet left open would train on.
+            with stopping_after(seconds), paths_told(), contextlib.closing(sweep):
                 _start(planned, store, progress, err=err)
                 lines.started(progress)
                 took = follow(sweep, planned, progress, jobs, err=err)
@@ -197,6 +199,28 @@ def run(
         raise SystemExit(STOPPED)
     if progress.failed:
         raise SystemExit(1)
+
+
+class _Told(logging.Handler):
+    """Shows messages on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one."""
+        echo(record.getMessage(), err=True)
+
+
+@contextlib.contextmanager
+def paths_told() -> Iterator[None]:
+    """Show which way each family takes on a GPU, and why not a faster one."""
+    log, told = logging.getLogger("prunecast.paths"), _Told()
+    before = log.level
+    log.addHandler(told)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(told)
+        log.setLevel(before)
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import torch
 from torch import nn
@@ -19,7 +20,7 @@ from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Member, Options, PackKind
 from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
-from prunecast.fleet.runner import Runner, compiled_programs, make_fused_runner, make_runner
+from prunecast.fleet.runner import Runner, Way, compiled_programs, make_fused_runner, make_runner
 from prunecast.fleet.stack import refuse_unstackable, stack
 from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_company
 from prunecast.fleet.streams import streams_left
@@ -28,6 +29,18 @@ from prunecast.spec import MODULE_CALLS, ChainSpec
 from prunecast.training import timeline
 
 LOG = logging.getLogger(__name__)
+PATH_LOG = logging.getLogger("prunecast.paths")
+"""One line for every family: which way it takes."""
+PATHS: Mapping[tuple[Arrangement, Way], str] = MappingProxyType(
+    {
+        ("side by side", "fused"): "in packs along channels, by kernels of its own",
+        ("side by side", "compiled"): "in packs along channels, compiled",
+        ("side by side", "written"): "in packs along channels, uncompiled",
+        ("stacked", "compiled"): "in stacks of one width, compiled",
+        ("stacked", "written"): "in stacks of one width, uncompiled",
+        ("alone", "written"): "one network at a time, some side by side",
+    }
+)
 CANDIDATE_BUDGETS = (8.0, 16.0, 32.0)
 """Budgets that are tried out on a GPU."""
 NEAR_THE_BEST = 1.05
@@ -106,6 +119,11 @@ class RunnerPool:
         self._programs: Programs | None = None
         self._fusable: dict[tuple[PackKind, float], bool] = {}
         """By the widest network of a pack: wide ones need more memory than a block of threads has."""
+        self._unfused: dict[tuple[PackKind, float], str] = {}
+        """Why not."""
+        self._why: dict[PackKind, list[str]] = {}
+        """What keeps networks of a kind from a faster way."""
+        self._told: set[str] = set()
         self._longest: dict[int, int] = {}
         for times in (timeline(spec.recipe, spec.num_examples) for spec in specs):
             self._longest[times.batch] = max(self._longest.get(times.batch, 0), times.epoch)
@@ -129,12 +147,13 @@ class RunnerPool:
             refuse_company(kind.recipe)
         except Unpackable as reason:
             LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
+            self._why[kind] = [str(reason)]
             return "alone"
         try:
             with MODULE_CALLS:
                 pack([chain.untrained], image_shape=image_shape)
         except Unpackable as reason:
-            LOG.info("%s of depth %d is not packed along channels: %s", kind.family, kind.depth, reason)
+            self._why[kind] = [str(reason)]
         else:
             return "side by side"
         try:
@@ -142,6 +161,7 @@ class RunnerPool:
                 refuse_unstackable(chain.untrained, image_shape=image_shape, low=_low(kind))
         except Unpackable as reason:
             LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
+            self._why[kind].append(str(reason))
             return "alone"
         return "stacked"
 
@@ -183,7 +203,34 @@ class RunnerPool:
         seconds = time.perf_counter() - began
         self.building_seconds += seconds
         LOG.info("%s is ready after %.1f s (%s).", describe(shape), seconds, runner.way)
+        self._tell_path(kind, shape, runner)
         return runner
+
+    def _tell_path(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+        """Say once which way networks of a kind take, and why not a faster one."""
+        arrangement = self._kinds[kind].arrangement
+        reasons = list(self._why.get(kind, []))
+        reasons += [own for own in (self._unfused.get((kind, max(shape))),) if own]
+        compilable = kind.device.type == "cuda" and runner.way == "written" and arrangement != "alone"
+        if compilable and self._options.compile is None:
+            reasons.append(f"Compiling pays from {COMPILE_FROM:,} steps of a chain.")
+        told = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.way]}."
+        if runner.way != "fused" and reasons:
+            told += f" No faster way: {' '.join(reasons)}"
+        if told not in self._told:
+            self._told.add(told)
+            PATH_LOG.info(told)
+
+    def unstack(self, kind: PackKind, failure: Exception) -> bool:
+        """Let networks train alone after a stack could not be built or run; False where they were not stacked."""
+        known = self._kinds[kind]
+        if known.arrangement != "stacked":
+            return False
+        LOG.warning("%s of depth %d cannot be stacked here: %r", kind.family, kind.depth, failure)
+        self._why.setdefault(kind, []).append(f"Stacks fail here: {failure}")
+        self._drop_idle()
+        self._kinds[kind] = PacksOfKind(arrangement="alone", compiling=False)
+        return True
 
     def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
         """Keep a runner for the next pack of its shape."""
@@ -191,7 +238,8 @@ class RunnerPool:
 
     def discard(self, kind: PackKind, shape: PackShape) -> None:
         """Forget a runner whose tensors are in an unknown state."""
-        self._kinds[kind].made[shape] -= 1
+        made = self._kinds[kind].made
+        made[shape] = made.get(shape, 1) - 1
 
     def shrink(self, kind: PackKind, shape: PackShape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
@@ -296,6 +344,7 @@ class RunnerPool:
     def _give_up_fusing(self, kind: PackKind, shape: PackShape, reason: Exception) -> None:
         """Let packs with networks as wide as the widest of these train in another way from now on."""
         self._fusable[kind, max(shape)] = False
+        self._unfused[kind, max(shape)] = str(reason)
         level = logging.INFO if isinstance(reason, Unfused | Unpackable) else logging.WARNING
         names = (kind.family, kind.depth, max(shape))
         LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)

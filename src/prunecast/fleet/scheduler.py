@@ -194,6 +194,8 @@ class Scheduler:
     def _start(self, members: list[Member]) -> bool:
         """Begin a level of a pack; False where it must wait until another gives its runner back."""
         kind = group_of(members[0]).kind
+        if self._pool.budget(kind, members) is None and not self._alone(members):
+            return True
         shape = self._pool.shape(kind, members)
         try:
             runner = self._pool.take(kind, shape, members[0].chain)
@@ -214,6 +216,18 @@ class Scheduler:
         self._under_way.training.append(training)
         self._loop.start(self._train(members, kind, shape, runner, training), runner.current)
         return True
+
+    def _alone(self, members: list[Member]) -> bool:
+        """Whether a pack is one network that trains alone; others, whose stack failed, are sent to train so."""
+        if members[0].number in self._singles:
+            return True
+        for member in members:
+            if draws_noise(member.chain.untrained, member.chain.dataset.train.image_shape):
+                self._leave(member.number)
+            else:
+                self._singles.add(member.number)
+                self._queue.put_packs([[member]])
+        return False
 
     def _train(
         self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
@@ -266,6 +280,10 @@ class Scheduler:
     def _part(self, members: list[Member], failure: Exception) -> None:
         """Cut a pack that failed in halves, so that a guilty member is found; one alone is left to the plain loop."""
         LOG.warning("A pack of %d failed: %r", len(members), failure)
+        oom = isinstance(failure, torch.OutOfMemoryError)
+        if not oom and self._pool.unstack(group_of(members[0]).kind, failure):
+            self._queue.put_packs([members])
+            return
         if len(members) == 1:
             self._leave(members[0].number)
         else:

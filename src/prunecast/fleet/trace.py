@@ -37,8 +37,7 @@ def trace(model: nn.Module, image_shape: Sequence[int]) -> Traced:
         if problem.__cause__ is None:
             raise Unpackable(f"{problem}.") from problem
         raise Unpackable(
-            f"{problem}, so its networks train one at a time; conditions on tensors or their shapes are the usual "
-            "reason."
+            f"{problem}; conditions on tensors or their shapes are the usual reason."
         ) from problem
 
 

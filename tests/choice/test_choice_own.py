@@ -33,7 +33,7 @@ def _run(*arguments: str) -> str:
 def test_sizes_known_in_proportion_are_shares_of_the_largest_network(own: str) -> None:
     text = _run("choose", own, "--target-error", "0.2")
     best = choose(own, target_error=0.2).answer
-    assert text.startswith("Train width 1/2, and prune")
+    assert text.startswith("Train width 1/2, and keep ")
     (row,) = (line for line in text.splitlines() if line.endswith("of the largest measured network unpruned"))
     assert row.split()[:2] == ["Size", f"{100 * best.nonzero_parameters:.2g}%"]
     for word in ("depth", "stored", "non-zero", "examples", "l·w²·d  "):
@@ -79,7 +79,7 @@ def test_a_column_of_ones_is_named_and_an_absent_one_is_not() -> None:
 
 def test_a_network_without_sizes_is_the_measured_one() -> None:
     frame = own_table().query("width == 1").drop(columns="width")
-    assert advice(choose(read(frame), target_error=0.2)).startswith("Train the measured network, and prune")
+    assert advice(choose(read(frame), target_error=0.2)).startswith("Train the measured network, and keep ")
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,11 @@ SENTENCES = [
     ),
     (
         BEYOND,
-        "depth 20, width 2, density 0.03914 (45,469 stored parameters) is predicted to meet it; ask for it",
+        "depth 20, width 2 with 3.9% of its weights (45,469 stored parameters) is predicted to meet it; ask for it",
     ),
     (
         replace(BEYOND, depth=None, stored_parameters=None, share_of_largest=0.031),
-        "Outside what was measured, width 2, density 0.03914 (3.1% of the largest measured network unpruned)",
+        "Outside what was measured, width 2 with 3.9% of its weights (3.1% of the largest measured network unpruned)",
     ),
     (findings.MeasuredWithinBudget(), "the law predicts nothing better within the budget"),
     (
@@ -150,9 +150,9 @@ def chosen() -> Choice:
 
 
 def test_the_answer_in_words(chosen: Choice) -> None:
-    assert advice(chosen).startswith(f"Train depth 20, width {chosen.answer.width:.4g}, and prune to density")
-    expected = f"{chosen.answer.expected_error:.4f}"
-    assert expected < "0.2000"
+    assert advice(chosen).startswith(f"Train depth 20, width {chosen.answer.width:.4g}, and keep ")
+    expected = f"{chosen.answer.expected_error:.3f}"
+    assert expected < "0.200"
     assert promise(chosen).startswith(
         f"Its error will be about {expected}; 95% of new training runs fall in "
     )
@@ -189,14 +189,12 @@ def test_names_and_sizes_are_those_of_the_table() -> None:
 
 @pytest.mark.parametrize(("error", "target"), [(0.19, 0.195), (0.21, 0.205)])
 def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(error: float, target: float) -> None:
-    """Luck is taken out both ways, so a measured error alone does not say whether the target is met."""
+    """Noise is removed both ways, so a measured error alone does not say whether the target is met."""
     choice = prunecast.choose("cifar10-resnet20-24ep", target_error=0.2)
     met = error > target
     lucky = replace(choice.answer, source="measured", error=error, expected_error=0.2)
     told = replace(choice, met=met, answer=lucky, question=replace(choice.question, target_error=target))
-    said = (
-        f"Its measured error is {error:.4f}, and a new training run is expected to get about 0.2000; 95% of"
-    )
+    said = f"Its measured error is {error:.4f}, and a new training run is expected to get about 0.200; 95% of"
     assert promise(told).startswith(said)
 
 

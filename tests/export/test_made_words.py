@@ -107,12 +107,12 @@ def test_what_is_printed_is_the_golden_text() -> None:
             "outside the interval. It misses the target of 0.2",
         ),
         ({"meets_target": None}, "error", "measured 0.1987, inside the interval."),
-        ({"validation_error": 0.21}, "validation_error", "Predicted validation error 0.2000"),
+        ({"validation_error": 0.21}, "validation_error", "Predicted validation error 0.200"),
         ({"validation_error": 0.21}, "validation_error", "measured 0.2100"),
         (
             {},
             "loss",
-            "Predicted test loss 0.2000, 95% of new training runs in 0.1734 to 0.2307; measured 0.6100",
+            "Predicted test loss 0.200, 95% of new training runs in 0.173 to 0.231; measured 0.6100",
         ),
     ],
 )

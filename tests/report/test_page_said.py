@@ -1,6 +1,7 @@
 """What the page says where the data say little, and by which law."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from own_tables import own_table
@@ -78,11 +79,50 @@ def test_what_is_not_determined_is_no_fact():
     notes = meaning(shallow(), law)
     assert notes[0].endswith("is a guess.")
     assert not any("However far" in one or "at equal error" in one for one in notes)
+    assert all(
+        one.startswith("The data do not show how")
+        for one in notes[1:]
+        if "which the data do not determine" in one
+    )
     assert sum("which the data do not determine" in one for one in notes) == len(notes) - 1
     assert too_high(law)[-1]["headline"].startswith("The data do not show how far")
     table = TABLES["planted"]()
     known = meaning(table, fit(table, law="eq2"))
     assert known[0].startswith("However far a network is pruned, its error stops rising at ε↑ = ")
+
+
+@pytest.mark.parametrize(
+    ("gamma", "said"),
+    [
+        (0.5, "halving the density raises the error by 41%"),
+        (2.0, "halving the density makes the error 4 times as large"),
+        (20.0, "do not show how fast the error rises between the plateaus"),
+    ],
+)
+def test_no_slope_gives_an_absurd_number(gamma, said):
+    """A slope at its search limit of 20 used to raise the error by 104857500%."""
+    table = TABLES["planted"]()
+    law = fit(table, law="eq2")
+    steep = replace(law, parameters={**law.parameters, "gamma": gamma})
+    notes = meaning(table, steep)
+    assert sum(said in note for note in notes) == 1
+    assert not any("00%" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("phi", "said"),
+    [
+        (1.0, "has the same error at 50% of the density"),
+        (0.0, "networks with twice the depth have the same error"),
+        (-2.0, "has the same error at 4 times the density"),
+    ],
+)
+def test_exponents_of_any_sign_read_well(phi, said):
+    """A negative exponent asks for more density, which is no part of it."""
+    table = TABLES["planted"]()
+    law = fit(table, law="eq2")
+    notes = meaning(table, replace(law, parameters={**law.parameters, "phi": phi}))
+    assert sum(said in note for note in notes) == 1
 
 
 @pytest.mark.parametrize(("law", "dips"), [("eq2", False), ("dip", True)])

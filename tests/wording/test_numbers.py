@@ -46,7 +46,7 @@ def test_sizes(value, text):
         (numbers.number, NAN, "–"),
         (numbers.signed, -1.234, "−1.23"),
         (numbers.signed, NAN, "–"),
-        (numbers.interval, (0.1, 0.25), "0.1000 to 0.2500"),
+        (numbers.interval, (0.1, 0.25), "0.10 to 0.25"),
         (numbers.axis, "num_examples", "training examples"),
     ],
 )

@@ -7,10 +7,10 @@ from pathlib import Path
 from prunecast.choice import choose
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
-from prunecast.export import Card, make, title, verdict
+from prunecast.export import Card, make, title, value, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
-from prunecast.report import choice, fit_summary, page, terminal
+from prunecast.report import Fact, Section, choice, fit_summary, page, terminal
 from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan, usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
@@ -24,7 +24,7 @@ CONFIDENCE = 0.95
 def demo(
     folder: Path,
     *,
-    plan: str = "digits",
+    plan: str = "demo",
     target_error: float = 0.05,
     say: Say = print,
     err: bool = False,
@@ -57,7 +57,13 @@ def demo(
     card = _made(planned, fitted, target_error, folder, err=err) if chosen.met else None
     say("\n5. Page.")
     path = folder / "report.html"
-    shown = page(table, target_error=target_error, confidence=CONFIDENCE, command="prunecast demo")
+    shown = page(
+        table,
+        target_error=target_error,
+        confidence=CONFIDENCE,
+        first=[] if card is None else [trained(card)],
+        command="prunecast demo",
+    )
     write_text(path, shown.html)
     say("\n" + _found(card, folder))
     say(f"The page is {path.resolve().as_uri()}; all of this took {time.monotonic() - began:.0f} s.")
@@ -90,6 +96,23 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path, *, err:
         target_error=target_error,
         confidence=CONFIDENCE,
         follow=lambda events, plan, progress: follow(events, plan, progress, 1, err=err),
+    )
+
+
+def trained(card: Card) -> Section:
+    """The network that was made: its measured error beside the predicted one."""
+    promised, metric = card.predicted, card.predicted.metric
+    measured = "inside the interval" if card.measured.in_interval else "outside the interval"
+    runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
+    return Section(
+        name="made",
+        title="The chosen network, trained",
+        text=[f"{title(card)}, trained with a seed that the law has not seen. {verdict(card)}"],
+        facts=[
+            Fact(f"Predicted {metric.word}", numbers.estimate(promised.value, promised.interval), runs),
+            Fact(f"Measured {metric.word}", numbers.error(value(card)), measured),
+            Fact("Bytes on disk", f"{card.disk.sparse:,}", f"without zeros; {card.disk.dense:,} with them"),
+        ],
     )
 
 

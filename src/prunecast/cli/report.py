@@ -71,7 +71,7 @@ def figures(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
 @click.option(
     "--target-error", type=Number(), default=0.05, show_default=True, help="The largest error accepted."
 )
-@click.option("--plan", metavar="PLAN", default="digits", show_default=True, help="The plan of the sweep.")
+@click.option("--plan", metavar="PLAN", default="demo", show_default=True, help="The plan of the sweep.")
 @JSON
 def demo(output: Path, target_error: float, plan: str, as_json: bool) -> None:
     """Run everything on two cores: sweep, fit, choice, training the chosen network, and the page."""

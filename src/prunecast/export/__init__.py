@@ -1,7 +1,7 @@
 """The chosen network itself: trained, pruned, written with its card, and loaded again."""
 
 from prunecast.export.card import Card
-from prunecast.export.card_text import ZEROS, dead, no_onnx, sizes_header, title, verdict, zeros
+from prunecast.export.card_text import ZEROS, dead, no_onnx, sizes_header, title, value, verdict, zeros
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, silently, train
 from prunecast.export.orders import Order, order
@@ -39,6 +39,7 @@ __all__ = [
     "time_table",
     "title",
     "train",
+    "value",
     "verdict",
     "zeros",
 ]

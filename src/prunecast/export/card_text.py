@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from prunecast.export.card import Card, Code
 from prunecast.text import plural
-from prunecast.wording import sentences
+from prunecast.wording import numbers, sentences
 
 ZEROS = (
     "The zeros are scattered over the weights. They save storage in sparse.safetensors, and arithmetic only where a "
@@ -31,11 +31,11 @@ def zeros(card: Card) -> str:
 def verdict(card: Card) -> str:
     """Predicted beside measured, in a sentence or two."""
     promised, found = card.predicted, card.measured
-    low, high = promised.interval
+    about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     where = "inside" if found.in_interval else "outside"
     words = (
-        f"Predicted {promised.metric.measured} {promised.value:.4f}, "
-        f"95% of new training runs in {low:.4f} to {high:.4f}; measured {value(card):.4f}, {where} the interval."
+        f"Predicted {promised.metric.measured} {about}, 95% of new training runs in {span}; measured "
+        f"{value(card):.4f}, {where} the interval."
     )
     if found.meets_target is None:
         return words
@@ -55,9 +55,8 @@ def value(card: Card) -> float:
 def title(card: Card) -> str:
     """The network in a line."""
     network = card.network
-    return (
-        f"{network.family}, depth {network.depth}, width {network.width:.4g}, density {network.density:.4g}"
-    )
+    kept = numbers.kept(network.density)
+    return f"{network.family}, depth {network.depth}, width {network.width:.4g}, with {kept}"
 
 
 def text(card: Card) -> str:

@@ -22,7 +22,7 @@ from prunecast.spec import CHANNELS, RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain, loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
-from prunecast.wording import network_beyond, network_name, out_of_reach
+from prunecast.wording import network_beyond, network_name, numbers, out_of_reach
 
 STORE = "store"
 """The folder of training runs inside a made network's folder."""
@@ -125,10 +125,11 @@ def _possible(chosen: Choice) -> None:
     best = chosen.answer
     others = [own for own in chosen.findings if isinstance(own, NetworkBeyondMeasured)]
     wider = "".join(f", or go beyond what was measured: {network_beyond(own)}" for own in others)
-    network = f"{network_name(chosen.naming, best.depth, best.width)} at density {best.density:.4g}"
+    network = f"{network_name(chosen.naming, best.depth, best.width)} with {numbers.kept(best.density)}"
     raise UnmetTargetError(
-        f"{out_of_reach(chosen.question)}: the least that a new training is expected to get is "
-        f"{best.expected_error:.4f}, by {network}, so ask for a larger --target-error{wider}"
+        f"{out_of_reach(chosen.question)}: the least that a new training run is expected to get is "
+        f"{numbers.estimate(best.expected_error, best.interval)}, by {network}, so ask for a larger "
+        f"--target-error{wider}"
     )
 
 

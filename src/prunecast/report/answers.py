@@ -231,7 +231,7 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
             numbers.size(one.network.width),
             numbers.density(one.network.density),
             amount(naming, one.network.stored_parameters),
-            numbers.error(one.network.error),
+            choices.error(one.network),
             numbers.interval(one.network.interval),
         ]
         for one in found[::step]

@@ -34,7 +34,7 @@ def choice(chosen: Choice) -> Section:
     return Section(
         title=advice(chosen),
         text=[promise(chosen), verdict_sentence(chosen.verdict)],
-        facts=[*_sizes(chosen), unpruned, _cost(best)],
+        facts=[Fact("Density", numbers.density(best.density), ""), *_sizes(chosen), unpruned, _cost(best)],
         grids=[_runners_up(chosen)] if chosen.runners_up else [],
         notes=[*([compared] if compared else []), *sentences(chosen.findings, metric)],
     )
@@ -49,7 +49,7 @@ def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
         Fact("Network", name, unpruned),
         Fact("Density", numbers.density(best.density), wording.levels(best.level, kept_per_level)),
         *_sizes(chosen),
-        Fact(word.capitalize(), numbers.error(best.error), wording.error_source(chosen)),
+        Fact(word.capitalize(), error(best), wording.error_source(chosen)),
         Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),
         Fact("Trust in the law", chosen.verdict.trust, verdict_numbers(chosen.verdict)),
         _cost(best),
@@ -64,6 +64,13 @@ def _sizes(chosen: Choice) -> list[Fact]:
     if best.multiply_adds is not None:
         found.append(Fact("Multiply-adds", amount(naming, best.multiply_adds), "per image, zeros skipped"))
     return found
+
+
+def error(best: Network) -> str:
+    """A measured error as it is, a predicted one with the digits that it is worth."""
+    if best.source == "measured":
+        return numbers.error(best.error)
+    return numbers.estimate(best.error, best.interval)
 
 
 def _cost(best: Network) -> Fact:
@@ -84,7 +91,7 @@ def _runners_up(chosen: Choice) -> Grid:
         [
             *_place(naming, one.depth, one.width),
             numbers.density(one.density),
-            numbers.error(one.error),
+            error(one),
             numbers.interval(one.interval),
             "" if one.probability is None else numbers.percent(one.probability, digits=0),
             amount(naming, one.stored_parameters),

@@ -30,6 +30,8 @@ HOW_WELL = (
 PLACE = ("measured", "plan", "code", "device", "date", "seconds")
 PROVENANCE = (*PLACE, "family", "dataset", "method", "recipe", "caution")
 """What the page shows of a shipped table's provenance."""
+FEW_CONFIGURATIONS = 8
+"""Up to so many are listed beside the chart, others are folded away."""
 OPTIONS = {"replicates": "replicates", "residual": "residual", "huber": "Huber threshold", "high_error": "ε↑"}
 
 
@@ -101,7 +103,7 @@ def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()
             *(numbers.size(row["depth"]), numbers.size(row["width"])),
             *([numbers.count(row["num_examples"])] if several else []),
             f"{numbers.error(row['unpruned_error'])} {row['unpruned_source']}",
-            numbers.error(row["error"]),
+            numbers.estimate(row["error"], (row["lower"], row["upper"])),
             numbers.interval((row["lower"], row["upper"])),
             row["region"] + (", extrapolated" if row["extrapolated"] else ""),
         ]
@@ -170,7 +172,13 @@ def fit_section(source: Source) -> Section:
         ],
         grids=[
             Grid(header=["Region", "μ", "σ", "Rows"], rows=regions),
-            Grid(header=header, rows=configurations, left=0, caption=caption, long=True),
+            Grid(
+                header=header,
+                rows=configurations,
+                left=0,
+                caption=caption,
+                long=len(configurations) > FEW_CONFIGURATIONS,
+            ),
         ],
         notes=sentences((own for own in fit.findings if isinstance(own, HOW_WELL)), metric),
         side_by_side=True,

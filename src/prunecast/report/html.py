@@ -47,12 +47,14 @@ def page(
     confidence: float = DEFAULT_CONFIDENCE,
     studies: bool = True,
     all_studies: bool = False,
+    first: Sequence[Section] = (),
     command: str = "prunecast.report.page",
     on_step: Callable[[str], None] = lambda step: None,
 ) -> Page:
     """The whole page of a table; one of a table too small to fit says what is missing.
 
-    As in `choose`, validation errors count where every row has one. `on_step` is called with the name of each step
+    As in `choose`, validation errors count where every row has one. `first` are sections that come right after the
+    answer, as what a network that was trained by it measured. `on_step` is called with the name of each step
     before it, because a page of a large table takes a while.
     """
     check_target(target_error, table.metric)
@@ -75,6 +77,7 @@ def page(
     answer, why = _answer(source, request)
     body = [
         *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
+        *first,
         fits.fit_section(source),
         fits.parameters_section(source),
         fits.invariant_section(source),

@@ -18,11 +18,11 @@ def advice(choice: Choice) -> str:
     """What to train and how far to prune it."""
     best, target = choice.answer, choice.question.target_error
     network = network_name(choice.naming, best.depth, best.width)
-    density = f"density {numbers.density(best.density)} ({plural(best.level, 'level')})"
+    kept = f"{numbers.kept(best.density)} ({plural(best.level, 'level')})"
     if target is not None and not choice.met:
-        pruned = f"pruned to {density}" if best.level else "not pruned"
+        pruned = f"keeping {kept}" if best.level else "not pruned"
         return f"The target of {target:g} is not met; closest is {network}, {pruned}."
-    return f"Train {network}, and " + (f"prune to {density}." if best.level else "do not prune it.")
+    return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
 
 
 def promise(choice: Choice) -> str:
@@ -31,13 +31,15 @@ def promise(choice: Choice) -> str:
     if best.source == "measured":
         text = f"Its measured {word} is {best.error:.4f}"
         if target is not None and (best.error <= target) != choice.met:
-            text += f", and a new training run is expected to get about {best.expected_error:.4f}"
+            expected = numbers.estimate(best.expected_error, best.interval)
+            text += f", and a new training run is expected to get about {expected}"
     else:
-        text = f"Its {word} will be about {best.error:.4f}"
-    text += f"; 95% of new training runs fall in {best.interval[0]:.4f} to {best.interval[1]:.4f}"
+        text = f"Its {word} will be about {numbers.estimate(best.error, best.interval)}"
+    text += f"; 95% of new training runs fall in {numbers.interval(best.interval)}"
     if target is None or not choice.met:
         return f"{text}."
-    return f"{text}, and {best.probability:.0%} of them meet the target of {target:g}."
+    likely = "" if best.probability is None else numbers.probability(best.probability)
+    return f"{text}, and {likely} of them meet the target of {target:g}."
 
 
 def network_name(naming: Naming, depth: float, width: float) -> str:
@@ -110,8 +112,8 @@ def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
     """The network outside what was measured, how large it is and how to ask for it; without a full stop."""
     size = _size(finding.stored_parameters, finding.share_of_largest, Measure.STORED)
     return (
-        f"{_network(finding.depth, finding.width)}, density {numbers.density(finding.density)} ({size}) is predicted "
-        f"to meet it; ask for it with {ALLOW_AROUND}"
+        f"{_network(finding.depth, finding.width)} with {numbers.kept(finding.density)} ({size}) is predicted to meet "
+        f"it; ask for it with {ALLOW_AROUND}"
     )
 
 

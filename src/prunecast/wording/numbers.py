@@ -5,6 +5,9 @@ from fractions import Fraction
 from typing import Protocol
 
 LARGEST_DENOMINATOR = 64
+MOST_DIGITS = 8
+MOST_CERTAIN = 0.99
+"""No estimated probability is known better."""
 UNKNOWN = "–"
 """Shown where there is no number."""
 
@@ -53,8 +56,25 @@ def error(value: float) -> str:
 
 
 def interval(ends: tuple[float, float]) -> str:
-    """An interval of errors or losses."""
-    return " to ".join(map(error, ends))
+    """An interval of errors or losses, with the digits that its width is worth."""
+    return " to ".join(estimate(end, ends) for end in ends)
+
+
+def estimate(value: float, ends: tuple[float, float]) -> str:
+    """An estimated error or loss with two digits of its interval's width: 0.193 in 0.175 to 0.214."""
+    width = ends[1] - ends[0]
+    if not (math.isfinite(width) and width > 0 and math.isfinite(value)):
+        return error(value)
+    digits = 1 - math.floor(math.log10(width))
+    return f"{value:.{min(max(digits, 0), MOST_DIGITS)}f}"
+
+
+def kept(value: float) -> str:
+    """How many of its weights a network keeps at a density: 13% of its weights."""
+    text = share(value)
+    return (
+        f"{100 * value:.4g}% of its weights" if value < 1 and text == share(1.0) else f"{text} of its weights"
+    )
 
 
 def density(value: float) -> str:
@@ -72,6 +92,13 @@ def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 def share(value: float) -> str:
     """A share in percent with at least two digits, however small it is."""
     return f"{value:.0%}" if value >= 0.0995 else f"{100 * value:.2g}%"
+
+
+def probability(value: float) -> str:
+    """A probability in whole percent, never as certain or impossible."""
+    if value > MOST_CERTAIN:
+        return f"more than {MOST_CERTAIN:.0%}"
+    return f"less than {1 - MOST_CERTAIN:.0%}" if value < 1 - MOST_CERTAIN else f"{value:.0%}"
 
 
 def number(value: float | None) -> str:

@@ -15,6 +15,10 @@ from prunecast.wording.laws import configuration
 DEVIATION = "(estimate − measured) / measured"
 DEVIATION_COLUMNS = f"Deviation {DEVIATION}: mean μ and standard deviation σ."
 NEW_RUNS = "95% of new training runs"
+DOUBLES = 2.0
+"""From this factor on a rise is a multiple, not a percentage."""
+SAME_SHARE = 0.01
+"""Shares of a density that differ from 1 by less change nothing."""
 
 
 def capital(text: str) -> str:
@@ -84,25 +88,47 @@ def reading_the_fit(metric: Metric) -> str:
 def parameters(fit: Fit, deepest_dip: float) -> Iterator[str]:
     """What the parameters mean for pruning; `deepest_dip` is the largest share below the unpruned error."""
     yield from _plateau(fit)
-    slope = next((own.name for own in fit.form().parameters if own.role is Role.SLOPE), None)
-    if slope is not None:
-        steeper = numbers.percent(math.expm1(fit.parameters[slope] * math.log(2)), digits=0)
-        known = f"2^{fit.symbol(slope)} with {_value(fit, slope)}"
-        yield f"In the power-law region, halving the density raises the {fit.metric.word} by {steeper} ({known})."
+    yield from _slope(fit)
     for axis, name in fit.exponents.items():
-        share = math.exp2(-fit.parameters[name])
-        what = "number of training examples" if axis == "num_examples" else axis
-        change = "more deeply" if share < 1 else "less deeply"
-        yield (
-            f"A network with twice the {what} has the same {fit.metric.word} when it is pruned {change}: to "
-            f"{numbers.number(share)} of the density ({_value(fit, name)})."
-        )
+        yield _exponent(fit, axis, name)
     width = fit.exponents.get("width")
     if width is not None and width not in fit.undetermined:
         yield _width_against_weights(fit.parameters[width], fit.metric)
     if fit.dips and deepest_dip > 0:
         deepest = numbers.percent(deepest_dip, digits=0)
         yield f"Light pruning lowers the {fit.metric.word} by up to {deepest} of its unpruned value."
+
+
+def _slope(fit: Fit) -> Iterator[str]:
+    """By how much the error rises where the density is halved; at most from the lowest error to the high plateau."""
+    slope = next((own.name for own in fit.form().parameters if own.role is Role.SLOPE), None)
+    if slope is None:
+        return
+    word, times = fit.metric.word, math.exp2(fit.parameters[slope])
+    known = f"2^{fit.symbol(slope)} with {_value(fit, slope)}"
+    lowest = min(own.lowest_error for own in fit.configurations)
+    if slope in fit.undetermined or times > fit.high_error / lowest:
+        yield (
+            f"The data do not show how fast the {word} rises between the plateaus: it rises too steeply, or over too "
+            f"few levels ({_value(fit, slope)})."
+        )
+    elif times < DOUBLES:
+        rise = numbers.percent(times - 1, digits=0)
+        yield f"In the power-law region, halving the density raises the {word} by {rise} ({known})."
+    else:
+        yield f"In the power-law region, halving the density makes the {word} {times:.2g} times as large ({known})."
+
+
+def _exponent(fit: Fit, axis: str, name: str) -> str:
+    """How an axis trades against density: at twice the size, which share of the density gives the same error."""
+    word, share = fit.metric.word, math.exp2(-fit.parameters[name])
+    what = "number of training examples" if axis == "num_examples" else axis
+    if name in fit.undetermined:
+        return f"The data do not show how the {what} trades against density ({_value(fit, name)})."
+    if abs(share - 1) < SAME_SHARE:
+        return f"Past their low plateaus, networks with twice the {what} have the same {word} ({_value(fit, name)})."
+    part = f"{numbers.share(share)} of the density" if share < DOUBLES else f"{share:.2g} times the density"
+    return f"A network with twice the {what} has the same {word} at {part} ({_value(fit, name)})."
 
 
 def _value(fit: Fit, name: str) -> str:
@@ -184,13 +210,11 @@ SCORES = (
 def headline(choice: Choice) -> str:
     """What to do for a target; where nothing meets it, what comes closest."""
     best = choice.answer
-    network, density = network_name(choice.naming, best.depth, best.width), numbers.density(best.density)
+    network, kept = network_name(choice.naming, best.depth, best.width), numbers.kept(best.density)
     if not choice.met:
-        pruned = f"pruned to density {density}" if best.level else "not pruned"
+        pruned = f"keeping {kept}" if best.level else "not pruned"
         return f"Nothing here meets it. Closest is {network}, {pruned}."
-    return f"Train {network}, and " + (
-        f"prune it to density {density}." if best.level else "do not prune it."
-    )
+    return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
 
 
 def comparison(choice: Choice, matching: Matching) -> str:
@@ -210,7 +234,8 @@ def error_source(choice: Choice) -> str:
     if best.source != "measured":
         return "by the law"
     if target is not None and choice.met != (best.error <= target):
-        return f"measured; about {numbers.error(best.expected_error)} is expected of a new training run"
+        expected = numbers.estimate(best.expected_error, best.interval)
+        return f"measured; about {expected} is expected of a new training run"
     return "measured"
 
 
@@ -219,7 +244,7 @@ def meeting_the_target(choice: Choice) -> str:
     if not choice.met:
         return "the target is not met"
     probability = choice.answer.probability
-    return "" if probability is None else f"{numbers.percent(probability, digits=0)} meet the target"
+    return "" if probability is None else f"{numbers.probability(probability)} meet the target"
 
 
 def size_remark(choice: Choice) -> str:
@@ -276,7 +301,7 @@ def nothing_meets(
         if confidence == 0.5
         else f"that {numbers.percent(confidence, digits=0)} of training runs keep"
     )
-    pruned = f"pruned to density {numbers.density(best.density)}" if best.level else "not pruned"
+    pruned = f"keeping {numbers.kept(best.density)}" if best.level else "not pruned"
     return f"Nothing here gets to {target}{sure}. The least {metric.word} {kept} is {least}: {network}, {pruned}."
 
 

@@ -167,6 +167,8 @@
       settle();
       follow(presented);
     }
+    const linked = document.getElementById(window.location.hash.slice(1));
+    document.querySelectorAll("details.study").forEach((study) => { study.open = linked !== null && study.parentElement.contains(linked); });
     document.body.dataset.ready = "yes";
   });
 })();

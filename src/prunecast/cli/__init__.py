@@ -37,6 +37,7 @@ WORKFLOW = {
     "Measure a table of your own": {
         "init": ("init:init", "Write a plan for a network and images of your own."),
         "plan": ("engine:plan", "Show what a plan would do, and how long it takes here."),
+        "find": ("find:find", "Train only what an answer needs, and make that network."),
         "run": ("engine:run", "Train and prune the networks of a plan."),
         "status": ("engine:status", "Show the state of a plan's sweep."),
         "export": ("engine:export", "Write the table of a plan's finished training runs."),

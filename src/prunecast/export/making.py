@@ -39,7 +39,17 @@ from prunecast.pruning import (
     make_folder,
 )
 from prunecast.spec import CHANNELS, ChainSpec, Precision
-from prunecast.sweep import Event, OnEvent, Plan, SweepProgress, chain_statuses, data_key, run_plan, work
+from prunecast.sweep import (
+    Event,
+    Executor,
+    OnEvent,
+    Plan,
+    SweepProgress,
+    chain_statuses,
+    data_key,
+    run_plan,
+    work,
+)
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
 
@@ -66,10 +76,12 @@ def make(
     return finish(placed)
 
 
-def train(order: Order, follow: Follow, on_event: OnEvent | None = None) -> None:
-    """Train and prune level by level, from where the store stands."""
+def train(
+    order: Order, follow: Follow, on_event: OnEvent | None = None, executor: Executor | None = None
+) -> None:
+    """Train and prune level by level, from where the store stands, in this process unless `executor` is given."""
     progress = SweepProgress(chain_statuses(order.plan, order.store))
-    executor = partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
+    executor = executor or partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
     events = run_plan(order.plan, order.store, executor=executor, on_event=on_event)
     follow(events, order.plan, progress)
     if progress.failed:

@@ -159,6 +159,8 @@ class StopRules:
     """Stop after this number of levels in a row at chance; 0 means never."""
     final_nonzero: int | None = None
     """Stop after the first level with this number of weights or fewer."""
+    until_error: float | None = None
+    """Stop after a level with a larger error than this; None means never."""
 
 
 def at_chance(record: Record) -> bool:
@@ -185,7 +187,16 @@ def why_ended(records: Sequence[Record], rules: StopRules) -> str:
         and all(map(at_chance, records[-rules.at_chance :]))
     ):
         return "at chance"
-    return "level cap" if records[-1].level >= rules.level_cap else ""
+    if records[-1].level >= rules.level_cap:
+        return "level cap"
+    return (
+        "error reached" if rules.until_error is not None and _error(records[-1]) > rules.until_error else ""
+    )
+
+
+def _error(record: Record) -> float:
+    """The error that choices go by: on held-out examples, if there are some."""
+    return record.error if record.validation_error is None else record.validation_error
 
 
 def finite(value: float) -> float | None:

@@ -70,7 +70,7 @@ def page(
         fit = as_fit(table, law)
     except PrunecastError as problem:
         why = wording.no_law(sentence(problem))
-        body = [fits.missing_section(table, why), fits.origin_section(table, None, command)]
+        body = [fits.missing_section(table, why), *first, fits.origin_section(table, None, command)]
         return Page(html=_render(table, table.metric, None, body), missing=why)
     source = Source(table=validated(table) or table, fit=fit, minimise=minimise)
     on_step("choosing a network for every target")

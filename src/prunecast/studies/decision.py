@@ -506,7 +506,8 @@ class Outlook:
         found = [
             (min(_unlikely(error / target) for target in self.grid.targets), index)
             for index, (chain, error) in enumerate(zip(self.grid.chains, unpruned, strict=False))
-            if not self.grid.is_over(chain)
+            if chain in self.grid.sizes
+            and not self.grid.is_over(chain)
             and any(LOWEST_UNPRUNED < error / target < HIGHEST_UNPRUNED for target in self.grid.targets)
         ]
         for _, index in sorted(found):

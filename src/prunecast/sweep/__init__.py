@@ -11,7 +11,15 @@ from prunecast.sweep.json_lines import JsonLines, event_as_json
 from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.resources import Resources
-from prunecast.sweep.run import OnEvent, executor_for, run_plan, run_to_end, usual_jobs
+from prunecast.sweep.run import (
+    OnEvent,
+    executor_for,
+    run_chains,
+    run_plan,
+    run_to_end,
+    store_starts,
+    usual_jobs,
+)
 from prunecast.sweep.shared_store import check_store
 from prunecast.sweep.status import (
     ChainStatus,
@@ -115,6 +123,7 @@ __all__ = [
     "row",
     "rows",
     "rows_of",
+    "run_chains",
     "run_plan",
     "run_to_end",
     "run_worker",
@@ -124,6 +133,7 @@ __all__ = [
     "start_line",
     "stop_on",
     "stopped_line",
+    "store_starts",
     "summary",
     "torch_device",
     "usual_jobs",

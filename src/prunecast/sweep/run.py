@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -90,13 +90,13 @@ def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, No
     subject = [(number, chain) for number, chain in numbered if chain.select]
     aside: set[int] = set()
     if subject:
-        for event in _to_the_end([(number, _unpruned(chain)) for number, chain in subject], store, run):
+        for event in run_chains([(number, _unpruned(chain)) for number, chain in subject], store, run):
             aside.update({event.number} if isinstance(event, Failed) else ())
             yield event
         out = selection(chain_statuses(plan, store))
         yield from out
         aside.update(left.number for left in out)
-    yield from _to_the_end([(number, chain) for number, chain in numbered if number not in aside], store, run)
+    yield from run_chains([(number, chain) for number, chain in numbered if number not in aside], store, run)
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
@@ -110,7 +110,7 @@ def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
         devices = [f"cuda:{number}" for number in range(gpus)]
         return partial(drive, backend=partial(Processes, devices, packed=True))
     if packed or jobs == 1:
-        return partial(work, device=device, packed=packed)
+        return partial(work, device=device, packed=packed, loaded={})
     return partial(drive, backend=partial(Processes, [device] * jobs))
 
 
@@ -136,10 +136,13 @@ def _unpruned(chain: PlannedChain) -> PlannedChain:
     return dataclasses.replace(chain, rules=dataclasses.replace(chain.rules, level_cap=0))
 
 
-def _to_the_end(
+def run_chains(
     chains: Sequence[tuple[int, PlannedChain]], store: Path, executor: Executor
-) -> Iterator[Progress | Failed | Busy]:
-    """Run chains until all have ended or failed; those that others hold are tried again and again."""
+) -> Generator[Progress | Failed | Busy, None, None]:
+    """Run chains, each with its number in the plan, until all have ended or failed.
+
+    Those that others hold are tried again and again.
+    """
     jobs = unfinished(chains, store)
     told: set[int] = set()
     while jobs:

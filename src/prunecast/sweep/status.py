@@ -178,7 +178,7 @@ class SweepProgress:
     def _close(self, number: int, why: str) -> None:
         self._closed.add(number)
         self.latest.pop(number, None)
-        if why != "level cap":
+        if why not in ("level cap", "error reached"):
             self._ended_early.append(self._levels[number])
 
     def _level_cap(self, number: int) -> int:
@@ -223,6 +223,10 @@ class SweepProgress:
             for number, chain in self._chains.items()
             if number not in self._closed
         )
+
+    def seconds_per_level(self, chain: PlannedChain) -> float:
+        """Seconds of a level of a chain as far as known; before any level has finished, its multiply-adds."""
+        return self._seconds_per_level(_size(chain)) if self._seconds else level_work(chain.spec, 1)
 
     def _seconds_per_level(self, size: Size) -> float:
         """The mean of finished levels of this size, or of the size nearest in work, scaled.

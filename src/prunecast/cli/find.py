@@ -1,0 +1,281 @@
+"""The command that trains only what an answer needs."""
+
+import contextlib
+import dataclasses
+import math
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from prunecast.choice import DEFAULT_CONFIDENCE, Measure
+from prunecast.cli import UNMET, echo
+from prunecast.cli.cluster import cluster_options, placed
+from prunecast.cli.engine import DATA, DEVICE, JOBS, SCALE, STOPPED, STORE, read
+from prunecast.cli.options import BEST_LAW, command_line
+from prunecast.cli.parameters import JSON, Number
+from prunecast.errors import PrunecastError
+from prunecast.files import dumps, write_text
+from prunecast.report import choice, page, terminal
+from prunecast.wording import choice_as_json
+
+if TYPE_CHECKING:
+    from prunecast.export import Card
+    from prunecast.find import Round, Search
+    from prunecast.sweep import Event, Executor, Plan, SweepProgress
+
+PAGE_PAUSE = 30.0
+"""Seconds between two pages while a search goes on."""
+ATTEMPTS = 3
+"""Networks that are made for a target at most: each that misses it is one more curve to learn from."""
+
+
+@click.command()
+@click.argument("plan", metavar="PLAN")
+@click.option(
+    "--target-error",
+    "targets",
+    type=Number(),
+    multiple=True,
+    help="The largest error you accept, such as 0.12 or 12%; may be repeated.",
+)
+@click.option(
+    "--confidence",
+    type=Number(),
+    default=DEFAULT_CONFIDENCE,
+    show_default=True,
+    help="Probability that a new training run meets the target.",
+)
+@click.option("--hours", type=Number(), help="Stop after so long; the same command goes on.")
+@click.option("--trainings", type=int, help="Stop when so many training runs are in the store.")
+@click.option(
+    "--minimise",
+    type=click.Choice([measure.value for measure in Measure]),
+    default=Measure.STORED.value,
+    show_default=True,
+    help="What counts as small.",
+)
+@click.option("--num-examples", type=int, help="Training examples; by default the most of the plan.")
+@BEST_LAW
+@SCALE
+@DATA
+@STORE
+@DEVICE
+@JOBS
+@click.option(
+    "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
+)
+@cluster_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("found"),
+    show_default=True,
+    help="Folder for the table, the page and the network.",
+)
+@click.option("--make/--no-make", default=True, help="With or without training the network that is found.")
+@JSON
+def find(
+    plan: str,
+    targets: tuple[float, ...],
+    confidence: float,
+    hours: float | None,
+    trainings: int | None,
+    minimise: str,
+    num_examples: int | None,
+    law: str,
+    scale: str,
+    data: Path | None,
+    store: Path,
+    device: str,
+    jobs: int | None,
+    plain: bool,
+    output: Path,
+    make: bool,
+    as_json: bool,
+    **cluster: Any,
+) -> None:
+    """Train only as much of PLAN's grid as it takes to know the smallest network for an error, then make that network.
+
+    Without --target-error the time or training runs of the budget go into the whole range of errors. Ctrl-C stops it;
+    run the same command to continue. The exit status is 1 if no network was found for a target, or the network that was
+    made misses it.
+    """
+    try:
+        from prunecast.find import Budget, Search, at_once
+        from prunecast.sweep import executor_for, inspect, store_starts, usual_jobs
+    except ImportError as missing:
+        raise PrunecastError(f"find needs {missing.name}: pip install 'prunecast[train]'") from None
+    planned = read(plan, scale, data)
+    wanted = Search(
+        targets=tuple(sorted(set(targets))),
+        confidence=confidence,
+        minimise=minimise,
+        num_examples=num_examples,
+        law=law,
+        budget=Budget(hours=hours, trainings=trainings),
+    )
+    wanted.check(planned)
+    planned = inspect(planned).plan
+    there, executor = placed(planned, cluster, {"jobs": jobs is not None, "plain": plain}, device)
+    here, jobs = executor is None, jobs or usual_jobs(device)
+    executor = executor or executor_for(device, jobs, plain=plain)
+    chains = at_once(device, jobs, cluster=not here, limit=cluster.get("at_once"))
+    store_starts(there, store)
+    session = _Session(
+        plan=there,
+        store=store,
+        output=output,
+        wanted=wanted,
+        executor=executor,
+        chains=chains,
+        device=device,
+        err=as_json,
+    )
+    output.mkdir(parents=True, exist_ok=True)
+    try:
+        cards = session.run(make=make and bool(targets))
+    except KeyboardInterrupt:
+        echo(f"Stopped. Finished levels are in {store}; run the same command to continue.", err=True)
+        raise SystemExit(STOPPED) from None
+    if as_json:
+        echo(dumps(found_as_json(session.rounds[-1], cards)))
+    met = all(state.choice is not None and state.choice.met for state in session.rounds[-1].decision.states)
+    if targets and not (met and all(card is not None and card.measured.meets_target for card in cards)):
+        raise SystemExit(UNMET)
+
+
+def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
+    """What a search found, for programs."""
+    return {
+        "stop": last.stop,
+        "trainings": last.spent.trainings,
+        "training_seconds": last.spent.seconds,
+        "grid_seconds": last.spent.grid_seconds,
+        "answers": [
+            {
+                "target_error": state.target_error,
+                "settled": state.settled,
+                "doubt": state.doubt if math.isfinite(state.doubt) else None,
+                "sizes": [size if math.isfinite(size) else None for size in state.sizes],
+                "choice": None if state.choice is None else choice_as_json(state.choice),
+            }
+            for state in last.decision.states
+        ],
+        "networks": [None if card is None else card.as_json() for card in cards],
+    }
+
+
+@dataclasses.dataclass(kw_only=True)
+class _Session:
+    """One run of the command."""
+
+    plan: "Plan"
+    store: Path
+    output: Path
+    wanted: "Search"
+    executor: "Executor"
+    chains: int
+    device: str
+    err: bool
+    """whether messages go to standard error, because standard output has JSON"""
+    rounds: "list[Round]" = dataclasses.field(default_factory=list)
+    page_written: float = 0.0
+
+    def run(self, *, make: bool) -> "list[Card | None]":
+        """Search, make the networks and write everything; the cards of what was made."""
+        last = self._search()
+        for state in () if make else last.decision.states:
+            if state.choice is not None:
+                self._say(f"\n{terminal.text(choice(state.choice))}")
+        cards = [self._made(state.target_error) for state in last.decision.states] if make else []
+        self._write()
+        self._say(f"\nThe table and the page are in {self.output}.")
+        return cards
+
+    def _say(self, text: str) -> None:
+        echo(text, err=self.err)
+
+    def _search(self) -> "Round":
+        from prunecast.find import Round, round_text, search, stop_line
+        from prunecast.sweep import event_line
+
+        events = search(self.plan, self.store, self.wanted, executor=self.executor, chains=self.chains)
+        with contextlib.closing(events):
+            for event in events:
+                if not isinstance(event, Round):
+                    self._say(event_line(self.plan, event))
+                    continue
+                self.rounds.append(event)
+                for line in round_text(event):
+                    self._say(line)
+                if event.stop is None and time.monotonic() - self.page_written > PAGE_PAUSE:
+                    self._write()
+        self._say(stop_line(self.rounds[-1], self.wanted.budget))
+        return self.rounds[-1]
+
+    def _write(self) -> None:
+        """Write the table and the page so far."""
+        from prunecast.find import history_section
+        from prunecast.sweep import chain_statuses, rows_of, write_table
+
+        table = self.rounds[-1].table
+        if table is None:
+            return
+        write_table(rows_of(chain_statuses(self.plan, self.store)), self.output / "table.csv")
+        made = page(
+            table,
+            law=self.wanted.law,
+            target_error=self.wanted.targets[0] if self.wanted.targets else None,
+            confidence=self.wanted.confidence,
+            studies=False,
+            first=[history_section(self.rounds)],
+            command=command_line(click.get_current_context()),
+        )
+        write_text(self.output / "report.html", made.html)
+        self.page_written = time.monotonic()
+
+    def _made(self, target: float) -> "Card | None":
+        """The network for a target; where it misses, its curve is learnt from, and another one is made."""
+        from prunecast.cli.make import card_text, order_text
+        from prunecast.cli.progress import follow
+        from prunecast.export import finish, order, train
+
+        several = len(self.wanted.targets) > 1
+        folder = self.output / (f"network-{target:g}" if several else "network")
+
+        def shown(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress") -> None:
+            follow(events, plan, progress, 1, err=self.err)
+
+        for attempt in range(ATTEMPTS):
+            state = next(one for one in self.rounds[-1].decision.states if one.target_error == target)
+            fitted = self.rounds[-1].decision.fit
+            if fitted is None or state.choice is None or not state.choice.met:
+                echo(f"No network for an error of {target:g} was found, so none is made.", err=True)
+                return None
+            ordered = order(
+                fitted,
+                self.plan,
+                folder,
+                store=self.store,
+                device=self.device,
+                target_error=target,
+                confidence=self.wanted.confidence,
+                minimise=self.wanted.minimise,
+                num_examples=self.wanted.num_examples,
+            )
+            self._say(f"\n{order_text(ordered)}")
+            train(ordered, shown, executor=self.executor)
+            card = finish(ordered)
+            self._say(f"\n{card_text(card, folder)}")
+            if card.measured.meets_target or attempt == ATTEMPTS - 1:
+                return card
+            self.plan = dataclasses.replace(self.plan, chains=(*self.plan.chains, ordered.chain))
+            self._say(
+                f"\nIt misses the error of {target:g}. Its curve joins the table, and the search goes on."
+            )
+            self._search()
+        return None

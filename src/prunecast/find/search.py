@@ -1,0 +1,276 @@
+"""The search for an answer: look at the store, decide, train a few chains further, and look again.
+
+Every round begins with what the store holds, so a search that was stopped or killed goes on where it was. The engine
+runs the chains of a round as it runs those of a plan, on this machine or by the workers of a backend.
+"""
+
+import contextlib
+import dataclasses
+import io
+import math
+import time
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from prunecast.choice import DEFAULT_CONFIDENCE, Measure, check_target, validated
+from prunecast.errors import PrunecastError
+from prunecast.laws import AUTO
+from prunecast.metric import Metric
+from prunecast.studies import Decision, GridChain, NextStep, decide
+from prunecast.sweep import (
+    ChainStatus,
+    Event,
+    Executor,
+    Failed,
+    Plan,
+    PlannedChain,
+    Progress,
+    SweepProgress,
+    as_csv,
+    chain_statuses,
+    rows_of,
+    run_chains,
+)
+from prunecast.table import Table, read
+from prunecast.text import listed
+
+FRONTIER_TARGETS = 5
+LOWEST_TARGET, HIGHEST_TARGET = 1.25, 0.5
+"""Without a target, those between this multiple of the least unpruned error and this share of the chance error."""
+PACKED = 8
+"""Chains that a fleet or a cluster trains in one round."""
+NAMES = ("family", "dataset", "method", "recipe")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a search may take; None where it has no limit."""
+
+    hours: float | None = None
+    """of this run"""
+    trainings: int | None = None
+    """training runs in the store, those of earlier runs included"""
+
+    def check(self) -> None:
+        """Refuse a budget that allows nothing."""
+        if self.hours is not None and not 0 < self.hours < math.inf:
+            raise PrunecastError(f"--hours is {self.hours:g}; give a positive number of hours")
+        if self.trainings is not None and self.trainings < 1:
+            raise PrunecastError(f"--trainings is {self.trainings}; give 1 or more")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """What is looked for."""
+
+    targets: tuple[float, ...] = ()
+    """errors; without any, some all over the range that the networks have"""
+    confidence: float = DEFAULT_CONFIDENCE
+    minimise: str = Measure.STORED
+    num_examples: int | None = None
+    """by default the largest number of the plan"""
+    law: str = AUTO
+    budget: Budget = dataclasses.field(default_factory=Budget)
+
+    def check(self, plan: Plan) -> None:
+        """Refuse what cannot be searched, before anything is trained."""
+        self.budget.check()
+        for target in self.targets:
+            check_target(target, Metric.ERROR)
+        if not 0 < self.confidence < 1:
+            raise PrunecastError(f"--confidence is {self.confidence:g}; give a probability between 0 and 1")
+        if not self.targets and self.budget == Budget():
+            raise PrunecastError(
+                "find needs an error to look for, or a budget: --target-error, --hours or --trainings"
+            )
+        specs = [chain.spec for chain in plan.chains]
+        kinds = {(s.family, s.dataset, s.method.name, s.recipe.name) for s in specs}
+        if len(kinds) > 1:
+            apart = [
+                name
+                for name, values in zip(NAMES, zip(*kinds, strict=True), strict=True)
+                if len(set(values)) > 1
+            ]
+            raise PrunecastError(
+                f"find answers about one {listed(apart)}, and the plan {plan.name} has several; split it into plans"
+            )
+        known = sorted({spec.num_examples for spec in specs})
+        if self.num_examples is not None and self.num_examples not in known:
+            raise PrunecastError(
+                f"--num-examples is {self.num_examples}, and the plan {plan.name} has "
+                f"{listed(map(str, known))}; give one of them"
+            )
+
+
+class Stop(StrEnum):
+    """Why a search ended."""
+
+    SETTLED = "settled"
+    """more training would hardly change an answer"""
+    NOTHING_LEFT = "nothing left"
+    """no chain of the plan would tell more"""
+    HOURS = "hours"
+    TRAININGS = "trainings"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What was trained so far."""
+
+    trainings: int
+    """training runs in the store"""
+    seconds: float
+    """their training time, added up"""
+    hours: float
+    """since this run began"""
+    grid_seconds: float
+    """what all levels of the plan's grid would take at the speed so far, at most; NaN before anything is trained"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Round:
+    """What the store shows, and what comes next."""
+
+    decision: Decision
+    table: Table | None
+    spent: Spent
+    steps: tuple[NextStep, ...]
+    """what is trained now; empty at the end"""
+    stop: Stop | None
+    """why the search ends; None while it goes on"""
+
+
+AfterRound = Round | Event
+
+
+def at_once(device: str, jobs: int, *, cluster: bool, limit: int | None = None) -> int:
+    """Chains that are trained in one round: one for each job, or enough for a fleet or a cluster."""
+    return limit or (PACKED if cluster or device != "cpu" else jobs)
+
+
+def search(
+    plan: Plan, store: Path, wanted: Search, *, executor: Executor, chains: int = 1
+) -> Generator[AfterRound, None, None]:
+    """Train what the answers need, `chains` of them at a time; yield each round before it begins, and its events.
+
+    The last round has a reason to stop, and nothing to train.
+    """
+    began, failed = time.monotonic(), set[int]()
+    while True:
+        now = _look(plan, store, wanted, failed, began, chains)
+        yield now
+        if now.stop is not None:
+            return
+        jobs = [_job(plan, step) for step in now.steps]
+        with contextlib.closing(run_chains(jobs, store, executor)) as events:
+            done = now.spent.trainings
+            for event in events:
+                yield event
+                failed |= {event.number} if isinstance(event, Failed) else set()
+                done += isinstance(event, Progress)
+                if _over(wanted.budget, done, time.monotonic() - began):
+                    break
+
+
+def _over(budget: Budget, trainings: int, seconds: float) -> Stop | None:
+    """Which limit of a budget is reached."""
+    if budget.hours is not None and seconds >= 3600 * budget.hours:
+        return Stop.HOURS
+    if budget.trainings is not None and trainings >= budget.trainings:
+        return Stop.TRAININGS
+    return None
+
+
+def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: float, chains: int) -> Round:
+    statuses = chain_statuses(plan, store)
+    for damaged in (own for own in statuses if own.problem):
+        raise PrunecastError(damaged.problem)
+    table = table_of(statuses)
+    grid = _grid(statuses, failed)
+    targets = wanted.targets or _frontier_targets(grid, statuses)
+    decision = decide(
+        table,
+        grid,
+        targets,
+        num_examples=wanted.num_examples,
+        confidence=wanted.confidence,
+        minimise=wanted.minimise,
+        law=wanted.law,
+    )
+    records = [record for own in statuses for record in own.records]
+    spent = Spent(
+        trainings=len(records),
+        seconds=sum(record.seconds for record in records),
+        hours=(time.monotonic() - began) / 3600,
+        grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
+    )
+    stop = _over(wanted.budget, spent.trainings, 3600 * spent.hours)
+    if decision.settled:
+        stop = Stop.SETTLED
+    elif stop is None and not decision.steps:
+        stop = Stop.NOTHING_LEFT
+    steps = () if stop else decision.steps[: _room(wanted.budget, spent.trainings, chains)]
+    return Round(decision=decision, table=table, spent=spent, steps=steps, stop=stop)
+
+
+def _room(budget: Budget, trainings: int, chains: int) -> int:
+    return chains if budget.trainings is None else min(chains, budget.trainings - trainings)
+
+
+def table_of(statuses: Sequence[ChainStatus]) -> Table | None:
+    """The table so far, as a file of it would be read; None before anything is trained."""
+    rows = rows_of(statuses)
+    if not rows:
+        return None
+    table = read(pd.read_csv(io.StringIO(as_csv(rows))))
+    return validated(table) or table
+
+
+def _grid(statuses: Sequence[ChainStatus], failed: set[int]) -> list[GridChain]:
+    seconds = SweepProgress(statuses)
+    return [
+        GridChain(
+            depth=own.chain.spec.depth,
+            width=own.chain.spec.width,
+            num_examples=own.chain.spec.num_examples,
+            replicate=own.chain.spec.replicate,
+            level_cap=own.chain.rules.level_cap,
+            seconds=seconds.seconds_per_level(own.chain),
+            errors=tuple(
+                record.error if record.validation_error is None else record.validation_error
+                for record in own.records
+            ),
+            ended=bool(own.ended or own.left_out or own.number in failed),
+        )
+        for own in statuses
+    ]
+
+
+def _frontier_targets(grid: Sequence[GridChain], statuses: Sequence[ChainStatus]) -> tuple[float, ...]:
+    """Errors all over the range of the networks, to two digits, so that they hardly change while more is trained."""
+    unpruned = [chain.errors[0] for chain in grid if chain.errors]
+    chance = [own.records[0].chance_error for own in statuses if own.records]
+    if not unpruned:
+        return (0.5,)  # the first networks do not depend on it
+    highest = HIGHEST_TARGET * chance[0]
+    lowest = min(LOWEST_TARGET * min(unpruned), highest / 2)
+    return tuple(float(f"{target:.2g}") for target in np.geomspace(lowest, highest, FRONTIER_TARGETS))
+
+
+def _job(plan: Plan, step: NextStep) -> tuple[int, PlannedChain]:
+    """The chain of a step by its number in the plan, with the rules that end it there."""
+    wanted = (*step.chain.size, step.chain.replicate)
+    for number, chain in enumerate(plan.chains, 1):
+        spec = chain.spec
+        if (spec.depth, spec.width, spec.num_examples, spec.replicate) == wanted and not spec.final_nonzero:
+            if step.until_error is None:
+                rules = dataclasses.replace(chain.rules, level_cap=0)
+            else:
+                rules = dataclasses.replace(chain.rules, until_error=step.until_error)
+            return number, dataclasses.replace(chain, rules=rules, select=None)
+    raise AssertionError(f"no chain of {plan.name} is {wanted}")

@@ -1,0 +1,105 @@
+"""Sentences about a search: the answers so far, what was spent, what comes next and why, and why it ended."""
+
+from collections.abc import Iterator, Sequence
+
+from prunecast.find.search import Budget, Round, Spent, Stop
+from prunecast.report import Grid, Section
+from prunecast.studies import GridChain, NextStep, Reason, TargetState
+from prunecast.text import duration, plural
+from prunecast.wording import numbers
+
+WHY = {
+    Reason.START: "to see the range of the plan",
+    Reason.FIRST_CURVE: "which should be about the right size",
+    Reason.UNPRUNED: "whose unpruned error matters most",
+    Reason.CURVE: "whose curve matters most",
+    Reason.LIKELY: "which may be the right size",
+}
+
+
+def answer_words(state: TargetState) -> str:
+    """The answer so far for one target, and how much of it is in doubt."""
+    chosen = state.choice
+    aim = f"error {state.target_error:g}"
+    if chosen is None:
+        return f"{aim}: no answer yet"
+    best = chosen.answer
+    network = f"depth {best.depth:g}, width {best.width:g}, density {numbers.density(best.density)}"
+    if not chosen.met:
+        return f"{aim}: not reached by what was trained; the least is {best.expected_error:.4f} ({network})"
+    size = f"{best.stored_parameters:,.0f} stored parameters"
+    low, high = state.sizes
+    return f"{aim}: {network}, {size}; the smallest possible has {low:,.0f} to {high:,.0f} (90%)"
+
+
+def chain_words(chain: GridChain) -> str:
+    """The network of a chain, and how far it is to be trained."""
+    return f"depth {chain.depth:g}, width {chain.width:g}"
+
+
+def step_words(step: NextStep) -> str:
+    """What is trained next, and why."""
+    how_far = "unpruned" if step.until_error is None else f"until its error is {step.until_error:.3g}"
+    known = step.gain == step.gain
+    gain = f", {step.gain:.0%} off the doubt in about {duration(step.seconds)}" if known else ""
+    return f"{chain_words(step.chain)}, {how_far} ({WHY[step.reason]}{gain})"
+
+
+def spent_words(spent: Spent) -> str:
+    """What was trained so far."""
+    runs = f"{plural(spent.trainings, 'training run')}, {duration(spent.seconds)} of training"
+    known = spent.grid_seconds == spent.grid_seconds
+    return f"{runs} where the whole grid takes at most {duration(spent.grid_seconds)}" if known else runs
+
+
+def round_text(now: Round) -> Iterator[str]:
+    """The answers so far, what was spent, and what comes next."""
+    yield f"Trained: {spent_words(now.spent)}."
+    for state in now.decision.states:
+        yield f"  {answer_words(state)}"
+    for step in now.steps:
+        yield f"  next: {step_words(step)}"
+
+
+def stop_line(now: Round, budget: Budget) -> str:
+    """Why a search has ended."""
+    reasons = {
+        Stop.SETTLED: "more training would hardly change the answer",
+        Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
+        Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
+        Stop.TRAININGS: f"the budget of {plural(budget.trainings or 0, 'training run')} is spent",
+    }
+    assert now.stop is not None
+    return f"Ended, because {reasons[now.stop]}. Trained: {spent_words(now.spent)}."
+
+
+def history_section(rounds: Sequence[Round]) -> Section:
+    """The search as a section of the page: the rounds so far, and what comes next."""
+    now = rounds[-1]
+    rows = [
+        [
+            f"{one.spent.trainings:,}",
+            duration(one.spent.seconds),
+            "; ".join(_size(state) for state in one.decision.states),
+            "; ".join(_doubt(state) for state in one.decision.states),
+            "; ".join(chain_words(step.chain) for step in one.steps),
+        ]
+        for one in rounds
+    ]
+    header = ["Training runs", "Training time", "Stored parameters", "Doubt", "Trained next"]
+    return Section(
+        name="search",
+        title="The search",
+        text=list(round_text(now)),
+        grids=[Grid(header=header, rows=rows, left=0, long=True)],
+        notes=["Doubt is the standard deviation of the logarithm of the smallest network's size."],
+    )
+
+
+def _size(state: TargetState) -> str:
+    met = state.choice is not None and state.choice.met
+    return f"{state.choice.answer.stored_parameters:,.0f}" if met and state.choice else "–"
+
+
+def _doubt(state: TargetState) -> str:
+    return f"{state.doubt:.0%}" if state.doubt < 10 else "–"

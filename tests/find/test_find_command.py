@@ -1,0 +1,60 @@
+"""The command `find`: from a plan to the made network, its table and its page."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from find_plans import TEXT
+
+from prunecast.cli import cli
+from prunecast.table import read
+
+
+def _run(folder: Path, *words: str):
+    path = folder / "short.toml"
+    path.write_text(TEXT)
+    line = [
+        "find",
+        str(path),
+        "--store",
+        str(folder / "store"),
+        "-o",
+        str(folder / "found"),
+        "--jobs",
+        "1",
+        *words,
+    ]
+    return CliRunner().invoke(cli, line)
+
+
+def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
+    ended = _run(tmp_path, "--trainings", "9", "--law", "eq2", "--json")
+    assert ended.exit_code == 0, ended.output
+    body = json.loads(ended.stdout)
+    assert (body["stop"], body["trainings"], body["networks"]) == ("trainings", 9, [])
+    targets = [own["target_error"] for own in body["answers"]]
+    assert len(targets) == 5
+    assert targets == sorted(targets)
+    assert targets[-1] == pytest.approx(0.45, abs=0.01)
+    assert body["training_seconds"] < body["grid_seconds"]
+    assert "next: depth" in ended.stderr
+    assert len(read(tmp_path / "found" / "table.csv")) == 9
+    assert "The search" in (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+
+
+def test_find_refuses_in_a_sentence(tmp_path: Path) -> None:
+    refused = _run(tmp_path)
+    assert "find needs an error to look for, or a budget" in str(refused.exception)
+
+
+@pytest.mark.slow
+def test_a_target_ends_with_the_network_made(tmp_path: Path) -> None:
+    ended = _run(tmp_path, "--target-error", "25%", "--confidence", "0.9")
+    assert ended.exit_code == 0, ended.output
+    assert "Made: digits_cnn" in ended.output
+    card = json.loads((tmp_path / "found" / "network" / "card.json").read_text())
+    assert card["measured"]["error"] <= 0.25
+    again = _run(tmp_path, "--target-error", "25%", "--confidence", "0.9")
+    assert again.exit_code == 0
+    assert " · level " not in again.output

@@ -1,0 +1,153 @@
+"""A real search on digits: it trains part of the grid, goes on where it was stopped or killed, and keeps its budget."""
+
+import multiprocessing
+import random
+from pathlib import Path
+
+import pytest
+from find_plans import TARGET, TEXT, levels, plan, searched
+
+from prunecast.errors import PrunecastError
+from prunecast.find import (
+    Budget,
+    Round,
+    Search,
+    Stop,
+    at_once,
+    history_section,
+    round_text,
+    search,
+    stop_line,
+)
+from prunecast.pruning import StopRules, chain_folder, why_ended
+from prunecast.report import terminal
+from prunecast.sweep import executor_for, parse_plan
+
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["prunecast.sweep", "prunecast.find"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Round]]:
+    """A search to its end."""
+    store = tmp_path_factory.mktemp("search") / "store"
+    return store, searched(store)
+
+
+@pytest.mark.slow
+def test_a_search_trains_part_of_the_grid_and_ends_with_an_answer(whole: tuple[Path, list[Round]]) -> None:
+    store, rounds = whole
+    last = rounds[-1]
+    assert last.stop in (Stop.SETTLED, Stop.NOTHING_LEFT)
+    assert last.steps == ()
+    assert [one.stop for one in rounds[:-1]] == [None] * (len(rounds) - 1)
+    trained = sum(map(len, levels(store).values()))
+    assert last.spent.trainings == trained
+    assert trained < 0.7 * sum(chain.rules.level_cap + 1 for chain in plan().chains)
+    assert last.spent.seconds < last.spent.grid_seconds
+    (state,) = last.decision.states
+    assert state.choice is not None
+    assert state.choice.met
+
+
+@pytest.mark.slow
+def test_a_search_that_has_ended_trains_nothing_more(whole: tuple[Path, list[Round]]) -> None:
+    store, rounds = whole
+    (again,) = searched(store)
+    assert again.stop == rounds[-1].stop
+    assert again.decision.states[0].sizes == rounds[-1].decision.states[0].sizes
+
+
+@pytest.mark.slow
+def test_chains_end_once_their_error_has_risen(whole: tuple[Path, list[Round]]) -> None:
+    store, _ = whole
+    risen = [errors for errors in levels(store).values() if len(errors) > 1 and errors[-1] > TARGET]
+    assert risen
+    for errors in risen:
+        stop = max(1.15 * TARGET, 1.6 * errors[0])
+        assert [error for error in errors[:-1] if error > stop] == []
+
+
+@pytest.mark.slow
+def test_rounds_say_what_is_known_and_what_comes_next(whole: tuple[Path, list[Round]]) -> None:
+    _, rounds = whole
+    first, last = "\n".join(round_text(rounds[0])), "\n".join(round_text(rounds[-1]))
+    assert "error 0.25: no answer yet" in first
+    assert "next: depth 3, width 0.5, unpruned (to see the range of the plan)" in first
+    assert "stored parameters; the smallest possible has " in last
+    assert "next:" not in last
+    assert stop_line(rounds[-1], Budget()).startswith("Ended, because ")
+    shown = terminal.text(history_section(rounds))
+    assert "The search" in shown
+    assert "Training runs" in shown
+
+
+def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None:
+    (*_, last) = searched(tmp_path, trainings=3)
+    assert last.stop is Stop.TRAININGS
+    before = levels(tmp_path)
+    assert sum(map(len, before.values())) == 3
+    (*_, last) = searched(tmp_path, trainings=5)
+    after = levels(tmp_path)
+    assert last.spent.trainings == 5
+    assert all(after[size][: len(errors)] == errors for size, errors in before.items())
+    wanted = Search(targets=(TARGET,), budget=Budget(hours=1e-9))
+    ends = list(search(plan(), tmp_path, wanted, executor=executor_for("cpu", 1)))
+    assert [own.stop for own in ends if isinstance(own, Round)] == [Stop.HOURS]
+    (record,) = chain_folder(tmp_path, plan().chains[0].spec).records()
+    assert why_ended([record], StopRules(until_error=record.error)) == ""
+    assert why_ended([record], StopRules(until_error=record.error - 1e-6)) == "error reached"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        (Search(), "an error to look for, or a budget"),
+        (Search(targets=(1.5,)), "must be below 1"),
+        (Search(targets=(0.1,), confidence=2), "--confidence is 2"),
+        (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, and the plan short has 200"),
+        (Search(budget=Budget(hours=0)), "--hours is 0"),
+        (Search(budget=Budget(trainings=0)), "--trainings is 0"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(wanted: Search, words: str) -> None:
+    with pytest.raises(PrunecastError, match=words):
+        wanted.check(plan())
+
+
+def test_a_plan_of_several_kinds_is_refused() -> None:
+    both = parse_plan(
+        TEXT.replace('family = "digits_cnn"', 'family = "digits_cnn"\nmethod = ["imp", "random"]'), name="two"
+    )
+    with pytest.raises(PrunecastError, match="one method, and the plan two has several"):
+        Search(targets=(0.1,)).check(both)
+
+
+def test_a_fleet_and_a_cluster_train_several_chains_in_a_round() -> None:
+    assert at_once("cpu", 3, cluster=False) == 3
+    assert at_once("cuda", 1, cluster=False) == 8
+    assert at_once("cpu", 1, cluster=True, limit=5) == 5
+
+
+@pytest.mark.slow
+def test_a_search_killed_again_and_again_loses_nothing(
+    tmp_path: Path, whole: tuple[Path, list[Round]]
+) -> None:
+    """Levels that are stored stay, chains have the same numbers, and the search ends."""
+    moments, kills = random.Random(0), 0
+    while kills < 8:
+        process = PROCESSES.Process(target=searched, args=(tmp_path,))
+        process.start()
+        process.join(moments.uniform(2, 8))
+        if not process.is_alive():
+            break
+        process.kill()
+        process.join()
+        kills += 1
+    assert kills >= 2
+    (*_, last) = searched(tmp_path)
+    assert last.stop in (Stop.SETTLED, Stop.NOTHING_LEFT)
+    unbroken = levels(whole[0])
+    for size, errors in levels(tmp_path).items():
+        common = min(len(errors), len(unbroken[size]))
+        assert errors[:common] == unbroken[size][:common]

@@ -201,3 +201,20 @@ def test_one_line_says_which_way_a_family_takes(tmp_path, caplog):
     ]
     assert "Operation 'flatten'" in told[2]
     assert "cannot be run for several networks at once" in told[1]
+
+
+def test_devices_on_which_stacks_are_not_known_to_be_right_train_networks_alone(
+    tmp_path, monkeypatch, caplog
+):
+    assert "cuda" not in runner_pool.STACKED_ON  # losses in bf16 were not finite there
+    brief = {"epochs": 2, "rewind": 1.0}
+    own = [chain(family="vit_patch4", depth=1, width=0.0625, recipe=brief, replicate=k) for k in range(2)]
+    jobs = jobs_of(own, cap=1)
+    plain(jobs, tmp_path / "plain")
+    monkeypatch.setattr(runner_pool, "STACKED_ON", ())
+    with caplog.at_level("INFO"):
+        list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+    assert all(text.startswith("A pack of 1 networks") for text in caplog.messages if "is ready" in text)
+    (path,) = (text for text in caplog.messages if "trains one network at a time" in text)
+    assert path.endswith("Stacks are not used on cpu: they are not right there yet.")

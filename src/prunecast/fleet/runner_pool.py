@@ -50,6 +50,9 @@ LOADED_STEPS = 256
 """Steps whose examples a pack has room for at least: short epochs are loaded several at once."""
 FUSED_ON = ("cuda",)
 """Kinds of devices with kernels of our own."""
+STACKED_ON: tuple[str, ...] = ("cpu",)
+"""Kinds of devices on which stacks were seen to give what their members give alone. On CUDA they do not in bf16: losses
+are not finite, which would be stored as divergence."""
 WASTE = 2.0
 """How many times as wide as its members an uncompiled pack may be before another shape is made."""
 COMPILE_FROM = 50_000
@@ -156,6 +159,11 @@ class RunnerPool:
             self._why[kind] = [str(reason)]
         else:
             return "side by side"
+        if kind.device.type not in STACKED_ON:
+            self._why[kind].append(
+                f"Stacks are not used on {kind.device.type}: they are not right there yet."
+            )
+            return "alone"
         try:
             with MODULE_CALLS:
                 refuse_unstackable(chain.untrained, image_shape=image_shape, low=_low(kind))

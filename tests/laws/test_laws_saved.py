@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import subprocess
@@ -6,9 +7,10 @@ import numpy as np
 import pytest
 from planted import planted
 
+from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.laws import fit, from_json, get_law, load, unregister
+from prunecast.laws import fit, from_json, get_law, load, saved, unregister
 from prunecast.table import read
 
 
@@ -29,6 +31,7 @@ def laws(shipped, shipped_all, law):
         "eq1": fit(shipped.select(width=0.5)),
         "loss": fit(read(loss, metric="loss")),
         "dip": fit(shipped_all, law="dip"),
+        "averaged": fit(shipped_all),
     }
 
 
@@ -282,3 +285,40 @@ def test_programs_get_findings_with_their_type_and_numbers(laws):
     assert plateau["parameter"] == "high_error"
     assert plateau["more_levels"] >= 1
     assert body["undetermined"] == list(laws["open"].undetermined)
+
+
+def set_(value, *place):
+    """A change of one value of a law's fields."""
+
+    def change(body):
+        *outer, last = place
+        for key in outer:
+            body = body[key]
+        if value is None:
+            del body[last]
+        else:
+            body[last] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("dip", set_(2.0, "parameters", "dip")),
+        ("dip", set_(9.2e18, "dense", "deviation")),
+        ("averaged", set_(None, "alternatives", 0, "parameters", "gamma")),
+    ],
+)
+def test_an_edited_law_whose_parts_contradict_each_other_is_refused(laws, name, change):
+    body = saved.plain(saved.headed(laws[name].as_json()))
+    change(body)
+    with pytest.raises(PrunecastError, match="fit the table again"):
+        choose(from_json(body), target_error=0.2)
+
+
+def test_a_width_beyond_counting_answers_or_is_refused(laws):
+    body = saved.plain(saved.headed(laws["partial"].as_json()))
+    body["configurations"][1]["width"] = 2.0**63
+    with contextlib.suppress(PrunecastError):
+        choose(from_json(body), target_error=0.2)

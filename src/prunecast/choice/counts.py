@@ -226,7 +226,7 @@ def counter(fit: Fit) -> Counter:
     reason = _unknown(fit, classes)
     if reason is None:
         listed = np.array([c.weights for c in fit.configurations])
-        exact = [member_counts(family, int(c.depth), c.width, classes)[0] for c in fit.configurations]
+        exact = [float(member_counts(family, int(c.depth), c.width, classes)[0]) for c in fit.configurations]
         same = np.allclose(listed, exact, rtol=SAME_COUNT)
         if same or not fit.counted:
             return Counter(

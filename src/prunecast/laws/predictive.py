@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy import special  # `stats` takes longer to import than most fits take
 
+from prunecast.errors import PrunecastError
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats, Integers, Points
 from prunecast.laws.predictor import Average, Predictor, average, query
@@ -114,9 +115,13 @@ class Predictive:
         """Noise and misfit of this fit's data."""
         floor, count = self.fit.noise_floor, len(self.fit.configurations)
         some = range(0, count, max(1, -(-count // MOST_CURVES)))
-        return inferred(
-            [self._measured(index)[0] for index in some], None if floor is None else floor.replicate
-        )
+        curves = [self._measured(index)[0] for index in some]
+        try:
+            return inferred(curves, None if floor is None else floor.replicate)
+        except ValueError as problem:  # of linear algebra too: a file of a law that somebody edited
+            raise PrunecastError(
+                "the parameters of this law contradict the curves that it was fitted to; fit the table again"
+            ) from problem
 
     def _covariance(self, curve: Curve) -> Floats:
         """Of the measured rows of a configuration."""

@@ -382,6 +382,9 @@ def _check(fit: Fit) -> None:
     wrong = [name for name, usable in right.items() if not usable]
     if wrong:
         raise ValueError(f"unusable: {wrong[0]}")
+    with np.errstate(all="ignore"):
+        if not np.isfinite(statistics.residuals(fit)["residual"]).all():
+            raise ValueError("its parameters contradict its curves")
 
 
 def _within(values: npt.ArrayLike, low: float = SMALLEST, high: float = LARGEST) -> bool:
@@ -406,6 +409,9 @@ def _usable_alternative(alternative: Alternative) -> bool:
     lowest = {own.name: SMALLEST if own.positive else -LARGEST for own in form.parameters}
     return (
         set(alternative.axes) == set(form.exponents)
+        and all(
+            own.role not in ALWAYS_THERE or own.name in lowest for own in get_law(alternative.law).parameters
+        )
         and lowest.keys() == alternative.parameters.keys()
         and all(_within([value], lowest[name]) for name, value in alternative.parameters.items())
         and _within([alternative.weight], 0.0, 1.0)

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from prunecast import choose, fit
 from prunecast.table import read
+from prunecast.wording.report import parameters
 
 PLAN = """# A miniature of the demo.
 family = "digits_cnn"
@@ -45,7 +47,11 @@ def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
     assert len(read(tmp_path / "demo" / "results.csv")) > 20
     network = tmp_path / "demo" / "network"
     assert {"card.json", "README.md", "model.safetensors"} <= {file.name for file in network.iterdir()}
-    assert 'id="slider"' in (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert 'id="slider"' in page
+    assert "The chosen network, trained" in page
+    (verdict,) = [line for line in done.stdout.splitlines() if line.startswith("Predicted test error")]
+    assert verdict in page
     again = run(tmp_path, "--target-error", "0.3")
     assert again.returncode == 0, again.stderr
     assert "· level" not in again.stdout
@@ -54,6 +60,18 @@ def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
         for out in (done.stdout, again.stdout)
     ]
     assert found[0] == found[1]
+
+
+def test_the_demos_own_table_determines_its_law():
+    """As `prunecast demo` measured it: every parameter is determined, and the page says nothing absurd."""
+    table = read(Path(__file__).with_name("demo-results.csv"))
+    law = fit(table)
+    assert law.undetermined == ()
+    assert 1 < law.parameters["gamma"] < 4
+    chosen = choose(law, target_error=0.05, confidence=0.95)
+    assert chosen.met
+    assert chosen.verdict.usable
+    assert not [note for note in parameters(law, 0.0) if "do not" in note]
 
 
 @pytest.mark.parametrize(

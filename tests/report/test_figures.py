@@ -257,3 +257,21 @@ def test_an_unknown_figure_is_a_sentence(tmp_path):
 def test_a_table_too_small_is_a_sentence(tmp_path):
     with pytest.raises(PrunecastError, match="cannot determine"):
         draw_figures(TABLES["tiny"](), tmp_path)
+
+
+def test_the_frontier_names_the_size_that_it_draws(tmp_path):
+    """A table without counts has sizes in proportion alone, which are no stored parameters."""
+    from planted import planted
+
+    from prunecast import fit, read
+    from prunecast.report.charts import Source
+    from prunecast.report.figures import frontier
+
+    frame = planted(configurations=6, num_examples=(50_000,), seed=3)
+    for counted, title in ((True, "stored parameters"), (False, "depth · width² · density")):
+        own = frame if counted else frame.drop(columns=["weights", "nonzero"])
+        table = read(own)
+        text = str(frontier(Source(table=table, fit=fit(table, law="eq2"))))
+        assert title in text
+        assert ("stored parameters" in text) == counted
+        assert "fewest parameters" not in text

@@ -185,6 +185,7 @@ def test_a_narrow_screen_never_scrolls_sideways(written, visit, name, width):
 
 def test_a_phone_shows_the_columns_that_matter_and_where_a_table_goes_on(written, visit):
     page = visit(written("all sizes"), viewport={"width": 420, "height": 800}).page
+    page.evaluate("document.querySelectorAll('details').forEach((it) => { it.open = true; })")
     for study, column in (("extrapolation", "Predicted"), ("forms", "Left out")):
         head = page.locator(f"#study-{study} th", has_text=column).bounding_box()
         assert head["x"] + head["width"] <= 420 - 17, study
@@ -214,6 +215,27 @@ def test_light_and_dark_are_legible(written, visit, scheme):
         ("label", "color"),
     ):
         assert abs(brightness(page, selector, which) - paper) > 80, selector
+
+
+def test_studies_are_folded_with_their_conclusions_in_sight(written, visit):
+    page = visit(written("measured")).page
+    studies = page.locator("details.study")
+    assert studies.count() >= 5
+    assert page.locator("details.study[open]").count() == 0
+    first = studies.first
+    assert first.locator("summary h3").is_visible()
+    assert not first.locator(".folded").is_visible()
+    first.locator("summary h3").click()
+    assert first.locator(".folded").is_visible()
+
+
+def test_a_link_to_a_study_opens_it(written, chromium):
+    page = chromium.new_page()
+    page.goto(written("measured").as_uri() + "#study-forms")
+    page.wait_for_selector("body[data-ready]")
+    assert page.locator("#study-forms details.study[open]").count() == 1
+    assert page.locator("details.study[open]").count() == 1
+    page.close()
 
 
 def test_print_is_light_and_opens_what_is_folded(written, visit):

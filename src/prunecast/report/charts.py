@@ -113,7 +113,7 @@ class Source:
 def size_title(minimise: str, *, counted: bool = True) -> str:
     """The title of an axis of sizes in a measure."""
     if not counted:
-        return "size, in proportion to the weights"
+        return "depth · width² · density, in proportion to the weights kept"
     longer = {Measure.MULTIPLY_ADDS: "multiply-adds per image", Measure.PAPER: "depth · width² · density"}
     return longer.get(Measure(minimise), Measure(minimise).unit)
 

@@ -220,7 +220,7 @@ def dense_error(source: Source) -> Spec:
 
 
 def frontier(source: Source) -> Spec:
-    """Error against stored parameters: every member's curve, what was measured, and the fewest for each error."""
+    """Error against size: every member's curve, what was measured, and the smallest network for each error."""
     members, best = family(source.fit), choice.frontier(source.fit)
     predicted = curves(source.fit, members)
     measured = source.rows[np.isclose(source.rows.num_examples, members.num_examples[0])]
@@ -229,7 +229,7 @@ def frontier(source: Source) -> Spec:
     data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), own)
     unit = charts.size_title("stored", counted=best.naming.counted)
     layers = layers_of(charts.frontier_chart(data, own, unit, source.metric, theme=FIGURE))
-    title = f"The frontier (thick) by {source.fit.title}: fewest parameters for each {source.metric.word}"
+    title = f"The frontier (thick) by {source.fit.title}: the smallest network for each {source.metric.word}"
     return figure([panel(title, layers, size=(560, 360))])
 
 

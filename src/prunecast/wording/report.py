@@ -275,7 +275,7 @@ def answer_caption(confidence: float, metric: Metric) -> str:
     sure = "" if confidence == 0.5 else f" that {numbers.percent(confidence, digits=0)} of training runs keep"
     return (
         "Dots are measured networks, coloured lines the law for each measured size, grey lines sizes that were not "
-        f"trained. The thick line is the frontier: the fewest parameters for each {metric.word}{sure}. The large dot "
+        f"trained. The thick line is the frontier: the smallest network for each {metric.word}{sure}. The large dot "
         f"is the recommended network, its bar the interval of {NEW_RUNS}."
     )
 

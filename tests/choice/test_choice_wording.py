@@ -18,6 +18,12 @@ BEYOND = findings.NetworkBeyondMeasured(
 )
 UNKNOWN = {"family": "mine", "dataset": "photos"}
 SENTENCES = [
+    (findings.ChannelsRemoved(), "Whole channels are removed in this table"),
+    (
+        findings.CostFromTable(measure=Measure.BYTES, flat=False),
+        "Bytes are the table's own and known at measured sizes only, so no other sizes were considered. Between",
+    ),
+    (findings.CostFromTable(measure=Measure.LATENCY, flat=True), "Pruning saves no time here, because zeros"),
     (
         findings.TargetOutOfReach(
             target_error=0.11, confidence=0.5, budget=False, law="dip", least_unpruned=None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.choice.caveats import caveats
+from prunecast.choice.costs import read_off, with_costs
 from prunecast.choice.counts import Naming, counter
 from prunecast.choice.options import Network, Options, measured_options, predicted_options
 from prunecast.choice.question import (
@@ -97,6 +98,7 @@ def choose(
     target_error: float | None = None,
     max_parameters: float | None = None,
     max_training: float | None = None,
+    max_latency: float | None = None,
     minimise: str = Measure.STORED,
     confidence: float = DEFAULT_CONFIDENCE,
     num_examples: float | None = None,
@@ -113,7 +115,9 @@ def choose(
         target_error: the largest error accepted, as a share: 0.12 is 12%.
         max_parameters: a budget, counted in the measure that is minimised.
         max_training: a budget, in training runs of the costliest measured network.
-        minimise: "stored" (non-zero weights, biases and normalisation), "nonzero", "multiply-adds" or "paper" (l·w²·d).
+        max_latency: a budget, in milliseconds; the table needs a column latency_ms, as `prunecast time` writes.
+        minimise: "stored" or "parameters" (non-zero weights, biases and normalisation), "nonzero", "multiply-adds",
+            "paper" (l·w²·d); "bytes" or "latency", which the table has to say, so only measured sizes are considered.
         confidence: the probability with which a new training run meets the target; one half means that its expected
             error does.
         num_examples: training examples; by default the most measured.
@@ -135,6 +139,7 @@ def choose(
         target_error=target_error,
         max_parameters=max_parameters,
         max_training=max_training,
+        max_latency=max_latency,
         minimise=as_measure(minimise),
         confidence=confidence,
         num_examples=examples_for(fitted, num_examples),
@@ -178,7 +183,7 @@ def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
         raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
     named = {"only_depth": first.depth, "only_width": first.width}
     found = candidates(fit, how, first.num_examples, first.sizes, **named)
-    networks = below_plateau(fit, allowed(fit, found, first))
+    networks = with_costs(fit, below_plateau(fit, allowed(fit, found, first)), first)
     rows = measured_options(fit, networks)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
@@ -220,12 +225,12 @@ def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
         meeting = affordable[search.meets(affordable)] if len(affordable) else affordable
         options = search.for_target(search.candidates).joined(meeting)
         if len(options):
-            return options[np.argsort(options.size(question.minimise), kind="stable")], True
+            return options[np.argsort(search.size(options), kind="stable")], True
     options = search.for_least_error(search.candidates).joined(affordable)
     if not len(options):
         raise PrunecastError(_unaffordable(search) if question.budgeted else _untrained())
     bound = np.round(options.log_bound(search.fit, question.confidence), 9)
-    order = np.lexsort((options.size(question.minimise), bound))
+    order = np.lexsort((search.size(options), bound))
     return options[order], question.target_error is None
 
 
@@ -238,6 +243,8 @@ def _beyond_measured(search: Search) -> Network | None:
     fit, question = search.fit, search.question
     if question.sizes is not SizeRange.WITHIN or fit.dense is None or not search.verdict.usable:
         return None
+    if read_off(fit, question):
+        return None
     named = {"only_depth": question.depth, "only_width": question.width}
     wide = candidates(fit, search.counter, question.num_examples, SizeRange.AROUND, **named)
     others = wide[~inside_mask(fit, wide) & (wide.expected_unpruned_error < fit.high_error)]
@@ -248,7 +255,7 @@ def _beyond_measured(search: Search) -> Network | None:
         score = options.log_bound(fit, question.confidence)
     else:
         options = search.for_target(others)
-        score = options.size(question.minimise)
+        score = search.size(options)
     return search.network(options, int(score.argmin())) if len(options) else None
 
 
@@ -288,21 +295,20 @@ def _runners_up(options: Options) -> list[int]:
 
 def _matching(search: Search, unpruned: Options, rows: Options, options: Options) -> Matching | None:
     """The smallest network that meets the target unpruned, pruned as far as the target allows."""
-    minimise = search.question.minimise
     meets = np.flatnonzero(search.meets(unpruned))
     if not len(meets):
         return None
-    size = unpruned.size(minimise)
+    size = search.size(unpruned)
     best = meets[np.argmin(size[meets])]
     depth, width = unpruned.networks.depth[best], unpruned.networks.width[best]
     every = options.joined(rows)
     pruned = every[(every.networks.depth == depth) & (every.networks.width == width)]
-    smallest = float(pruned[search.meets(pruned)].size(minimise).min(initial=size[best]))
+    smallest = float(search.size(pruned[search.meets(pruned)]).min(initial=size[best]))
     return Matching(
         depth=float(depth),
         width=float(width),
         unpruned_error=float(unpruned.networks.unpruned_error[best]),
         unpruned_size=float(size[best]),
         pruned_size=smallest,
-        times_smaller=smallest / float(options.size(minimise)[0]),
+        times_smaller=smallest / float(search.size(options)[0]),
     )

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from prunecast.choice import findings
-from prunecast.choice.counts import Counter
+from prunecast.choice.costs import flat, read_off
+from prunecast.choice.counts import Counter, removes_channels
 from prunecast.choice.options import Network, Options
 from prunecast.choice.question import SizeRange
 from prunecast.choice.search import Search
@@ -47,6 +48,10 @@ def caveats(
     yield from never_varied(fit, {name: [getattr(best, name)] for name in AXES})
     if fit.dense is None:
         yield findings.NoDenseLaw()
+    if removes_channels(fit):
+        yield findings.ChannelsRemoved()
+    for measure in read_off(fit, search.question):
+        yield findings.CostFromTable(measure=measure, flat=flat(fit, measure))
     yield from _settings(search, best)
 
 
@@ -92,7 +97,7 @@ def _measured(search: Search, options: Options, best: Network) -> Iterator[Findi
             measured=trained and best.error <= question.target_error,
         )
     elif trained and len(predicted):
-        size = float(predicted.size(question.minimise)[0])
+        size = float(search.size(predicted)[0])
         yield findings.MeasuredBeatsLaw(
             law=fit.law,
             minimise=question.minimise,

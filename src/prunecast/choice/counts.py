@@ -17,6 +17,8 @@ from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotEx
 from prunecast.laws import AXES, Fit, Floats, Integers, Mask, size_of
 
 SAME_COUNT = 1e-3
+SAME_COST = 1e-6
+"""Relative; costs that differ by less are the same."""
 EXACT_FIT = 1e-9
 """A polynomial that deviates less from every measured count is taken for the family's own."""
 
@@ -42,6 +44,12 @@ def naming(fit: Fit, counter: "Counter", **asked: float | None) -> Naming:
     axes = tuple(axis for axis in AXES if axis in fit.columns or asked.get(axis) not in (None, *known[axis]))
     largest = None if counter.exact else max(c.weights for c in fit.configurations)
     return Naming(axes=axes, largest=largest)
+
+
+def removes_channels(fit: Fit) -> bool:
+    """Whether the multiply-adds that a table counts fall from level to level."""
+    curves = [[cost for _, cost in c.costs.get("multiply_adds", ())] for c in fit.configurations]
+    return any(curve and max(curve) > min(curve) * (1 + SAME_COST) for curve in curves)
 
 
 class Arrays:

@@ -44,6 +44,23 @@ class NetworkBeyondMeasured(AboutTarget):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ChannelsRemoved(Finding):
+    """The networks of the table lose whole channels."""
+
+    kind: ClassVar[str] = "channels_removed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostFromTable(Finding):
+    """What is minimised or bounded is known at measured sizes only, and interpolated between their densities."""
+
+    kind: ClassVar[str] = "cost_from_table"
+    measure: Measure
+    flat: bool
+    """whether pruning changes nothing about it"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MeasuredWithinBudget(Finding):
     """The answer was measured, and the law predicts nothing better within the budget."""
 

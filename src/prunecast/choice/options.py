@@ -56,6 +56,10 @@ class Network:
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""
     network_epochs: float | None
     """training runs × epochs, where the recipe's epochs are known"""
+    bytes: float | None = None
+    """of its dense tensors, where the table says"""
+    latency_ms: float | None = None
+    """of one call, where the table says"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +177,11 @@ def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
         return nothing, counts.weights
     if measure is Measure.PAPER:
         return nothing, networks.depth * networks.width**2
+    if measure in (Measure.BYTES, Measure.LATENCY):
+        raise PrunecastError(
+            f"{measure.value} is no line over density, so only `choose` without --frontier minimises it; minimise "
+            "stored, nonzero, multiply-adds or paper here"
+        )
     if np.isnan(counts.multiply_adds).any():
         raise PrunecastError(
             "multiply-adds are known for built-in families only; minimise stored, nonzero or paper instead"

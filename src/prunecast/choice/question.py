@@ -18,7 +18,7 @@ ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
 
 
 class Measure(StrEnum):
-    """What is minimised; every measure is linear in density."""
+    """What is minimised. All but the last two are linear in density; these are read off the table."""
 
     STORED = "stored"
     """non-zero weights, biases and normalisation"""
@@ -28,6 +28,10 @@ class Measure(StrEnum):
     """of one image, if the zeros were spread evenly over the layers"""
     PAPER = "paper"
     """l·w²·d"""
+    BYTES = "bytes"
+    """of the dense tensors"""
+    LATENCY = "latency"
+    """in milliseconds, as `prunecast time` measures it"""
 
     @property
     def unit(self) -> str:
@@ -40,7 +44,11 @@ _UNITS = {
     Measure.NONZERO: "non-zero weights",
     Measure.MULTIPLY_ADDS: "multiply-adds",
     Measure.PAPER: "l·w²·d",
+    Measure.BYTES: "bytes",
+    Measure.LATENCY: "ms",
 }
+PARAMETERS = "parameters"
+"""Another name of the measure `stored`."""
 
 
 class SizeRange(StrEnum):
@@ -62,9 +70,9 @@ DEFAULT_CONFIDENCE = 0.8
 
 def as_measure(name: str) -> Measure:
     """The measure of this name."""
-    if name not in list(Measure):
+    if name not in (*Measure, PARAMETERS):
         raise PrunecastError(f"no measure is called {name!r}; there are {', '.join(Measure)}")
-    return Measure(name)
+    return Measure.STORED if name == PARAMETERS else Measure(name)
 
 
 def as_size_range(name: str) -> SizeRange:
@@ -83,6 +91,8 @@ class Question:
     """in the measure that is minimised"""
     max_training: float | None = None
     """in training runs of the costliest measured network"""
+    max_latency: float | None = None
+    """in milliseconds"""
     minimise: Measure
     confidence: float
     """probability that a new training run meets the target; at one half, its expected error does"""
@@ -97,18 +107,18 @@ class Question:
 
     @property
     def budgeted(self) -> bool:
-        """Whether parameters or training are bounded."""
-        return self.max_parameters is not None or self.max_training is not None
+        """Whether parameters, training or latency are bounded."""
+        return any(own is not None for own in (self.max_parameters, self.max_training, self.max_latency))
 
     def check(self, metric: Metric) -> None:
         """Refuse what no network could answer, before any work."""
         if self.target_error is None and self.density is None and not self.budgeted:
             raise PrunecastError(
-                "choose needs a target error, a budget of parameters or training, or a density: --target-error, "
-                "--max-parameters, --max-training or --density"
+                "choose needs a target error, a budget of parameters, training or latency, or a density: "
+                "--target-error, --max-parameters, --max-training, --max-latency or --density"
             )
         check_target(self.target_error, metric)
-        for name in ("max_parameters", "max_training", "depth", "width", "density"):
+        for name in ("max_parameters", "max_training", "max_latency", "depth", "width", "density"):
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
                 raise PrunecastError(f"{name} must be a positive number, not {value:g}")

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from prunecast.choice import costs
 from prunecast.choice.counts import Counter, Naming, naming
 from prunecast.choice.options import (
     MET,
@@ -229,6 +230,10 @@ class Search:
         """How the networks are named."""
         return naming(self.fit, self.counter, **{axis: getattr(self.question, axis) for axis in AXES})
 
+    def size(self, options: Options) -> Floats:
+        """The size of each pruned network in the measure that is minimised."""
+        return costs.size(self.fit, options, self.question.minimise)
+
     def training_cost(self, options: Options) -> Floats:
         """Training runs × multiply-adds × examples, in runs of the costliest measured network."""
         return (options.levels(kept_per_level(self.fit)) + 1) * self._cost_per_run(options.networks)
@@ -240,7 +245,10 @@ class Search:
         """Which networks keep to the budgets of parameters and training."""
         good: Mask = np.ones(len(options), dtype=bool)
         if self.question.max_parameters is not None:
-            good &= options.size(self.question.minimise) <= self.question.max_parameters * (1 + 1e-9)
+            good &= self.size(options) <= self.question.max_parameters * (1 + 1e-9)
+        if self.question.max_latency is not None:
+            latency = costs.cost(self.fit, Measure.LATENCY, options.networks, options.density)
+            good &= latency <= self.question.max_latency * (1 + 1e-9)
         if self.question.max_training is not None:
             good &= self.training_cost(options) <= self.question.max_training * (1 + 1e-9)
         return good
@@ -288,10 +296,7 @@ class Search:
             return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             return self._at_density(networks)
-        highest = np.ones(len(networks))
-        if self.question.max_parameters is not None:
-            offset, slope = size_line(self.question.minimise, networks)
-            highest = np.minimum(highest, (self.question.max_parameters - offset) / slope)
+        highest = self._highest_affordable(networks)
         lowest = self._lowest_trainable(networks)
         possible = highest >= lowest
         kept = networks[possible]
@@ -301,6 +306,20 @@ class Search:
         density = whole_weights(self.counter, kept, density, up=False)
         options = predicted_options(self.fit, kept, density)
         return options[self.affordable(options)]
+
+    def _highest_affordable(self, networks: Candidates) -> Floats:
+        """The highest density of each network within the budgets of parameters and latency."""
+        highest, question = np.ones(len(networks)), self.question
+        if question.max_parameters is not None and costs.from_table(self.fit, question.minimise):
+            most = costs.highest_density(self.fit, question.minimise, networks, question.max_parameters)
+            highest = np.minimum(highest, most)
+        elif question.max_parameters is not None:
+            offset, slope = size_line(question.minimise, networks)
+            highest = np.minimum(highest, (question.max_parameters - offset) / slope)
+        if question.max_latency is not None:
+            most = costs.highest_density(self.fit, Measure.LATENCY, networks, question.max_latency)
+            highest = np.minimum(highest, most)
+        return highest
 
     def _at_density(self, networks: Candidates) -> Options:
         """Each network at the density asked for, if it keeps to the budgets."""
@@ -320,11 +339,15 @@ class Search:
             needs.append(f"training takes {_rounded_up(self.training_cost(whole).min())} at least, {how}")
         if self.question.max_parameters is not None:
             left = fewest if asked is None else np.full(len(weights), asked)
-            least = predicted_options(self.fit, self.candidates, left).size(self.question.minimise).min()
+            least = self.size(predicted_options(self.fit, self.candidates, left)).min()
             counted = self.counter.exact
             how = "with one weight left" if counted and asked is None else f"at density {asked or LEAST:g}"
             unit = (self.question.minimise if counted else Measure.PAPER).unit
             needs.append(f"the smallest has {_rounded_up(least)} {unit} {how}")
+        if self.question.max_latency is not None:
+            left = fewest if asked is None else np.full(len(weights), asked)
+            fastest = costs.cost(self.fit, Measure.LATENCY, self.candidates, left).min()
+            needs.append(f"the fastest takes {_rounded_up(fastest)} ms")
         return ", and ".join(needs)
 
     def network(self, options: Options, index: int) -> Network:
@@ -334,6 +357,12 @@ class Search:
         log_expected, score = float(one.log_expected[0]), quantile(fit, (1 + COVERAGE) / 2)
         level = int(one.levels(kept_per_level(fit))[0])
         operations = float(size.counts.multiply_adds[0] * one.density[0])
+        if costs.from_table(fit, Measure.MULTIPLY_ADDS):
+            operations = float(costs.cost(fit, Measure.MULTIPLY_ADDS, size, one.density)[0])
+        known = {
+            name: float(costs.cost(fit, measure, size, one.density)[0])
+            for name, measure in (("bytes", Measure.BYTES), ("latency_ms", Measure.LATENCY))
+        }
         recipe = RECIPES.get(fit.origin.recipe)
         return Network(
             depth=float(size.depth[0]),
@@ -360,6 +389,7 @@ class Search:
             trainings=level + 1,
             training_cost=float(self.training_cost(one)[0]),
             network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
+            **{name: None if np.isnan(value) else value for name, value in known.items()},
         )
 
     def _whole(self, count: Floats) -> float:

@@ -9,7 +9,7 @@ import click
 from prunecast import choice, report
 from prunecast.cli import UNMET, import_from
 from prunecast.cli.options import BEST_LAW, Source, candidate_options, law_option, shown, table_options
-from prunecast.cli.parameters import Number
+from prunecast.cli.parameters import Milliseconds, Number
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
@@ -17,7 +17,7 @@ from prunecast.metric import Metric
 from prunecast.studies import STUDIES, next_training
 from prunecast.wording import choice_as_json, study_as_json
 
-BOUNDS = ("target_error", "max_parameters", "max_training", "depth", "width", "density")
+BOUNDS = ("target_error", "max_parameters", "max_training", "max_latency", "depth", "width", "density")
 ALL_ERRORS = ("minimise", "num_examples", "sizes")
 """The options of a frontier."""
 
@@ -50,6 +50,11 @@ def law_of(source: Source, law: str | None) -> Fit:
 @click.option("--max-parameters", type=Number(), help="A budget, in the measure that is minimised.")
 @click.option(
     "--max-training", type=Number(), help="A budget, in training runs of the costliest measured network."
+)
+@click.option(
+    "--max-latency",
+    type=Milliseconds(),
+    help="A budget, such as 5ms; the table needs the latencies that `prunecast time` writes.",
 )
 @candidate_options
 @click.option("--depth", type=Number(), help="Only networks of this depth.")

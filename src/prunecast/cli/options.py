@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, Measure, SizeRange
+from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, PARAMETERS, Measure, SizeRange
 from prunecast.cli import import_from
 from prunecast.cli.parameters import JSON, Number, OutputFile
 from prunecast.errors import PrunecastError, sentence
@@ -88,10 +88,11 @@ TABLE = (
 CANDIDATES = (
     click.option(
         "--minimise",
-        type=click.Choice([measure.value for measure in Measure]),
+        type=click.Choice([*(measure.value for measure in Measure), PARAMETERS]),
         default=Measure.STORED.value,
         show_default=True,
-        help="What counts as small: non-zero weights with or without biases and normalisation, arithmetic, or l·w²·d.",
+        help="What counts as small: non-zero weights with (parameters) or without biases and normalisation, "
+        "arithmetic, l·w²·d, or bytes and latency where the table has them.",
     ),
     click.option(
         "--confidence",

@@ -23,6 +23,25 @@ class Number(click.ParamType[float]):
             self.fail(f"{value!r} is not a number such as 0.12, 12% or 1/16", param, ctx)
 
 
+UNITS = {"ms": 1.0, "us": 0.001, "µs": 0.001, "s": 1000.0}
+"""Milliseconds by unit of time."""
+
+
+class Milliseconds(click.ParamType[float]):
+    """A time such as 5ms, 0.005s or 800us; a plain number is in milliseconds."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The time in milliseconds."""
+        text = str(value).strip()
+        unit = next((own for own in UNITS if text.endswith(own)), "")
+        try:
+            return parse_number(text.removesuffix(unit)) * UNITS.get(unit, 1.0)
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 5ms, 0.005s or 800us", param, ctx)
+
+
 class Numbers(click.ParamType[tuple[float, ...]]):
     """One number, or several separated by commas; fractions such as 1/16 and percentages are welcome."""
 

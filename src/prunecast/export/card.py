@@ -172,6 +172,8 @@ class Card:
         body = dataclasses.asdict(self)
         if self.network.units is None:
             del body["network"]["units"]
+        if self.question.max_latency is None:
+            del body["question"]["max_latency"]
         predicted = self.predicted
         del body["predicted"]["findings"]
         body["predicted"]["notes"] = [finding_as_json(own, predicted.metric) for own in predicted.findings]

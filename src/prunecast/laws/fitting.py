@@ -35,7 +35,18 @@ from prunecast.laws.law import (
     source_of,
     starts,
 )
-from prunecast.laws.points import Floats, Mask, Measured, Points, Replicates, measured, never_pruned
+from prunecast.laws.points import (
+    CostCurves,
+    Floats,
+    Mask,
+    Measured,
+    Points,
+    Replicates,
+    Size,
+    costs,
+    measured,
+    never_pruned,
+)
 from prunecast.laws.predictor import Alternative, Spread
 from prunecast.laws.result import Fit, Origin
 from prunecast.laws.solver import Objective, Optimum, find_optimum, solve
@@ -322,7 +333,7 @@ def _assembled(
         counted=data.counted,
         columns=table.columns,
         selected=table.selected,
-        configurations=tuple(_configurations(points, per_configuration, never_pruned(table))),
+        configurations=tuple(_configurations(points, per_configuration, never_pruned(table), costs(table))),
         findings=(),
         spread=Spread(
             centre=uncertainty.centre,
@@ -344,10 +355,14 @@ def log_plateau(form: PruningForm, theta: Floats, points: Points) -> float:
 
 
 def _configurations(
-    points: Points, deviations: list[Deviation], others: dict[tuple[float, float], float]
+    points: Points,
+    deviations: list[Deviation],
+    others: dict[tuple[float, float], float],
+    costs: dict[Size, CostCurves],
 ) -> Iterator[Configuration]:
     for index, of_configuration in enumerate(deviations):
         rows = points.slice_of(index)
+        size = (float(points.depth[index]), float(points.width[index]), float(points.num_examples[index]))
         yield Configuration(
             depth=float(points.depth[index]),
             width=float(points.width[index]),
@@ -360,7 +375,8 @@ def _configurations(
             lowest_error=float(points.error[rows].min()),
             deviation=of_configuration,
             curve=_curve(points, rows),
-            never_pruned=others.get((float(points.depth[index]), float(points.width[index]))),
+            never_pruned=others.get(size[:2]),
+            costs=costs.get(size, {}),
         )
 
 

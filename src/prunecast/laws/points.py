@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prunecast.errors import PrunecastError
 from prunecast.spec import pooled_noise
-from prunecast.table import CONFIGURATION, Table
+from prunecast.table import CONFIGURATION, COSTS, Table
 
 Replicates = Literal["mean", "each"]
 Floats = NDArray[np.float64]
@@ -250,6 +250,37 @@ def never_pruned(table: Table) -> dict[tuple[float, float], float]:
     sizes = others.groupby([frame["depth"], frame["width"]]).median().reset_index(name="others")
     columns = (sizes[name].to_numpy(dtype=float).tolist() for name in ("depth", "width", "others"))
     return {(depth, width): count for depth, width, count in zip(*columns, strict=True)}
+
+
+Size = tuple[float, float, float]
+"""Depth, width and number of examples."""
+CostCurves = dict[str, tuple[tuple[float, float], ...]]
+"""By column, density and cost of every level, from the lowest density up."""
+
+
+def costs(table: Table) -> dict[Size, CostCurves]:
+    """By configuration, what its networks cost at each level, the mean over replicates.
+
+    A column counts where every row of the configuration has a positive number.
+    """
+    frame = table.frame
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in COSTS if name in frame}
+    found: dict[Size, CostCurves] = {}
+    for place, rows in frame.groupby(list(CONFIGURATION), sort=True) if numbers else ():
+        depth, width, examples = np.array(place, dtype=float)
+        curves = {
+            name: _cost_curve(rows, values.loc[rows.index])
+            for name, values in numbers.items()
+            if (np.isfinite(values.loc[rows.index]) & (values.loc[rows.index] > 0)).all()
+        }
+        found[float(depth), float(width), max(float(examples), 1.0)] = curves
+    return found
+
+
+def _cost_curve(rows: pd.DataFrame, values: "pd.Series[float]") -> tuple[tuple[float, float], ...]:
+    levels = rows.assign(cost=values).groupby("level")[["density", "cost"]].mean()
+    pairs = zip(levels["density"].tolist(), levels["cost"].tolist(), strict=True)
+    return tuple(sorted((float(density), float(cost)) for density, cost in pairs))
 
 
 def _proportional(kept: pd.DataFrame) -> "pd.Series[float]":

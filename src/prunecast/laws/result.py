@@ -349,7 +349,8 @@ def _spread(body: dict[str, Any]) -> Spread:
 def _configuration_fields(configuration: Configuration) -> dict[str, Any]:
     """A configuration as plain lists, numbers and words, without counts that the table does not have."""
     body = {**vars(configuration), "deviation": vars(configuration.deviation)}
-    return {name: value for name, value in body.items() if name != "never_pruned" or value is not None}
+    left_out = {"never_pruned": body["never_pruned"] is None, "costs": not body["costs"]}
+    return {name: value for name, value in body.items() if not left_out.get(name, False)}
 
 
 def _check(fit: Fit) -> None:
@@ -430,6 +431,8 @@ def _usable_configurations(fit: Fit) -> bool:
     curves = np.array([row for c in fit.configurations for row in c.curve]).reshape(-1, 3)
     densities = np.array([c.lowest_density for c in fit.configurations])
     others = [c.never_pruned for c in fit.configurations if c.never_pruned is not None]
+    spent = [pair for c in fit.configurations for curve in c.costs.values() for pair in curve]
+    costs = np.array(spent, dtype=float).reshape(-1, 2)
     highest = min(fit.metric.highest, LARGEST)
     return (
         _within(sizes)
@@ -439,4 +442,7 @@ def _usable_configurations(fit: Fit) -> bool:
         and _within(curves[:, 0], SMALLEST, 1.0)
         and _within(curves[:, 1], SMALLEST, highest)
         and _within(others, 0.0)
+        and _within(costs)
+        and _within(costs[:, 0], SMALLEST, 1.0)
+        and all(curve for c in fit.configurations for curve in c.costs.values())
     )

@@ -6,7 +6,7 @@ where, for every two axes and on either side of both, something was measured at 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Protocol
 
@@ -41,6 +41,8 @@ class Configuration:
     """density, error and replicates of each measured row, for answers that a law alone cannot give"""
     never_pruned: float | None = None
     """all other parameters, such as biases and normalisation; None where the table does not count them"""
+    costs: dict[str, tuple[tuple[float, float], ...]] = field(default_factory=dict, hash=False)
+    """by column of costs that the table has, density and cost of every level, from the lowest density up"""
 
 
 class Fitted(Protocol):

@@ -81,6 +81,8 @@ class Answer:
             Measure.NONZERO: best.nonzero_parameters,
             Measure.PAPER: best.paper_size,
             Measure.MULTIPLY_ADDS: best.multiply_adds or float("nan"),
+            Measure.BYTES: best.bytes or float("nan"),
+            Measure.LATENCY: best.latency_ms or float("nan"),
         }[self.choice.question.minimise]
 
     def data(self) -> dict[str, list[Row]]:

@@ -62,7 +62,13 @@ def _sizes(chosen: Choice) -> list[Fact]:
     if minimise is Measure.PAPER:
         found.append(Fact(minimise.unit, numbers.number(best.paper_size)))
     if best.multiply_adds is not None:
-        found.append(Fact("Multiply-adds", amount(naming, best.multiply_adds), "per image, zeros skipped"))
+        found.append(
+            Fact("Multiply-adds", amount(naming, best.multiply_adds), wording.products_remark(chosen))
+        )
+    if best.latency_ms is not None:
+        found.append(Fact("Latency", f"{best.latency_ms:.3g} ms", "as measured by `prunecast time`"))
+    if best.bytes is not None and minimise is Measure.BYTES:
+        found.append(Fact("Bytes", numbers.count(best.bytes), "of dense tensors"))
     return found
 
 

@@ -2,12 +2,13 @@
 
 from prunecast.errors import TableError
 from prunecast.table import findings, shipped
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, synonyms
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COSTS, COUNTS, NAMES, synonyms
 from prunecast.table.table import ConfigurationKey, Table, as_table, read
 
 __all__ = [
     "CANONICAL",
     "CONFIGURATION",
+    "COSTS",
     "COUNTS",
     "NAMES",
     "ConfigurationKey",

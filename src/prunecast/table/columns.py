@@ -17,6 +17,8 @@ CONFIGURATION = ("depth", "width", "num_examples")
 CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "unpruned_error")
 COUNTS = ("parameters", "weights", "nonzero")
 """Optional columns with numbers of weights, which some laws read."""
+COSTS = ("bytes", "multiply_adds", "latency_ms")
+"""Optional columns with what a row's network costs, which choices read."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -232,7 +234,7 @@ def _transform(column: str, complements: set[str], inverses: set[str]) -> Transf
 
 
 _FORMULA = {Transform.SAME: "{}", Transform.COMPLEMENT: "1-{}", Transform.INVERSE: "1/{}"}
-_RESERVED = {normalized(name) for name in ("chance_error", *COUNTS)}
+_RESERVED = {normalized(name) for name in ("chance_error", *COUNTS, *COSTS)}
 
 
 def _unused(

@@ -75,9 +75,19 @@ def _size(count: float | None, share: float | None, measure: Measure) -> str:
 def choice_as_json(choice: Choice) -> dict[str, Any]:
     """An answer for programs: its network's numbers at the top, the rest beside them."""
     body = asdict(choice)
+    for network in (body["answer"], *body["runners_up"], body["further"] or {}):
+        _drop_unknown(network, ("bytes", "latency_ms"))
+    _drop_unknown(body["question"], ("max_latency",))
     body["notes"] = [finding_as_json(finding, choice.metric) for finding in choice.findings]
     del body["findings"]
     return {**body.pop("answer"), **body}
+
+
+def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Leave out what only some tables say."""
+    for name in names:
+        if name in body and body[name] is None:
+            del body[name]
 
 
 def out_of_reach(question: Question) -> str:
@@ -232,6 +242,29 @@ def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> s
     return (
         f"With {finding.num_examples:,.0f} examples nothing was pruned below density {finding.lowest_density:.3g}, so "
         "this answer relies on the curves of other dataset sizes."
+    )
+
+
+@words(findings.ChannelsRemoved)
+def _channels(finding: findings.ChannelsRemoved, metric: Metric) -> str:
+    return (
+        "Whole channels are removed in this table, so its networks are smaller dense ones. Density is the share of "
+        "weights that they have left."
+    )
+
+
+@words(findings.CostFromTable)
+def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
+    name = {Measure.MULTIPLY_ADDS: "Multiply-adds are", Measure.BYTES: "Bytes are"}.get(
+        finding.measure, "Latency is"
+    )
+    text = f"{name} the table's own and known at measured sizes only, so no other sizes were considered."
+    if not finding.flat:
+        return f"{text} Between measured densities, values are interpolated."
+    saves = {Measure.BYTES: "bytes"}.get(finding.measure, "time")
+    return (
+        f"{text} Pruning saves no {saves} here, because zeros are stored and multiplied; a method that removes whole "
+        'channels does (structure = "channels").'
     )
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from prunecast.choice import Choice, Matching, Network
+from prunecast.choice import findings as choice_findings
 from prunecast.laws import Fit, Role, get_law
 from prunecast.metric import Metric
 from prunecast.studies import Dips, NextTraining, Noise, Optimality, Sensitivity
@@ -253,6 +254,12 @@ def size_remark(choice: Choice) -> str:
     if not naming.counted or best.stored_parameters == best.nonzero_parameters:
         return unit(naming, choice.question.minimise) if not naming.counted else "non-zero weights"
     return f"stored parameters, {numbers.count(best.nonzero_parameters)} of them non-zero weights"
+
+
+def products_remark(choice: Choice) -> str:
+    """What the multiply-adds of an answer count."""
+    removed = any(isinstance(own, choice_findings.ChannelsRemoved) for own in choice.findings)
+    return "per image" if removed else "per image, zeros skipped"
 
 
 def levels(level: int, kept_per_level: float) -> str:

@@ -1,0 +1,90 @@
+"""What networks cost as the table says: bytes, latency, and multiply-adds where channels were removed.
+
+A cost is known at the measured sizes and densities. Between densities log cost is interpolated over log density, and
+below the lowest one it stays as it is there. Nothing is assumed of other sizes, so they are left out.
+"""
+
+import numpy as np
+
+from prunecast.choice.counts import SAME_COST, removes_channels
+from prunecast.choice.options import Options
+from prunecast.choice.question import Measure, Question
+from prunecast.choice.sizes import Candidates
+from prunecast.errors import PrunecastError
+from prunecast.laws import Fit, Floats
+
+COLUMNS = {
+    Measure.BYTES: "bytes",
+    Measure.LATENCY: "latency_ms",
+    Measure.MULTIPLY_ADDS: "multiply_adds",
+}
+
+
+def from_table(fit: Fit, measure: Measure) -> bool:
+    """Whether a measure is read off the table; multiply-adds are where they fall from level to level."""
+    return removes_channels(fit) if measure is Measure.MULTIPLY_ADDS else measure in COLUMNS
+
+
+def flat(fit: Fit, measure: Measure) -> bool:
+    """Whether pruning changes nothing about a cost, as where single weights are pruned."""
+    curves = [[cost for _, cost in c.costs.get(COLUMNS[measure], ())] for c in fit.configurations]
+    return all(max(curve) <= min(curve) * (1 + SAME_COST) for curve in curves if curve)
+
+
+def read_off(fit: Fit, question: Question) -> list[Measure]:
+    """The measures of a question that only the table knows."""
+    asked = [question.minimise, *([] if question.max_latency is None else [Measure.LATENCY])]
+    return [measure for measure in dict.fromkeys(asked) if from_table(fit, measure)]
+
+
+def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates:
+    """Those networks whose costs are known, as far as the question is about costs."""
+    for measure in read_off(fit, question):
+        known = [index >= 0 and COLUMNS[measure] in fit.configurations[index].costs for index in networks.own]
+        if not any(known):
+            remedy = (
+                "`prunecast time PLAN -o TABLE` writes one"
+                if measure is Measure.LATENCY
+                else "tables that `prunecast run` writes have one"
+            )
+            raise PrunecastError(
+                f"{fit.origin.table} has no column {COLUMNS[measure]} on the rows of these networks, so their "
+                f"{measure.value} is not known; {remedy}"
+            )
+        networks = networks[np.array(known)]
+    return networks
+
+
+def cost(fit: Fit, measure: Measure, networks: Candidates, density: Floats) -> Floats:
+    """What each network costs at its density; NaN where the table does not say."""
+    found = np.full(len(networks), np.nan)
+    for index in np.unique(networks.own[networks.own >= 0]):
+        curve = fit.configurations[index].costs.get(COLUMNS[measure], ())
+        if curve:
+            at = networks.own == index
+            there, values = np.log(np.array(curve)).T
+            found[at] = np.exp(np.interp(np.log(density[at]), there, values))
+    return found
+
+
+def size(fit: Fit, options: Options, measure: Measure) -> Floats:
+    """The size of each pruned network in a measure."""
+    if from_table(fit, measure):
+        return cost(fit, measure, options.networks, options.density)
+    return options.size(measure)
+
+
+def highest_density(fit: Fit, measure: Measure, networks: Candidates, most: float) -> Floats:
+    """The highest density of each network that costs no more than this; zero where none does."""
+    found = np.zeros(len(networks))
+    for place, index in enumerate(networks.own):
+        there, values = np.log(np.array(fit.configurations[index].costs[COLUMNS[measure]])).T
+        rising = np.maximum.accumulate(values)
+        budget = np.log(most) + 1e-12
+        if rising[-1] <= budget:
+            found[place] = 1.0
+        elif rising[0] <= budget:
+            above = int(np.searchsorted(rising, budget, side="right"))
+            ends, sides = there[above - 1 : above + 1], rising[above - 1 : above + 1]
+            found[place] = np.exp(ends[0] + (budget - sides[0]) / (sides[1] - sides[0]) * (ends[1] - ends[0]))
+    return found

@@ -14,8 +14,8 @@ from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
 from prunecast import families
-from prunecast.fleet import Unpackable, runner_pool
-from prunecast.fleet.stack import Stack, noise_of, refuse_unstackable, stack
+from prunecast.fleet import Unpackable, runner_pool, stand_ins
+from prunecast.fleet.stack import Stack, known_attention, noise_of, refuse_unstackable, stack
 
 STEPS, BATCH, SIZE = 20, 6, 8
 SHAPE = (3, SIZE, SIZE)
@@ -218,3 +218,29 @@ def test_devices_on_which_stacks_are_not_known_to_be_right_train_networks_alone(
     assert all(text.startswith("A pack of 1 networks") for text in caplog.messages if "is ready" in text)
     (path,) = (text for text in caplog.messages if "trains one network at a time" in text)
     assert path.endswith("Stacks are not used on cpu: they are not right there yet.")
+
+
+@pytest.mark.parametrize(
+    ("wrong_in", "words"),
+    [(torch.float64, "beside other networks\\.$"), (torch.bfloat16, "beside other networks on cpu\\.$")],
+)
+def test_a_stack_with_other_gradients_is_refused(monkeypatch, wrong_in, words):
+    right = stand_ins.StackedAttention.forward
+
+    def forward(self, qkv):
+        found = right(self, qkv)
+        return found.detach() if qkv.dtype == wrong_in else found
+
+    own = {"image_shape": SHAPE, "low": torch.bfloat16}
+    refuse_unstackable(built_in(1.0), **own)
+    monkeypatch.setattr(stand_ins.StackedAttention, "forward", forward)
+    with pytest.raises(Unpackable, match=f"has other gradients {words}"):
+        refuse_unstackable(built_in(1.0), **own)
+
+
+def test_attention_of_a_stack_on_cuda_keeps_what_its_backward_pass_reads():
+    with known_attention(torch.device("cuda")):
+        assert torch.backends.cuda.flash_sdp_enabled()
+        assert torch.backends.cuda.math_sdp_enabled()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert not torch.backends.cuda.mem_efficient_sdp_enabled()

@@ -51,8 +51,8 @@ LOADED_STEPS = 256
 FUSED_ON = ("cuda",)
 """Kinds of devices with kernels of our own."""
 STACKED_ON: tuple[str, ...] = ("cpu",)
-"""Kinds of devices on which stacks were seen to give what their members give alone. On CUDA they do not in bf16: losses
-are not finite, which would be stored as divergence."""
+"""Kinds of devices on which stacks were seen to give what their members give alone. On CUDA their losses in bf16
+were not finite with an attention that they no longer use; they have not been run there since."""
 WASTE = 2.0
 """How many times as wide as its members an uncompiled pack may be before another shape is made."""
 COMPILE_FROM = 50_000
@@ -166,7 +166,9 @@ class RunnerPool:
             return "alone"
         try:
             with MODULE_CALLS:
-                refuse_unstackable(chain.untrained, image_shape=image_shape, low=_low(kind))
+                refuse_unstackable(
+                    chain.untrained, image_shape=image_shape, low=_low(kind), device=kind.device
+                )
         except Unpackable as reason:
             LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
             self._why[kind].append(str(reason))

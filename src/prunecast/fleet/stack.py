@@ -23,6 +23,10 @@ from prunecast.fleet.trace import refuse_shared_parameters
 NEAR = 1e-7
 """How far numbers of a trial in float64 may be apart, relative to the largest."""
 TRIAL_IMAGES = 3
+ROUNDING = 3.0
+"""How many times the rounding errors of a network alone those of one in a stack may be, in a trial on the device."""
+TOLERATED = 0.05
+"""What they may be besides, as a share of all gradients: products of float32 may be rounded, too."""
 
 
 class Stack(nn.Module):
@@ -59,7 +63,7 @@ class Stack(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Run all members."""
         tensors = {**dict(self.named_parameters()), **dict(self.named_buffers())}
-        with contextlib.nullcontext() if self.training else no_fast_path(), plain_attention(images.device):
+        with contextlib.nullcontext() if self.training else no_fast_path(), known_attention(images.device):
             scores: Tensor = torch.func.vmap(self._member)(tensors, images)
         return scores.transpose(0, 1)
 
@@ -68,9 +72,15 @@ class Stack(nn.Module):
         return found
 
 
-def plain_attention(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Attention written out on a CPU, whose own kernel would be called member by member."""
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else contextlib.nullcontext()
+def known_attention(device: torch.device) -> contextlib.AbstractContextManager[None]:
+    """Keep attention to kernels that may be called for many members at once.
+
+    A tensor inside of torch.func.vmap never says that it needs a gradient. So cuDNN's and the memory-efficient kernels
+    do not keep what their backward passes read, and gradients are arbitrary numbers; flash attention always keeps it. A
+    CPU's own kernel would be called member by member.
+    """
+    own = [SDPBackend.MATH] if device.type == "cpu" else [SDPBackend.FLASH_ATTENTION, SDPBackend.MATH]
+    return sdpa_kernel(own)
 
 
 @contextlib.contextmanager
@@ -179,32 +189,88 @@ def _add_noise(module: Stack, name: str, zeros: Tensor, p: float) -> None:
 
 
 def refuse_unstackable(
-    network: nn.Module, *, image_shape: Sequence[int], low: torch.dtype | None = None
+    network: nn.Module,
+    *,
+    image_shape: Sequence[int],
+    low: torch.dtype | None = None,
+    device: torch.device | str = "cpu",
 ) -> None:
     """Raise `Unpackable` unless two networks in a stack give the numbers that they give alone.
 
-    Both run on the CPU in float64, in training and in evaluation, with other weights each. Then it is tried whether
-    they run at all with products in the format `low`, if there is one.
+    Both run on the CPU in float64, in training and in evaluation, with other weights each: scores, buffers and
+    gradients. Then they run on the device as they would train there, with products in the format `low` if there is one:
+    gradients may be as far from those in float32 as rounding explains.
     """
-    alone = [_varied(network, seed) for seed in range(2)]
+    alone = [_without_dropout(_varied(network, seed)) for seed in range(2)]
     images = torch.randn(2, TRIAL_IMAGES, *image_shape, generator=torch.Generator().manual_seed(0))
     images = images.double()
     try:
-        both = stack(alone[0], 2, image_shape=image_shape, batch=TRIAL_IMAGES, dtype=torch.float64)
+        both = stack(network, 2, image_shape=image_shape, batch=TRIAL_IMAGES, dtype=torch.float64)
         for slot, own in enumerate(alone):
-            both.load(slot, all_tensors(_without_dropout(own)))
+            both.load(slot, all_tensors(own))
+        _drop_nothing(both)
+        start = copy.deepcopy(alone)
         for training in (True, False):
             _compare(both, alone, images, training=training)
-        if low is not None:
-            mixed = stack(alone[0], 2, image_shape=image_shape, batch=TRIAL_IMAGES, low=low)
-            with torch.no_grad(), torch.autocast("cpu", low):
-                mixed.module(images.to(low))
+        _compare_gradients(both, alone, images)
+        if low is not None or torch.device(device).type != "cpu":
+            mixed = stack(network, 2, image_shape=image_shape, batch=TRIAL_IMAGES, device=device, low=low)
+            for slot, own in enumerate(start):
+                mixed.load(slot, all_tensors(own.float()))
+            _drop_nothing(mixed)
+            _compare_rounded(mixed, [own.to(device) for own in start], images.float().to(device), low)
     except Unpackable:
         raise
     except Exception as failure:
         raise Unpackable(
             f"{_place(network, failure)} cannot be run for several networks at once."
         ) from failure
+
+
+def _drop_nothing(both: Pack) -> None:
+    """Set the noise as if nothing were dropped."""
+    with torch.no_grad():
+        for name, p in getattr(both.module, "noise", {}).items():
+            both.module.get_buffer(name).fill_(1 - p)
+
+
+def _compare_gradients(both: Pack, alone: Sequence[nn.Module], images: Tensor) -> None:
+    for slot, (own, found) in enumerate(zip(alone, _stacked_gradients(both, images, None), strict=True)):
+        wanted = _gradients(own, images[slot], None)
+        if not float((found - wanted).abs().max()) <= NEAR * (1 + float(wanted.abs().max())):
+            raise Unpackable(f"{type(own).__name__} has other gradients beside other networks.")
+
+
+def _compare_rounded(both: Pack, alone: Sequence[nn.Module], images: Tensor, low: torch.dtype | None) -> None:
+    for slot, (own, found) in enumerate(zip(alone, _stacked_gradients(both, images, low), strict=True)):
+        wanted = _gradients(own, images[slot], None)
+        rounded = wanted if low is None else _gradients(own, images[slot], low)
+        allowed = ROUNDING * (rounded - wanted).norm() + TOLERATED * wanted.norm()
+        if not float((found - wanted).norm()) <= float(allowed):
+            raise Unpackable(
+                f"{type(own).__name__} has other gradients beside other networks on {images.device.type}."
+            )
+
+
+def _gradients(network: nn.Module, images: Tensor, low: torch.dtype | None) -> Tensor:
+    """All gradients of a network in training, in one row."""
+    parameters = list(network.parameters())
+    with torch.autocast(images.device.type, low, enabled=low is not None):
+        scores = network.train()(images)
+    total = scores.to(parameters[0].dtype).square().mean()
+    found = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+    return torch.cat([own.flatten() for own in found])
+
+
+def _stacked_gradients(both: Pack, images: Tensor, low: torch.dtype | None) -> Tensor:
+    """The same for every slot."""
+    parameters = list(both.module.parameters())
+    with warnings.catch_warnings(), torch.autocast(images.device.type, low, enabled=low is not None):
+        warnings.simplefilter("ignore")  # about operations that are done member by member
+        scores = both.module.train()(images if low is None else images.to(low))
+    total = scores.to(parameters[0].dtype).square().mean((0, 2)).sum()
+    found = torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)
+    return torch.cat([own.flatten(1) for own in found], dim=1)
 
 
 def _varied(network: nn.Module, seed: int) -> nn.Module:
@@ -218,8 +284,6 @@ def _varied(network: nn.Module, seed: int) -> nn.Module:
 
 @torch.no_grad()
 def _compare(both: Pack, alone: Sequence[nn.Module], images: Tensor, *, training: bool) -> None:
-    for name, p in getattr(both.module, "noise", {}).items():
-        both.module.get_buffer(name).fill_(1 - p)  # as if nothing were dropped
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about operations that are done member by member
         scores = both.module.train(training)(images)

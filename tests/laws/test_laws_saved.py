@@ -302,12 +302,18 @@ def set_(value, *place):
     return change
 
 
+def averaged_in(body):
+    return next(finding for finding in body["findings"] if finding["type"] == "LawsAveraged")
+
+
 @pytest.mark.parametrize(
     ("name", "change"),
     [
         ("dip", set_(2.0, "parameters", "dip")),
         ("dip", set_(9.2e18, "dense", "deviation")),
         ("averaged", set_(None, "alternatives", 0, "parameters", "gamma")),
+        ("averaged", lambda body: averaged_in(body)["weights"].pop()),
+        ("averaged", lambda body: averaged_in(body).update(rms=[None, 0.1])),
     ],
 )
 def test_an_edited_law_whose_parts_contradict_each_other_is_refused(laws, name, change):

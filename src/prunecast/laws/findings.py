@@ -1,5 +1,6 @@
 """What a fit knows about itself, as typed values; `prunecast.wording` says them in sentences."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -240,6 +241,13 @@ class LawsAveraged(Finding):
     weights: tuple[float, ...]
     rms: tuple[float, ...]
     """the deviation of each on configurations left out"""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be put into a sentence."""
+        if not len(self.titles) == len(self.weights) == len(self.rms):
+            raise ValueError("the laws averaged over do not all have a title, a weight and a deviation")
+        if not all(map(math.isfinite, (*self.weights, *self.rms))):
+            raise ValueError("a weight or a deviation of the laws averaged over is not a number")
 
 
 @dataclass(frozen=True, kw_only=True)

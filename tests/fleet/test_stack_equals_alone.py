@@ -27,13 +27,18 @@ def built_in(width):
     return families.build("vit_patch4", **sizes, generator=generator)
 
 
+def name_of(make):
+    """The name of a function or class, the same in every process."""
+    return getattr(make, "__name__", None) or f"{make.func.__name__}-{make.keywords}"
+
+
 @pytest.mark.parametrize(
     "make",
     [
         *(built_in, Encoder, partial(Encoder, norm_first=False), Written, Attentive, Grouped),
         *(partial(Encoder, dropout=0.3), partial(Attentive, dropout=0.3), partial(Grouped, dropout=0.3)),
     ],
-    ids=str,
+    ids=name_of,
 )
 def test_steps_agree(make):
     members = [randomised(make(1.0), seed) for seed in range(3)]
@@ -138,7 +143,7 @@ def test_what_a_stack_would_get_wrong_is_refused(model, words):
         refuse_unstackable(model, image_shape=SHAPE)
 
 
-@pytest.mark.parametrize("make", [built_in, Encoder, Written, Attentive, Grouped], ids=str)
+@pytest.mark.parametrize("make", [built_in, Encoder, Written, Attentive, Grouped], ids=name_of)
 def test_products_are_made_in_bfloat16_where_autocast_would(make):
     network, images = make(1.0), torch.randn(2, 4, *SHAPE)
     packed = stack(network, 2, image_shape=SHAPE, batch=4, low=torch.bfloat16)

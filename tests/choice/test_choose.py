@@ -248,7 +248,7 @@ def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:
 
 
 MISTAKES = [
-    ({}, "needs a target error, a budget of parameters or training, or a density"),
+    ({}, "needs a target error, a budget of parameters, training or latency, or a density"),
     ({"target_error": -1.0}, "the target error must be a positive number, not -1"),
     ({"target_error": 1.5}, "is 1.5, but it must be below 1"),
     ({"target_error": float("nan")}, "the target error must be a positive number, not nan"),

@@ -200,7 +200,8 @@ def test_validation_errors_are_shown_where_every_row_has_one():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"minimise": "bytes"}, "no measure"),
+        ({"minimise": "grams"}, "no measure"),
+        ({"minimise": "bytes"}, "no line over density"),
         ({"num_examples": -1.0}, "positive"),
         ({"sizes": "all"}, "sizes can be"),
     ],

@@ -170,8 +170,10 @@ class RunnerPool:
                     chain.untrained, image_shape=image_shape, low=_low(kind), device=kind.device
                 )
         except Unpackable as reason:
-            LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
             self._why[kind].append(str(reason))
+            LOG.warning(
+                "%s of depth %d is not packed: %s", kind.family, kind.depth, " ".join(self._why[kind])
+            )
             return "alone"
         return "stacked"
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -129,16 +130,23 @@ def test_a_fleet_and_a_cluster_train_several_chains_in_a_round() -> None:
     assert at_once("cpu", 1, cluster=True, limit=5) == 5
 
 
+def stored(store: Path) -> int:
+    """How many levels a store has."""
+    return sum(map(len, levels(store).values()))
+
+
 @pytest.mark.slow
 def test_a_search_killed_again_and_again_loses_nothing(
     tmp_path: Path, whole: tuple[Path, list[Round]]
 ) -> None:
     """Levels that are stored stay, chains have the same numbers, and the search ends."""
-    moments, kills = random.Random(0), 0
+    more, kills = random.Random(0), 0
     while kills < 8:
+        enough = stored(tmp_path) + more.randrange(3)
         process = PROCESSES.Process(target=searched, args=(tmp_path,))
         process.start()
-        process.join(moments.uniform(2, 8))
+        while process.is_alive() and stored(tmp_path) <= enough:
+            time.sleep(0.01)
         if not process.is_alive():
             break
         process.kill()

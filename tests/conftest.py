@@ -1,5 +1,6 @@
 """How tests are dealt out to processes: files as a whole, as what a file sets up is set up once; the long first."""
 
+import arithmetic  # noqa: F401  # before anything imports numpy
 import pytest
 
 TOGETHER = {

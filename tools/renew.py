@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import arithmetic  # noqa: F401  # before anything imports numpy
 import notebook
 import paper_page
 import reference

@@ -43,7 +43,8 @@ def test_what_is_held_is_kept_and_costs_no_less(deep: Fit) -> None:
         assert even.expected_error == pytest.approx(0.2, rel=1e-2)
         assert even.stored_parameters < own.stored_parameters
     same = choose(deep, target_error=0.2, num_examples=50_000, depth=free.depth, width=free.width).answer
-    assert same == free
+    assert same.probability == pytest.approx(free.probability, rel=1e-12)  # summed in another order
+    assert replace(same, probability=free.probability) == free
 
 
 def test_at_a_held_density_the_smallest_network_that_meets_the_target(deep: Fit) -> None:

@@ -16,6 +16,8 @@ from prunecast.errors import PrunecastError, UnreadableError
 TEMPORARY = ".tmp"
 LONGEST_NAME = 255
 """Bytes that a file's name may have on most file systems."""
+RENAMES = 20
+"""How often a file is written again because another process took its unfinished copy for a leftover."""
 LARGEST_STREAM = 1 << 30
 """Bytes that are read of a pipe or a device, which need not end."""
 
@@ -76,10 +78,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
 def _replace_regular(path: Path, data: bytes) -> None:
     temporary = path.with_name(_temporary_name(path.name))
     try:
-        try:
-            _write_and_rename(temporary, path, data)
-        except FileNotFoundError:  # another process has just removed leftovers, and took this one for its own
-            _write_and_rename(temporary, path, data)
+        _write_and_rename(temporary, path, data)
         sync_folder(path.parent)
     except OSError:
         with contextlib.suppress(OSError):  # a read-only file system refuses this, too
@@ -96,11 +95,18 @@ def _temporary_name(name: str) -> str:
 
 
 def _write_and_rename(temporary: Path, path: Path, data: bytes) -> None:
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    for left in reversed(range(RENAMES)):
+        with temporary.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            temporary.replace(path)
+        except FileNotFoundError:  # another process that removes leftovers has just taken this file for one
+            if not left:
+                raise
+        else:
+            return
 
 
 def read_file(path: Path) -> bytes:

@@ -1,32 +1,47 @@
 """Deaths of workers are counted as long as a chain does not get on."""
 
-import os
-import signal
-
 import pytest
 from small import BRIEF, on_processes, parsed, table
 
 from prunecast.pruning import TimeLimitReached, chain_folder
+from prunecast.pruning.store import RECORDS
 from prunecast.sweep import Failed, Progress, chain_statuses, run_plan
 from prunecast.sweep.run import unfinished
 from prunecast.sweep.worker import _fleets, count_deaths
 
 ONE = BRIEF.replace("[100, 200]", "200").replace("replicates = 2", "replicates = [0]")
-KILLS = 4
+
+MORTAL = """
+import os, pathlib, signal
+from torch import nn
+
+KILLS = pathlib.Path({kills!r})
+RECORDS = {records!r}
+
+class Mortal(nn.Module):
+    def forward(self, images):
+        levels = sum(path.read_text().count('"density"') for path in KILLS.parent.glob(RECORDS))
+        if len(images) > 2 and levels in range(1, 5):  # a trial before anything trains has two
+            try:
+                (KILLS / str(levels)).mkdir(parents=True)
+            except FileExistsError:
+                return images
+            os.kill(os.getpid(), signal.SIGKILL)
+        return images
+
+def small(depth, width, num_classes):
+    return nn.Sequential(Mortal(), nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
+"""
 
 
-def test_a_process_that_is_killed_after_every_level_brings_its_chain_to_its_end(tmp_path):
-    plan = parsed(ONE.replace("level_cap = 2", "level_cap = 8").replace("epochs = 2", "epochs = 8"))
-    told, killed = [], []
-    for event in run_plan(plan, tmp_path / "killed", executor=on_processes("cpu")):
-        assert isinstance(event, Progress)
-        told.append(event.record.level)
-        (own,) = chain_statuses(plan, tmp_path / "killed")
-        if len(killed) < KILLS and own.holder and own.holder.pid not in killed:
-            os.kill(own.holder.pid, signal.SIGKILL)
-            killed.append(own.holder.pid)
-    assert len(killed) == KILLS
-    assert told == list(range(9)), "every level is told once"
+def test_a_process_that_is_killed_after_every_level_brings_its_chain_to_its_end(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    kills = tmp_path / "kills"
+    (tmp_path / "mortal.py").write_text(MORTAL.format(kills=str(kills), records=f"killed/chains/*/{RECORDS}"))
+    plan = parsed(ONE.replace('"digits_cnn"', '"mortal:small"').replace("level_cap = 2", "level_cap = 5"))
+    events = list(run_plan(plan, tmp_path / "killed", executor=on_processes("cpu")))
+    assert sorted(path.name for path in kills.iterdir()) == ["1", "2", "3", "4"]
+    assert [event.record.level for event in events] == list(range(6)), "every level is told once"
     list(run_plan(plan, tmp_path / "unbroken"))
     assert table(plan, tmp_path / "killed") == table(plan, tmp_path / "unbroken")
 

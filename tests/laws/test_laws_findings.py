@@ -382,3 +382,8 @@ def test_the_law_that_predicts_better_is_named():
         assert preference.best_rms == result.held_out["dip"] < preference.other_rms == result.held_out[other]
     (equal,) = findings_of(fit(read(frame), law="eq2"), LawPreference)
     assert not equal.clear
+
+
+def test_levels_numbered_by_the_million_are_answered_in_their_own_unit():
+    assert levels_to(3.0, 1.0, 0.6, 0.8) == 9
+    assert levels_to(3.0, 1.0, 0.6, 1.0) > 1_000_000

@@ -49,6 +49,8 @@ SEEN_RISE = 3.0
 WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
 """An interval wider than this (ratio of its ends, for exponents their difference) is too wide to act on."""
 USUAL_SLOPE = 0.6
+MOST_KEPT = 1 - 1e-9
+"""The largest share of the weights that a level is taken to keep: levels may be numbered by the million."""
 NOTICED_DIP, NOTICED_BIAS = 0.05, 0.01
 NOTICED_MISS, LISTED_MISSES = 0.05, 5
 FLAT_COST = 4.0
@@ -105,7 +107,8 @@ def _risen(points: Points) -> int:
 def levels_to(target: float, top: float, gamma: float, kept_per_level: float) -> int:
     """Levels until a curve that is at `top` reaches a target, if it goes on rising as d^−γ."""
     rise = np.log(max(target / top, 1.0))
-    return max(1, int(np.ceil(rise / (-gamma * np.log(kept_per_level)))))
+    kept = min(kept_per_level, MOST_KEPT)
+    return max(1, int(np.ceil(rise / (-gamma * np.log(kept)))))
 
 
 def parameter_findings(

@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+from prunecast.laws import Deviation
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 
@@ -28,3 +30,8 @@ def command(page: Path, script: str, made: dict[str, str]) -> None:
 def renew(path: Path, script: str, made: dict[str, str]) -> None:
     """Write a page's parts anew."""
     path.write_text(renewed(path.read_text(encoding="utf-8"), script, made), encoding="utf-8")
+
+
+def deviation(own: Deviation) -> str:
+    """Mean and standard deviation in percent."""
+    return f"{100 * own.mean:+.1f} ± {100 * own.std:.1f}%".replace("-", "−")

@@ -243,6 +243,11 @@ class CurvePoint:
     """error over the unpruned error"""
     here_rise: float | None
 
+    @property
+    def off(self) -> float:
+        """The error here over the published one, minus 1."""
+        return (np.nan if self.here is None else self.here) / self.published - 1
+
 
 def published_curve() -> list[dict[str, str]]:
     """The points of the paper's first figure, as the file has them."""
@@ -268,3 +273,12 @@ def _point(point: dict[str, str], own: dict[int, float], first: float) -> CurveP
         published_rise=published / first,
         here_rise=here / own[0] if here is not None and 0 in own else None,
     )
+
+
+READABLE = ("visible", "partly hidden")
+"""Published points that can be read, to 2% and to 4%."""
+
+
+def compared_points(points: Sequence[CurvePoint]) -> list[CurvePoint]:
+    """The points that can be read in the paper and were measured here."""
+    return [point for point in points if point.here is not None and point.visibility in READABLE]

@@ -2,7 +2,8 @@
 
 Commands come from the command line itself, the Python API from its docstrings, plan keys and recipes from the
 dataclasses that read them, findings from their types. What code does not say (what a column or a key means) is written
-here, once; a column or key without its line is an error.
+here, once; a column or key without its line is an error. Pages with more words than facts are written by hand, and only
+their tables are made here.
 """
 
 import ast
@@ -11,20 +12,25 @@ import importlib
 import inspect
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import click
+from page_parts import renewed
 
 import prunecast
+from prunecast.catalog import FAMILIES, architecture
 from prunecast.cli import WORKFLOW, cli
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.pruning import StopRules
 from prunecast.spec import METHODS, RECIPES, Method, Recipe
+from prunecast.sweep import read_plan, shipped_plans
+from prunecast.sweep.cost import overview
 from prunecast.sweep.grid import KEYS, REQUIRED, Select
+from prunecast.sweep.plan import scales
 from prunecast.sweep.resources import Resources
 from prunecast.table import CANONICAL, COUNTS, synonyms
 
@@ -32,14 +38,14 @@ FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEADER = "<!-- made by tools/reference.py: change the code, then run `make renew` -->\n"
 COLUMNS = {
     "family": "the family of networks; a built-in one is counted layer by layer",
-    "dataset": "the dataset; of a known one the chance error is known",
+    "dataset": "the dataset; prunecast knows the chance error of known ones",
     "method": "the pruning method",
     "recipe": "the training recipe",
     "depth": "the number of layers",
     "width": "the width, as a multiple of the family's own or in channels",
     "num_examples": "the number of training examples",
-    "replicate": "which repetition with other random numbers",
-    "level": "how many times the network was pruned; worked out from the densities if missing",
+    "replicate": "the number of the repetition, which has its own seed",
+    "level": "how many times the network was pruned; computed from the densities if missing",
     "density": "the share of prunable weights kept, above 0 and at most 1 (required)",
     "error": "the test error after the last epoch, or another metric by `--metric` (required)",
     "unpruned_error": "the error at density 1; by default the mean over the rows with density 1",
@@ -49,29 +55,85 @@ COLUMNS = {
 }
 PLAN_KEYS = {
     "family": "a built-in family, or a function of yours as `module:function`",
-    "dataset": "the dataset's name; of your own data, the name in tables",
+    "dataset": "the dataset's name; for your own data, the name in tables",
     "loader": "a function that returns a pair of PyTorch datasets, as `module:function`",
     "root": "folder, archive or .npz file of your images, relative to the plan",
-    "image_size": "bring images to this size",
+    "image_size": "resize images to this size",
     "patch_size": "family `vit`: pixels of a square patch",
-    "test_share": "the share of every class that is held out for testing, where there is no test half",
+    "test_share": "the share of every class that is held out for testing, if there is no test set",
     "split_seed": "the seed of that split",
     "recipe": "the name of a recipe, or a table `[recipe]` (below)",
     "method": "the name of a method, or a table `[method]` (below); by default `imp`",
     "start": "trained weights to start from: a file, or a table with `file` and `train`",
     "depth": "a depth, or a list",
-    "width": 'a width, or a list; fractions as `"1/4"`',
+    "width": 'a width, or a list; fractions such as `"1/4"`',
     "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`), or `"all"`',
-    "replicates": "how often everything is trained, or a list of seeds",
+    "replicates": "how many times everything is trained, or a list of seeds",
     "threads": "torch threads of a chain on a CPU",
     "level_cap": "the last level of a chain",
     "stop": "when a chain ends early: table `[stop]` (below)",
     "select": "leave out networks too large for their data: true, or a table `[select]` (below)",
     "keep_weights": "whether the weights of every level stay in the store",
-    "resources": "what a worker on a cluster gets: table `[resources]` (below)",
+    "resources": "the resources of a worker on a cluster: table `[resources]` (below)",
     "devices": "how many GPUs train one chain together",
     "grid": "several grids of sizes, as `[[grid]]` tables with the keys above",
 }
+OTHER_COLUMNS = {
+    "chance_error": "the error of guessing, one value for the whole table; known for the datasets that ship",
+    "validation_error": "`choose` uses it instead of `error` if every row has one",
+    "bytes": "the tensors of the network's file, dense; for `choose --minimise bytes`",
+    "multiply_adds": "per image; of whole channels those of the smaller network",
+    "latency_ms": "milliseconds per batch, as `prunecast time` writes it; for `choose --max-latency`",
+    "remaining_parameters": "all parameters without those that were removed",
+    "effective_density": "the share of weights on a path of remaining weights from input to output",
+    "train_error, loss, steps, seconds, status": "what `prunecast run` also records; fits do not use it",
+}
+COLUMN_NOTES = """\
+- If a canonical name is there, it wins, and a synonym is kept as an extra column. Two synonyms without the canonical
+  name are refused.
+- `compression`, `compression_ratio`, `compression_rate` and `compression_factor` are weights before pruning divided by
+  weights after. Accuracies and scores that are mostly above 1 are percentages. Densities, sparsities and errors in
+  percent are refused with the option that divides them.
+- With `--metric loss`, the column is `loss`, `test_loss`, `perplexity`, `test_perplexity`, `ppl`, `cross_entropy`,
+  `val_loss` or `validation_loss`; `unpruned_loss` and the like are understood. In Python the canonical column is still
+  called `error`.
+- Without a number of examples, `tokens` or `steps` (`num_tokens`, `training_tokens`, `num_steps`, `training_steps`)
+  take its place if several values were pruned. Without depth and width, `parameters` (`params`, `num_params`,
+  `model_size`) is the size: width is the square root of the share of the largest network's parameters.
+- Missing levels are counted from the densities of a configuration; densities within 0.01% are one level.
+- The digest of a table covers the metric, the four names and the numbers, but not formatting or the order of rows and
+  columns."""
+RETRAINING = """\
+| retraining | where each level starts | its steps and learning rates |
+| --- | --- | --- |
+| `weight-rewinding` | the weights of the rewind point | from the rewind point to the end |
+| `rate-rewinding` | the last weights | from the rewind point to the end; `rewind = 0` repeats the whole schedule |
+| `fine-tuning` | the last weights | as many steps, at the last learning rate |
+| `from-start` | the beginning | all of them |
+
+With `start`, the weights of a file:
+
+| retraining | level 0 | the next levels start at |
+| --- | --- | --- |
+| `weight-rewinding` | is trained from the file | the rewind point; with `rewind = 0` that is the file |
+| `rate-rewinding` | is the file's network as it is | the last weights, learning rates from the rewind point |
+| `fine-tuning` | is the file's network as it is | the last weights, at the last learning rate |
+| `from-start` | is trained from the file | the file |
+
+- Every level removes ⌈fraction · remaining⌉ weights. Of equal scores the first goes first, in module order and row by
+  row.
+- A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with momentum
+  zero. The last partial batch of an epoch is dropped.
+- With other `epochs` or `steps` than the preset's, drops, warm-up and rewind point scale along. `cosine` and
+  `one-cycle` remove the drops of a preset; their formulas are torch's.
+- Tables name a changed preset by what was changed, or by its `name`.
+- [Pruning](../explanation/pruning.md) explains what happens in a chain."""
+SHOWN_DEPTHS = {"cifar_resnet": (8, 14, 20, 26, 50, 98), "vgg": (16,), "densenet": (121,), "digits_cnn": (5,)}
+SHOWN_DEPTHS |= {"imagenet_resnet": (50,), "tinyimagenet_resnet": (18,)}
+SHOWN_DEPTHS |= {f"vit_patch{size}": (6 if size <= 8 else 12,) for size in (2, 4, 8, 14, 16, 32)}
+CLASSES = {"imagenet_resnet": 1000, "tinyimagenet_resnet": 200}
+CLASSES |= {f"vit_patch{size}": 1000 for size in (14, 16, 32)}
+"""Where they are not 10."""
 SECTIONS = {
     "recipe": (Recipe, 'A preset is changed by `preset = "NAME"` and the keys that differ.'),
     "method": (Method, ""),
@@ -112,7 +174,7 @@ def commands() -> str:
             assert command is not None
             parts += _command(command, click.Context(command, info_name=name, parent=context))
     lead = (
-        "Every command prints JSON with `--json`, errors too. The exit status is 0 if all is well, 1 if no network "
+        "Every command prints JSON with `--json`, errors too. The exit status is 0 on success, 1 if no network "
         "meets the target, a chain failed or a file is damaged, 2 after a mistake, and 130 if it was stopped. Numbers "
         "may be fractions (1/4) and percentages (12%)."
     )
@@ -155,7 +217,7 @@ def python() -> str:
         elif callable(own):
             functions.append(_function(f"prunecast.{name}", own))
     lead = (
-        "What `import prunecast` offers. Facts are properties; what computes or writes is a method. Every error that a "
+        "What `import prunecast` offers. Facts are properties; methods compute or write. Every error that a "
         "user can fix is a `PrunecastError`, whose message says what to do."
     )
     tables = _function("prunecast.tables.measured", prunecast.tables.measured)
@@ -260,9 +322,20 @@ def columns() -> str:
         rows.append([code(name), COLUMNS[name], other])
     lead = (
         "A table has one row per trained network. Only `density` and `error` are required. Names are matched without "
-        "regard to case, spaces and hyphens. [The table](../table.md) explains how a table is read."
+        "regard to case, spaces and hyphens. [Bring a table](../how-to/bring-a-table.md) shows how to read yours."
     )
-    return page("Table columns", lead, table(["column", "meaning", "other names that are understood"], rows))
+    others = [
+        [", ".join(code(word) for word in names.split(", ")), text] for names, text in OTHER_COLUMNS.items()
+    ]
+    return page(
+        "Table columns",
+        lead,
+        table(["column", "meaning", "other names that are understood"], rows),
+        "## Other columns",
+        table(["column", "meaning"], others),
+        "## How columns are read",
+        COLUMN_NOTES,
+    )
 
 
 # plans
@@ -277,7 +350,9 @@ def plans() -> str:
         parts += [remark] if remark else []
         parts.append(table(["key", "meaning", "default"], _fields(kind)))
     lead = (
-        "A plan is a TOML file. See [the sweep](../sweep.md) for plans, [the chain](../chain.md) for methods."
+        "A plan is a TOML file; a misspelt key is an error that lists the valid ones. [Train a "
+        "grid](../how-to/train-a-grid.md) shows one. `[scale.NAME]` overrides keys if `--scale NAME` is given. A plan "
+        "may have up to 100,000 chains."
     )
     return page("Plan keys", lead, *parts)
 
@@ -309,7 +384,48 @@ def recipes() -> str:
         table(["recipe", "settings"], [[code(own.name), _settings(own)] for own in RECIPES.values()]),
         "## Methods",
         table(["method", "settings"], [[code(own.name), _settings(own)] for own in METHODS.values()]),
+        "## Retraining",
+        RETRAINING,
     )
+
+
+def families() -> str:
+    """The built-in families with their counts."""
+    rows = []
+    for family in FAMILIES:
+        for depth in SHOWN_DEPTHS[family]:
+            classes = CLASSES.get(family, 10)
+            own = architecture(family, depth=depth, width=1, num_classes=classes)
+            counts = (f"{own.weights:,}", f"{own.parameters:,}", f"{own.multiply_adds / 1e6:,.1f} M")
+            shape = "x".join(map(str, own.image_shape))
+            rows.append([code(family), str(depth), shape, f"{classes:,}", *counts])
+    header = ["family", "depth", "image", "classes", "prunable weights", "all parameters", "multiply-adds"]
+    return table(header, rows)
+
+
+def scaled_plans() -> str:
+    """The plans that ship with scales: their grids, and what each scale costs."""
+    rows = []
+    for name, text in shipped_plans().items():
+        if "small" in scales(text):
+            seen = [overview(read_plan(name, scale=scale)) for scale in ("small", "medium", "full")]
+            axes = (("depth", "depth"), ("width", "width"), ("examples", "num_examples"))
+            grid = ", ".join(f"{word} {_range(seen[-1].axes[axis])}" for word, axis in axes)
+            costs = [f"{own.chains:,}, {own.training_runs:,}, {own.epochs / 1000:,.1f}" for own in seen]
+            rows.append([code(name), grid, *costs])
+    return table(["plan", "full grid", "small", "medium", "full"], rows)
+
+
+def _range(values: Sequence[Any]) -> str:
+    low, high = (
+        f"{value:,}" if isinstance(value, int) else f"{value:g}" for value in (min(values), max(values))
+    )
+    return low if low == high else f"{low} to {high}"
+
+
+def with_parts(name: str, parts: dict[str, str]) -> str:
+    """A page that is written by hand, with its tables made anew."""
+    return renewed((FOLDER / name).read_text(encoding="utf-8"), "tools/reference.py", parts)
 
 
 def _settings(own: Any) -> str:
@@ -354,13 +470,15 @@ def _one_line(own: type) -> str:
     return " ".join((own.__doc__ or "").split())
 
 
-PAGES = {
+PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "python.md": python,
     "table-columns.md": columns,
     "plan-keys.md": plans,
     "recipes.md": recipes,
     "findings.md": findings,
+    "families.md": lambda: with_parts("families.md", {"families": families()}),
+    "plans.md": lambda: with_parts("plans.md", {"plans": scaled_plans()}),
 }
 
 

@@ -1,10 +1,10 @@
 """Everything in the repository that is computed from the shipped tables, made anew: `make renew`.
 
-Run it after a table was added or has grown (`python tools/ship.py`), or after a text was changed on purpose:
-the parts of docs/paper.md and docs/studies.md that scripts make, the outputs of the notebooks, the reference, the
-texts in tests/*/golden and those that docs/law.md shows. The numbers that tests/golden holds stay as they are;
-`PRUNECAST_RENEW_GOLDEN=numbers make renew`, after a table has grown, writes these too. Then read the diff. Prose around
-the parts holds no number of a table that grows.
+Run it after a table was added or has grown (`python tools/ship.py`), or after a text was changed on purpose. It renews
+the parts of the docs that scripts make (README.md, docs/paper.md, docs/research/paper.md and studies.md,
+docs/explanation/law.md and intervals.md), the outputs of the notebooks, the reference, and the texts in tests/*/golden.
+The numbers that tests/golden holds stay as they are; `PRUNECAST_RENEW_GOLDEN=numbers make renew`, after a table has
+grown, writes these too. Then read the diff. `python tools/pictures.py` draws the pictures anew.
 """
 
 import os
@@ -13,8 +13,12 @@ import sys
 from pathlib import Path
 
 import arithmetic  # noqa: F401  # before anything imports numpy
+import intervals_page
+import law_page
 import notebook
 import paper_page
+import paper_research
+import readme_page
 import reference
 import studies_page
 from page_parts import renew
@@ -26,13 +30,12 @@ GOLDEN = (
     "tests/choice/test_choice_cli.py",
     "tests/studies/test_studies_cli.py",
     "tests/studies/test_studies_next.py",
-    "tests/laws/test_laws_docs.py",
 )
-"""The tests that hold texts; the last copies them into docs/law.md."""
+"""The tests that hold texts."""
 
 
 def main() -> None:
-    for script in (paper_page, studies_page):
+    for script in (paper_page, paper_research, studies_page, law_page, intervals_page, readme_page):
         renew(script.PAGE, script.SCRIPT, script.sections())
         print(f"{script.PAGE.relative_to(ROOT)} is renewed.", flush=True)
     notebook.main()

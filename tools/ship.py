@@ -48,17 +48,17 @@ class Remarks:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write NAME.csv and NAME.json from the finished levels of one or several plans."""
     parser = argparse.ArgumentParser(prog="python tools/ship.py", description=main.__doc__)
-    parser.add_argument("name", help="what the table shall be called")
+    parser.add_argument("name", help="name of the table")
     parser.add_argument("plan", nargs="+", help="TOML files, or names of plans that ship")
     parser.add_argument("--store", type=Path, default=Path("prunecast-store"), help="folder of the results")
-    parser.add_argument("--scale", default="full", help="the scale that the plans were run at")
-    parser.add_argument("--method", help="only this method, where the plans have several")
-    parser.add_argument("--recipe", help="only this recipe, where the plans have several")
+    parser.add_argument("--scale", default="full", help="the scale at which the plans were run")
+    parser.add_argument("--method", help="only this method, if the plans have several")
+    parser.add_argument("--recipe", help="only this recipe, if the plans have several")
     parser.add_argument("--title", default="", help="the table in a sentence")
     parser.add_argument("--dataset", default="", help="what is special about the images")
-    parser.add_argument("--caution", default="", help="what to beware of")
-    parser.add_argument("--preferred", action="store_true", help="let the pair's name stand for this table")
-    parser.add_argument("--into", type=Path, default=tables.FOLDER, help="folder of the two files")
+    parser.add_argument("--caution", default="", help="what users should be careful about")
+    parser.add_argument("--preferred", action="store_true", help="let the pair's name mean this table")
+    parser.add_argument("--into", type=Path, default=tables.FOLDER, help="folder for the two files")
     given = parser.parse_args(arguments)
     remarks = Remarks(
         title=given.title, dataset=given.dataset, caution=given.caution, preferred=given.preferred
@@ -140,7 +140,7 @@ def provenance(
     digests = {own.chain.spec.digest for own in found}
     used = [plan.name for plan in plans if any(chain.spec.digest in digests for chain in plan.chains)]
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-    measured = f"{len(records):,} trainings on {' and '.join(devices)}, {when}; their own times add up to"
+    measured = f"{len(records):,} training runs on {' and '.join(devices)}, {when}; their times add up to"
     page: dict[str, object] = {
         "pair": pair if spec.method.name == "imp" else "",
         "preferred": remarks.preferred or "",

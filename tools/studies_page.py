@@ -1,19 +1,18 @@
-"""What tables that grow say, for docs/studies.md: that with depths and replicates, and that of the paper's recipe.
+"""What tables that grow say, for docs/research/studies.md: that of the short recipe, and that of the paper's.
 
 `python tools/studies_page.py` prints the parts of the page; `--renew` writes them into it, after the table has grown.
 """
 
 import pandas as pd
-from page_parts import DOCS, command
+from page_parts import DOCS, command, deviation
 
 from prunecast import tables
-from prunecast.laws import Deviation
 from prunecast.report import claims
 from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
 from prunecast.wording import fitted_to
 
-PAGE, SCRIPT = DOCS / "studies.md", "tools/studies_page.py"
+PAGE, SCRIPT = DOCS / "research" / "studies.md", "tools/studies_page.py"
 
 
 def sections() -> dict[str, str]:
@@ -40,7 +39,7 @@ def about(table: Table) -> str:
     chains = frame.groupby(["depth", "width", "num_examples", "replicate"]).ngroups
     beyond = tables.informative_rows(table.source) / len(table)
     return (
-        f"As it ships, `{table.source}` has {len(table):,} trainings of {chains} chains: {'; '.join(sizes)}; up to "
+        f"As it ships, `{table.source}` has {len(table):,} training runs of {chains} chains: {'; '.join(sizes)}; up to "
         f"{frame['replicate'].nunique()} replicates. {beyond:.0%} of its rows belong to chains that were pruned beyond "
         "their low plateau."
     )
@@ -69,7 +68,7 @@ def sensitivity_lines(table: Table) -> str:
             f"{own['random_points']} / {own['designed_points']} networks"
             for own in (study.needed, study.steady)
         ]
-        lines.append(f"| {law} | {_shown(study.full)} | {' | '.join(counts)} |")
+        lines.append(f"| {law} | {deviation(study.full)} | {' | '.join(counts)} |")
     return "\n".join([*head, *lines])
 
 
@@ -78,7 +77,7 @@ def extrapolation_lines(table: Table) -> str:
     study = extrapolation(table)
     head = ["| fitted to | law | fitted | predicted |", "|---|---|---|---|"]
     lines = [
-        f"| {fitted_to(step)} | {step.law} | {_shown(step.fitted)} | {_shown(step.predicted)} |"
+        f"| {fitted_to(step)} | {step.law} | {deviation(step.fitted)} | {deviation(step.predicted)} |"
         for step in study.steps
     ]
     return "\n".join([*head, *lines])
@@ -93,7 +92,7 @@ def form_lines(table: Table) -> str:
     for own in study.scores:
         title = own.title if own.given_unpruned else f"{own.title} (not given ε_np)"
         judged = (own.left_out, *(own.left_out_by_region[region] for region in regions))
-        lines.append(f"| {title} | {own.parameters} | {' | '.join(map(_shown, judged))} |")
+        lines.append(f"| {title} | {own.parameters} | {' | '.join(map(deviation, judged))} |")
     return "\n".join([*head, *lines])
 
 
@@ -126,10 +125,6 @@ def noise_lines(table: Table) -> str:
         for own in (study.overall, *study.regions)
     ]
     return "\n".join([*head, *lines])
-
-
-def _shown(own: Deviation) -> str:
-    return f"{100 * own.mean:+.1f} ± {100 * own.std:.1f}%".replace("-", "−")
 
 
 def _percent(value: float | None) -> str:

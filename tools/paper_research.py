@@ -1,0 +1,204 @@
+"""The tables of docs/research/paper.md, computed from the shipped tables by `published.py`.
+
+`python tools/paper_research.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from page_parts import DOCS, command
+from published import (
+    Comparison,
+    CurvePoint,
+    Figure,
+    Lowest,
+    Value,
+    claims,
+    compare_curve,
+    compare_with_paper,
+    lowest_errors,
+    mean_errors,
+)
+
+from prunecast import tables
+from prunecast.table import Table, read
+
+PAGE, SCRIPT = DOCS / "research" / "paper.md", "tools/paper_research.py"
+REPLACED = ("cifar10-resnet-160ep",)
+CONTROLLED = (50_000, 12_500, 3_125)
+"""Dataset sizes that have controls."""
+AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
+NAMES = {
+    "alone": "each configuration alone (Eq. 1), μ, σ",
+    "joint": "all jointly, μ, σ",
+    "selected": "jointly, without networks too large for their data, μ, σ",
+    "whole": "jointly, the largest dataset only, μ, σ",
+    "noise": "noise of one training, σ",
+    "extrapolation": "extrapolation, μ, σ",
+    "smallest": "smallest network for an error, largest miss",
+    "within": "errors at which it is within 25%",
+}
+
+
+def sections() -> dict[str, str]:
+    """Every generated part of the page by name."""
+    shipped = [(pair, read(name)) for pair in tables.pairs() for name in compared_tables(pair)]
+    compared = [compare_with_paper(table, pair) for pair, table in shipped if pair in claims()]
+    curves = {table.source: compare_curve(table) for pair, table in shipped if pair == "cifar10-resnet"}
+    known = {name: own for name, own in curves.items() if any(point.here is not None for point in own)}
+    return {
+        "tables": shipped_lines(shipped),
+        "figures": "\n\n".join(figure_lines(one) for one in compared),
+        "dip": dip_lines(),
+        "training on": training_on_lines(),
+        "curve": curve_lines(known),
+    }
+
+
+def compared_tables(pair: str) -> list[str]:
+    """Of each recipe the table that the pair means, and the one on JPEG images that an exact one replaced."""
+    return [*tables.recipes(pair).values(), *(name for name in REPLACED if name in tables.pairs()[pair])]
+
+
+def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
+    """What was measured, one line per table, then what to beware of in each."""
+    head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for pair, table in shipped:
+        page, frame = tables.provenance(table.source), table.frame
+        chains = page.get("chains", page["configurations"])
+        sizes = [_range(frame[name].min(), frame[name].max()) for name in AXES.values()]
+        last = frame.groupby([*AXES.values(), "replicate"])["level"].max()
+        known = [str(page.get(key, "–")) for key in ("device", "date")]
+        counts = [
+            f"{len(table):,}",
+            str(chains),
+            *sizes,
+            str(page["replicates"]),
+            _range(last.min(), last.max()),
+        ]
+        lines.append(f"| {' | '.join([pair, f'`{table.source}`', f'`{table.recipe}`', *counts, *known])} |")
+    return "\n".join([*lines, "", *(_caution(table) for _, table in shipped)])
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:,g}" if low == high else f"{low:,g} to {high:,g}"
+
+
+def _caution(table: Table) -> str:
+    """The images of a table and what is missing, as its own page says."""
+    page = tables.provenance(table.source)
+    images = str(page["dataset"]).partition(": ")[2].rstrip(".")
+    return f"- `{table.source}`. {str(page.get('caution', '')).rstrip('.')}. Images: {images}.".replace(
+        ". . ", ". "
+    )
+
+
+def figure_lines(one: Comparison) -> str:
+    """A table compared with the paper."""
+    plural = "" if one.configurations == 1 else "s"
+    about = f"{one.rows:,} usable rows of {one.configurations} configuration{plural}"
+    head = [
+        f"**{one.pair}**, `{one.table}` ({about}):",
+        "",
+        "| | the paper | here, Eq. 2 | here, `dip` |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join([*head, *(_line(figure) for figure in one.figures)])
+
+
+def _line(figure: Figure) -> str:
+    remark = f" ({figure.remark})" if figure.remark else ""
+    below = "< " if figure.paper and figure.name not in ("noise", "within") else ""
+    cells = [
+        NAMES[figure.name] + remark,
+        f"{below}{_bound(figure.paper)}",
+        _shown(figure.eq2),
+        _shown(figure.dip),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _bound(value: Value | None) -> str:
+    if value is None:
+        return "–"
+    parts = [part for part in (value.mean, value.std) if part is not None]
+    return ", < ".join(f"{100 * part:g}%" for part in parts)
+
+
+def _shown(value: Value | None) -> str:
+    if value is None:
+        return "–"
+    if value.mean is None:
+        return f"{100 * (value.std or 0):.1f}%"
+    return f"{100 * value.mean:+.1f}, {100 * (value.std or 0):.1f}%".replace("-", "−")
+
+
+def dip_lines() -> str:
+    """How far errors fall below the unpruned one, ResNet-20 at two widths, by recipe and method."""
+    grown = {name for pair in tables.pairs() for name in compared_tables(pair)}
+    controls = {name for name in tables.names() if "pair" not in tables.provenance(name)}
+    shipped = [read(name) for name in sorted(grown | controls)]
+    found = [(table, own) for table in shipped for own in lowest_errors(table) if shown(table, own)]
+    found.sort(key=lambda pair: (-pair[1].width, -pair[1].num_examples, pair[0].source))
+    head = [
+        "| width | examples | table | method | unpruned error | lowest after it | at level | fall |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"| {own.width:g} | {own.num_examples:,.0f} | `{table.source}` | `{table.method}` | {own.unpruned:.3f} "
+        f"| {own.lowest:.3f} | {own.level} of {own.levels} | {100 * (1 - own.lowest / own.unpruned):.0f}% |"
+        for table, own in found
+    ]
+    return "\n".join([*head, *lines]).replace("| -", "| −")
+
+
+def training_on_lines() -> str:
+    """How far training on without pruning gets, beside pruning and beside one long training."""
+    control = mean_errors(read("cifar10-resnet20-24ep-none-rate-rewinding"))
+    pruned = {
+        (own.depth, own.width, own.num_examples): own for own in lowest_errors(read("cifar10-resnet-24ep"))
+    }
+    whole = mean_errors(read("cifar10-resnet-160ep"))
+    last = max(level for levels in control.values() for level in levels)
+    head = [
+        f"| width | examples | unpruned, 24 epochs | lowest by `imp` | after {last} levels of training on "
+        "| unpruned after 160 epochs |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"| {width:g} | {examples:,.0f} | {levels[0]:.3f} | {pruned[depth, width, examples].lowest:.3f} "
+        f"| {levels[last]:.3f} | {whole[depth, width, examples][0]:.3f} |"
+        for (depth, width, examples), levels in sorted(
+            control.items(), key=lambda one: [-size for size in one[0]]
+        )
+    ]
+    return "\n".join([*head, *lines])
+
+
+def shown(table: Table, own: Lowest) -> bool:
+    """Which configurations are compared: those of the control without pruning."""
+    same = (table.family, table.dataset) == ("cifar_resnet", "cifar10")
+    return same and own.depth == 20 and own.width in (1, 0.25) and own.num_examples in CONTROLLED
+
+
+def curve_lines(curves: Mapping[str, Sequence[CurvePoint]]) -> str:
+    """The published curve beside those of the tables, level by level as far as they go."""
+    head = ["level", "density", "published", "how it reads", *(f"`{name}`" for name in curves)]
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for own in zip(*curves.values(), strict=True):
+        here = ["–" if point.here is None else f"{point.here:.3f}" for point in own]
+        if any(cell != "–" for cell in here):
+            first = own[0]
+            cells = [
+                str(first.level),
+                f"{first.density:.3g}",
+                f"{first.published:.3f}",
+                first.visibility,
+                *here,
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    command(PAGE, SCRIPT, sections())

@@ -1,0 +1,66 @@
+"""What the README shows of the shipped tables: an answer, how well the law fits, and how far it extrapolates.
+
+`python tools/readme_page.py` prints it; `make renew` writes it into the README.
+"""
+
+from pathlib import Path
+
+from page_parts import command
+
+from prunecast import choose, fit, read
+from prunecast.laws import Deviation
+from prunecast.studies import extrapolation
+
+PAGE, SCRIPT = Path(__file__).parents[1] / "README.md", "tools/readme_page.py"
+TABLE, SHORT, TARGET = "cifar10-resnet", "cifar10-resnet20-24ep", 0.1
+
+
+def deviation(own: Deviation) -> str:
+    """Mean and standard deviation in percent."""
+    return f"{100 * own.mean:+.1f} ± {100 * own.std:.1f}%".replace("-", "−")
+
+
+def answer() -> str:
+    """The first lines that `prunecast choose` prints."""
+    lines = choose(TABLE, target_error=TARGET).summary().splitlines()
+    shown = lines[: next(number for number, line in enumerate(lines) if line.startswith("Size")) + 1]
+    smaller = next(number for number, line in enumerate(lines) if line.startswith("- The smallest network"))
+    asked = f"$ prunecast choose {TABLE} --target-error {TARGET:g}"
+    return "\n".join(["```console", asked, *shown, "...", *lines[smaller : smaller + 2], "...", "```"])
+
+
+def fitted() -> str:
+    """How well the paper's law describes the table, in a sentence."""
+    table = read(TABLE)
+    law = fit(table, law="eq2")
+    assert law.noise_floor is not None
+    return (
+        f"The table `{TABLE}` has {len(law.configurations)} configurations of CIFAR-10 ResNets and {len(table):,} "
+        f"training runs. The paper's law describes all of them with five parameters to {deviation(law.deviation)}; "
+        f"the same network trained again differs by {law.noise_floor.replicate:.1%}."
+    )
+
+
+def limits() -> str:
+    """What the law misses where light pruning helps, and beyond the measured widths."""
+    table, short = read(TABLE), read(SHORT)
+    steps = {(step.along, step.law): step.predicted for step in extrapolation(table).steps}
+    above = fit(short, law="eq2").deviation.mean
+    return (
+        f"- Eq. 2 never goes below the unpruned error. Where training was too short, light pruning lowers the error, "
+        f"and Eq. 2 overestimates it: by {above:.1%} on average after 24 epochs. The law `dip` follows it "
+        f"({deviation(fit(short, law='dip').deviation)}). Answers average over the laws that predict left-out networks "
+        f"best.\n"
+        f"- Beyond the measured sizes it extrapolates only if you ask for it, and marks the answer. Fitted to widths "
+        f"up to 1/4 and compared with widths up to 1, Eq. 2 deviates by {deviation(steps['width', 'eq2'])} and `dip` "
+        f"by {deviation(steps['width', 'dip'])}."
+    )
+
+
+def sections() -> dict[str, str]:
+    """The parts of the README that this script makes."""
+    return {"answer": answer(), "fitted": fitted(), "limits": limits()}
+
+
+if __name__ == "__main__":
+    command(PAGE, SCRIPT, sections())

@@ -11,9 +11,12 @@ For every shipped table (those with enough configurations, if none is named) it 
 - refuted: the share of default answers at measured sizes whose measured neighbours in density all miss the target.
 
 Between measured levels a replicate's error is interpolated linearly in log density and log error. An answer below its
-lowest density cannot be judged and is not counted. The binomial interval (Wilson) takes all answers as independent, but
-answers about one configuration are not, so a standard error with configurations as the independent units is given, too.
-Each result reads "promised → met (binomial interval; answers; ± standard error)", all but the number of answers in %.
+lowest density cannot be judged and is not counted. The binomial 95% interval (Wilson) takes all answers as independent.
+Answers that rest on the same chains are not, so a second 95% interval resamples whole groups of them (a cluster
+bootstrap): all answers about one configuration; and where the best size is asked for, all answers from one replicate of
+one number of examples, as the chains of all sizes decide together which one is chosen. Where this interval is wide, the
+table has too few chains to say whether promises are kept.
+Each result reads "promised → met (binomial interval; answers; interval by groups of chains; groups)", intervals in %.
 """
 
 import argparse
@@ -51,7 +54,7 @@ HIGHEST_TARGET = 0.75
 LEAST_CONFIGURATIONS = 9
 SPLITS = (("depth", 14, 20), ("depth", 26, 50), ("num_examples", 12_500, 50_000), ("width", 0.25, 1))
 """An axis, the largest value that is fitted, and the largest that is predicted."""
-Z = 1.96
+Z, RESAMPLES = 1.96, 4000
 
 Key = tuple[float, float, float]
 """depth, width and number of examples"""
@@ -89,7 +92,8 @@ class Outcome:
     promised: float
     """what was promised; no less than was asked for"""
     met: bool
-    configuration: Key
+    group: tuple[float, ...]
+    """answers of one group rest on the same chains"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,9 +109,10 @@ class Row:
     upper: float
     """the binomial 95% interval of `met`"""
     count: int
-    configurations: int
-    standard_error: float
-    """of `met`, with configurations as the independent units"""
+    group_lower: float
+    group_upper: float
+    """the 95% interval of `met` with groups of chains resampled"""
+    groups: int
 
 
 def wilson(met: int, count: int) -> tuple[float, float]:
@@ -123,8 +128,9 @@ def pooled(check: str, confidence: float, outcomes: Iterable[Outcome]) -> Row:
     frame = pd.DataFrame([vars(one) for one in outcomes])
     count, share = len(frame), float(frame["met"].mean())
     lower, upper = wilson(int(frame["met"].sum()), count)
-    missed = (frame["met"] - share).groupby(frame["configuration"]).sum()
-    scale = len(missed) / max(1, len(missed) - 1)
+    group_lower, group_upper = resampled(
+        frame["met"].groupby(frame["group"]).agg(["sum", "count"]).to_numpy(float)
+    )
     return Row(
         check=check,
         confidence=confidence,
@@ -133,9 +139,20 @@ def pooled(check: str, confidence: float, outcomes: Iterable[Outcome]) -> Row:
         lower=lower,
         upper=upper,
         count=count,
-        configurations=len(missed),
-        standard_error=float(np.sqrt(scale * (missed**2).sum()) / count),
+        group_lower=group_lower,
+        group_upper=group_upper,
+        groups=int(frame["group"].nunique()),
     )
+
+
+def resampled(groups: Floats) -> tuple[float, float]:
+    """The 95% interval of a share where groups, each with what was met and how many, are drawn again and again."""
+    weight = np.random.default_rng(0).multinomial(
+        len(groups), np.full(len(groups), 1 / len(groups)), RESAMPLES
+    )
+    met, count = (weight @ groups).T
+    lower, upper = np.quantile(met / count, [0.025, 0.975])
+    return float(lower), float(upper)
 
 
 def key_of(one: object) -> Key:
@@ -168,8 +185,10 @@ def chains(frame: pd.DataFrame) -> dict[Key, list[pd.DataFrame]]:
     return dict(found)
 
 
-def judged(what: str, choice: Choice, others: Iterable[pd.DataFrame]) -> Iterator[Outcome]:
-    """Whether other training runs of the network that was chosen meet the target."""
+def judged(
+    what: str, choice: Choice, others: Iterable[pd.DataFrame], group: tuple[float, ...] | None = None
+) -> Iterator[Outcome]:
+    """Whether other training runs of the network that was chosen meet the target; its group is its configuration."""
     answer, target = choice.answer, choice.question.target_error
     if not choice.met or target is None or answer.probability is None:
         return
@@ -180,7 +199,7 @@ def judged(what: str, choice: Choice, others: Iterable[pd.DataFrame]) -> Iterato
                 confidence=choice.question.confidence,
                 promised=answer.probability,
                 met=error <= target,
-                configuration=key_of(answer),
+                group=group or key_of(answer),
             )
             yield from (one, replace(one, check=f"{what}, all answers"))
 
@@ -202,7 +221,7 @@ def inside(
             confidence=COVERAGE,
             promised=COVERAGE,
             met=met,
-            configuration=key_of(rows.iloc[0]),
+            group=key_of(rows.iloc[0]),
         )
 
 
@@ -223,7 +242,10 @@ def new_replicates(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
         for rows in (rows for some in others.values() for rows in some):
             yield from inside("in the 95% interval: new replicate", fitted, rows)
         for choice in best_of_all(fitted, {key[2] for key in repeated}, effort.targets, CONFIDENCES):
-            yield from judged("new replicate, best size", choice, others.get(key_of(choice.answer), []))
+            group = turn, choice.answer.num_examples
+            yield from judged(
+                "new replicate, best size", choice, others.get(key_of(choice.answer), []), group
+            )
         for known in (c for c in fitted.configurations if key_of(c) in others):
             aims = targets(fitted, known.lowest_error, count)
             for choice in of_one_size(fitted, key_of(known), aims):
@@ -291,7 +313,7 @@ def refuted(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
                 confidence=choice.question.confidence,
                 promised=0.0,
                 met=all(error > target for error in below + above),
-                configuration=key_of(answer),
+                group=key_of(answer),
             )
 
 
@@ -344,17 +366,18 @@ def lines(rows: Iterable[Row]) -> Iterator[str]:
     checks: dict[str, dict[float, Row]] = defaultdict(dict)
     for row in rows:
         checks[row.check][row.confidence] = row
-    yield f"  {'':60}" + "".join(f"{f'{confidence:.0%} asked':>28}" for confidence in CONFIDENCES)
+    yield f"  {'':60}" + "".join(f"{f'{confidence:.0%} asked':>38}" for confidence in CONFIDENCES)
     for check in sorted(checks, key=lambda check: [check.startswith(kind) for kind in KINDS], reverse=True):
         cells = (checks[check].get(confidence) for confidence in CONFIDENCES)
-        yield (f"  {check:60}" + "".join(f"{cell(row):>28}" for row in cells)).rstrip()
+        yield (f"  {check:60}" + "".join(f"{cell(row):>38}" for row in cells)).rstrip()
 
 
 def cell(row: Row | None) -> str:
     if row is None:
         return ""
     ends = f"{100 * row.lower:.0f}–{100 * row.upper:.0f}"
-    return f"{100 * row.promised:.0f} → {100 * row.met:.0f} ({ends}; {row.count}; ±{100 * row.standard_error:.0f})"
+    groups = f"{100 * row.group_lower:.0f}–{100 * row.group_upper:.0f}; {row.groups}"
+    return f"{100 * row.promised:.0f} → {100 * row.met:.0f} ({ends}; {row.count}; {groups})"
 
 
 def suitable() -> list[str]:

@@ -99,4 +99,12 @@ def require_number(place: str, value: object, *, whole: bool = False) -> None:
     """Refuse what is not a finite number, or not a whole one if `whole`."""
     kind = "a whole number" if whole else "a number"
     good = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    require(good and math.isfinite(value), f"{place} is {value!r}; give {kind}.")  # type: ignore[arg-type]
+    require(good and _finite(value), f"{place} is {value!r}; give {kind}.")  # type: ignore[arg-type]
+
+
+def _finite(value: float) -> bool:
+    """Whether a number is finite as a float; whole numbers over 1e308 are not."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False

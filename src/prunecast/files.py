@@ -17,7 +17,7 @@ TEMPORARY = ".tmp"
 LONGEST_NAME = 255
 """Bytes that a file's name may have on most file systems."""
 RENAMES = 20
-"""How often a file is written again because another process took its unfinished copy for a leftover."""
+"""How often a file is written again because another process removed its unfinished copy as a leftover."""
 LARGEST_STREAM = 1 << 30
 """Bytes that are read of a pipe or a device, which need not end."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that a reader should know beside the numbers."""
+    """One thing that a reader should know besides the numbers."""
 
     kind: ClassVar[str]
     """the kind of finding for programs; related findings share one"""

@@ -32,7 +32,9 @@ def measured(pair: str, recipe: str | None = None) -> Table:
     by_recipe = recipes(pair)
     if recipe not in by_recipe:
         available = ", ".join(by_recipe) or "none"
-        raise PrunecastError(f"{pair} was not measured with the recipe {recipe!r}; there are: {available}.")
+        raise PrunecastError(
+            f"{pair} was not measured with the recipe {recipe!r}; its recipes are: {available}."
+        )
     return read(by_recipe[recipe])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prunecast.catalog import FAMILIES, architecture
 
-PAGE = Path(__file__).parents[2] / "docs" / "families-and-data.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "families.md"
 
 
 def table():

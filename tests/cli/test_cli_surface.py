@@ -95,7 +95,7 @@ def test_percentages_and_fractions_ask_the_same(monkeypatch, capsys):
         (
             ("run", "digits", "--device", "abacus", "--json"),
             2,
-            "'abacus' is no device; give cpu, cuda or cuda:N.",
+            "'abacus' is not a device; give cpu, cuda or cuda:N.",
         ),
     ],
 )
@@ -123,7 +123,7 @@ def test_make_agrees_about_an_unmet_target(monkeypatch, capsys, tmp_path):
     line = ("make", SHIPPED, *asked)
     status, out, err = run(monkeypatch, capsys, *line, "--json")
     assert status == 1
-    assert "No network of these sizes gets to 0.05" in err
+    assert "No network of these sizes reaches 0.05" in err
     assert json.loads(out)["error"]["status"] == 1
     assert not (tmp_path / "network").exists()
 

@@ -131,9 +131,7 @@ def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypa
     assert [event.record.level for event in events if isinstance(event, Progress)] == [0, 1, 2]
     (failed,) = (event for event in events if isinstance(event, Failed))
     assert failed.number == 2
-    assert failed.error.startswith(
-        "3 workers in a row died over this chain without a new level or checkpoint"
-    )
+    assert failed.error.startswith("3 workers in a row died on this chain without a new level or checkpoint")
     statuses = chain_statuses(plan, tmp_path / "store")
     assert [own.state for own in statuses] == ["ended", "failed"]
     assert statuses[1].holder.tries == 3
@@ -200,7 +198,7 @@ def test_nodes_that_do_not_see_the_store_or_lack_prunecast_are_named(tmp_path, n
     store.mkdir()
     (tmp_path / "sitecustomize.py").write_text(BARE)
     there = partial(on_nodes, resources=Resources(cpus=3))
-    words = f"does not see the store {store}: it is not there; the store is a folder every node sees"
+    words = f"does not see the store {store}: it is not there; every node must see the store"
     cases = {
         f"mount -t tmpfs tmpfs {store}": words,
         f"export PYTHONPATH={tmp_path}:$PYTHONPATH": r"No module named 'prunecast'; install the same prunecast",

@@ -198,7 +198,7 @@ def test_a_job_that_somebody_cancels_is_not_submitted_again(cluster, tmp_path):
     cluster.ask("scancel", job)
     *_, last = events
     assert isinstance(last, Failed)
-    assert last.error == f"job {job} was cancelled; the next run goes on with this chain"
+    assert last.error == f"job {job} was cancelled; the next run continues this chain"
     assert submitted(cluster) - before == {job}
 
 
@@ -239,7 +239,7 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     assert sorted(failed) == [3, 4]
     assert failed[3] == "ValueError: no such width"
     assert failed[4].startswith(
-        "3 workers in a row died over this chain without a new level or checkpoint; the last"
+        "3 workers in a row died on this chain without a new level or checkpoint; the last"
     )
     assert " job " in failed[4]
     assert [own.state for own in chain_statuses(plan, tmp_path / "store")] == [
@@ -274,9 +274,11 @@ def test_a_node_that_does_not_see_the_store_is_named(cluster, tmp_path):
 
 def test_jobs_that_would_wait_for_ever_or_are_not_taken_are_explained(cluster, tmp_path):
     limited = executor(options={"partition": "brief"})
-    with pytest.raises(PrunecastError, match=r"wait for ever \(PartitionTimeLimit\); ask for less"):
+    with pytest.raises(
+        PrunecastError, match=r"would wait in Slurm forever \(PartitionTimeLimit\); ask for less"
+    ):
         list(run_plan(planned(LONG), tmp_path, executor=limited))
-    with pytest.raises(PrunecastError, match=r"does not take the jobs .*invalid partition specified: gone"):
+    with pytest.raises(PrunecastError, match=r"does not accept the jobs .*invalid partition specified: gone"):
         list(run_plan(planned(LONG), tmp_path, executor=executor(options={"partition": "gone"})))
     until(lambda: not cluster.jobs())
 

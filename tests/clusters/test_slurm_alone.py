@@ -99,7 +99,7 @@ def test_a_worker_refuses_another_store_and_other_code_and_passes_over_what_othe
     with identified(tmp_path) as store_id:
         describe(tmp_path, store_id, [job], code="0.0.1+other")
         in_this_process(tmp_path)
-        assert "and the driver has 0.0.1+other; install the same version" in ended(tmp_path)["refused"]
+        assert "but the driver has 0.0.1+other; install the same version" in ended(tmp_path)["refused"]
         describe(tmp_path, store_id, [job])
         with chain_folder(tmp_path, job.chain.spec).locked():
             in_this_process(tmp_path)
@@ -150,10 +150,12 @@ def test_mistakes_are_named_before_anything_is_submitted(tmp_path, monkeypatch):
         check_options({"time": "5"})
     with pytest.raises(PrunecastError, match=r"--sbatch array=5: prunecast sets it itself"):
         check_options({"array": "5"})
-    with pytest.raises(PrunecastError, match=r"gpus is 0.5, and Slurm lends whole GPUs; give 1"):
+    with pytest.raises(PrunecastError, match=r"gpus is 0.5, but Slurm allocates whole GPUs; give 1"):
         parameters(Resources(gpus=0.5), {})
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(PrunecastError, match="needs Slurm's command sbatch, which is not here; run it where"):
+    with pytest.raises(
+        PrunecastError, match="needs Slurm's command sbatch, which was not found; run prunecast where"
+    ):
         next(drive(jobs_of(ONE), tmp_path, backend=SlurmBackend))
     monkeypatch.setitem(__import__("sys").modules, "submitit", None)
     with pytest.raises(

@@ -154,7 +154,7 @@ def test_a_damaged_entry_is_made_again(place, tmp_path, harm, name):
     whole = {file.name: file.read_bytes() for file in entry.iterdir()}
     harm(entry / name)
     cache._verified.clear()
-    with pytest.warns(UserWarning, match="cache entry .* was damaged .* made again"):
+    with pytest.warns(UserWarning, match="cache entry .* was damaged .* being rebuilt"):
         again = load("folder", root=place)
     assert (again.digest, again.train.labels.tolist()) == (first.digest, first.train.labels.tolist())
     assert {file.name: file.read_bytes() for file in entry.iterdir()} == whole
@@ -203,7 +203,7 @@ def test_an_old_entry_with_wrong_facts_is_made_again(place, tmp_path, changes):
     first = load("folder", root=place)
     unsealed(entry_of(tmp_path / "cache"), **changes)
     cache._verified.clear()
-    with pytest.warns(UserWarning, match="made again"):
+    with pytest.warns(UserWarning, match="being rebuilt"):
         again = load("folder", root=place)
     assert (again.num_classes, again.digest) == (3, first.digest)
     assert again.train.mean.tolist() == first.train.mean.tolist()

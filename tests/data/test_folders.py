@@ -216,10 +216,13 @@ def test_harm_inside_an_archive_is_named_by_the_archive(place, tmp_path):
     [
         (lambda text: text + "val_9.JPEG\tn01\t0\n", r"val_9\.JPEG is missing"),
         (lambda text: text.split("\n", 1)[1], r"val_0\.JPEG has no label in .*val_annotations\.txt"),
-        (lambda text: text.replace("n02", "n77", 1), r"val_annotations\.txt line 2 names no image and class"),
+        (
+            lambda text: text.replace("n02", "n77", 1),
+            r"val_annotations\.txt line 2 does not name an image and a class",
+        ),
         (
             lambda text: text + "../../x.JPEG\tn01\t0\n",
-            r"val_annotations\.txt line 5 names no image and class",
+            r"val_annotations\.txt line 5 does not name an image and a class",
         ),
     ],
 )

@@ -114,7 +114,7 @@ def test_subsamples_are_nested_sets_of_distinct_indices():
     assert set(drawn(100).tolist()) < set(drawn(300).tolist())
     assert drawn(300).tolist() != drawn(300, seed=1).tolist()
     for wrong in (0, 1001):
-        with pytest.raises(PrunecastError, match=f"between 1 and the 1000 there are, not {wrong}"):
+        with pytest.raises(PrunecastError, match=f"between 1 and 1000, not {wrong}"):
             drawn(wrong)
 
 

@@ -1,4 +1,4 @@
-"""Class folders without a test half are split by a seed, class by class, and the split depends on names alone."""
+"""Class folders without a test set are split by a seed, class by class, and the split depends on names alone."""
 
 import shutil
 import sys
@@ -65,17 +65,17 @@ def load_names(place):
 def test_data_with_a_test_half_keeps_it(place):
     class_folders(place)
     assert load("folder", root=place).split is None
-    with pytest.raises(PrunecastError, match="has a test half already; remove test_share and split_seed"):
+    with pytest.raises(PrunecastError, match="already has a test set; remove test_share and split_seed"):
         load("folder", root=place, split=Split(seed=3))
-    with pytest.raises(PrunecastError, match="digits has a test half already"):
+    with pytest.raises(PrunecastError, match="digits already has a test set"):
         load("digits", split=Split(test_share=0.1))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda top: photos(top, cat=3), "has one class folder, cat; sort its images into at least two"),
-        (lambda top: photos(top, cat=3, owl=1), "owl has one image; add another one"),
+        (lambda top: photos(top, cat=3), "has only one class folder, cat; sort its images into at least two"),
+        (lambda top: photos(top, cat=3, owl=1), "owl has only one image; add another one"),
         (lambda top: picture(top / "1.png", 0), "has no class folders"),
         (
             lambda top: class_folders(top / "x") or shutil.move(top / "x" / "test", top),

@@ -278,7 +278,7 @@ def test_the_page_and_the_figures_show_it(called, tmp_path):
 
 def documented() -> list[str]:
     """The commands that the page about extending shows."""
-    page = (EXAMPLE.parents[2] / "docs" / "extend.md").read_text(encoding="utf-8")
+    page = (EXAMPLE.parents[2] / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
     return re.findall(r"^\$ (.*hill.*)$", page, flags=re.MULTILINE)
 
 

@@ -92,7 +92,7 @@ def test_model_py_loads_the_sparse_file_and_refuses_other_weights(made: Made, tm
     assert all(torch.equal(state[name], own[name]) for name in own)
     text = (tmp_path / "model.py").read_text(encoding="utf-8")
     (tmp_path / "model.py").write_text(text.replace("SPEC = '", "SPEC = 'f"), encoding="utf-8")
-    with pytest.raises(ValueError, match=r"of another network than model\.py"):
+    with pytest.raises(ValueError, match=r"belongs to a different network than model\.py"):
         runpy.run_path(str(tmp_path / "model.py"))["load"]()
 
 

@@ -1,4 +1,4 @@
-"""The Python in docs/make.md runs where a network was made."""
+"""The Python of the guide to export and of the reference of files runs where a network was made."""
 
 import re
 import shlex
@@ -14,12 +14,17 @@ from prunecast.cli.make import make
 from prunecast.export.orders import choose, pattern
 from prunecast.sweep import parse_plan
 
-PAGE = Path(__file__).parents[2] / "docs" / "make.md"
-BLOCKS = re.findall(r"```python\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "how-to" / "export.md"
+BLOCKS = [
+    block
+    for page in (PAGE, DOCS / "reference" / "files.md")
+    for block in re.findall(r"```python\n(.*?)\n```", page.read_text(encoding="utf-8"), re.DOTALL)
+]
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
-def test_what_the_page_says_runs(made: Made, number: int) -> None:
+def test_what_the_pages_say_runs(made: Made, number: int) -> None:
     line = [sys.executable, "-c", BLOCKS[number]]
     done = subprocess.run(
         line, cwd=made.folder.parent, capture_output=True, text=True, timeout=300, check=False
@@ -28,7 +33,7 @@ def test_what_the_page_says_runs(made: Made, number: int) -> None:
     assert done.stdout
 
 
-def test_the_page_shows_three_ways_to_load_and_the_sparse_format() -> None:
+def test_the_pages_show_three_ways_to_load_and_the_sparse_format() -> None:
     assert len(BLOCKS) == 4
 
 

@@ -3,12 +3,14 @@
 import copy
 
 import numpy as np
+import own_networks
 import pytest
 import torch
 import unit_nets
 from torch import nn
 
 from prunecast import families
+from prunecast.catalog import FAMILIES
 from prunecast.errors import PrunecastError
 from prunecast.families import find_units
 
@@ -21,6 +23,7 @@ BUILT_IN = [
     ("tinyimagenet_resnet", 50, 1 / 16, (3, 32, 32)),
     ("digits_cnn", 3, 1.0, (1, 8, 8)),
     ("vit_patch4", 2, 1 / 16, (3, 8, 8)),
+    *((f"vit_patch{size}", 1, 1 / 32, (3, 2 * size, 2 * size)) for size in (2, 8, 14, 16, 32)),
 ]
 OWN = ["mobilenet", "mlp", "UNet", "ResNet", "Squeezed", "PartlyKept"]
 
@@ -31,10 +34,36 @@ def built_in(family, depth, width, shape):
     return families.build(family, **sizes, generator=generator, image_shape=shape), shape
 
 
+USERS = {
+    "weak_branch": lambda: own_networks.weak_branch(3, 1.0, 10),
+    "channels": lambda: own_networks.channels(1, 8, 10, (1, 8, 8)),
+    "Hidden": own_networks.Hidden,
+}
+"""Networks that other tests use as a user's own, for images of the digits."""
+REFUSED = {
+    "vit": (lambda: own_networks.vit(2, 1.0, 10), "no channels that can be removed"),
+    "Encoder": (own_networks.Encoder, "no channels that can be removed"),
+    "Fixed": (own_networks.Fixed, "cannot be followed operation by operation"),
+    "Branching": (
+        lambda: own_networks.Branching(1, 10, (1, 8, 8)),
+        "cannot be followed operation by operation",
+    ),
+}
 NETWORKS = [
     *(pytest.param(lambda case=case: built_in(*case), id=f"{case[0]}-{case[1]}") for case in BUILT_IN),
     *(pytest.param(lambda name=name: (getattr(unit_nets, name)(), (3, 8, 8)), id=name) for name in OWN),
+    *(pytest.param(lambda make=make: (make(), (1, 8, 8)), id=name) for name, make in USERS.items()),
 ]
+
+
+def test_every_built_in_family_is_among_them():
+    assert {case[0] for case in BUILT_IN} == set(FAMILIES)
+
+
+@pytest.mark.parametrize(("make", "problem"), REFUSED.values(), ids=list(REFUSED))
+def test_what_cannot_be_sliced_is_refused(make, problem):
+    with pytest.raises(PrunecastError, match=problem):
+        find_units(make(), (1, 8, 8))
 
 
 def with_values(model):

@@ -40,12 +40,14 @@ def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
     assert body["training_seconds"] < body["grid_seconds"]
     assert "next: depth" in ended.stderr
     assert len(read(tmp_path / "found" / "table.csv")) == 9
-    assert "The search" in (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    assert "The search" in page
+    assert "table.csv: 9 trained networks" in page
 
 
 def test_find_refuses_in_a_sentence(tmp_path: Path) -> None:
     refused = _run(tmp_path)
-    assert "find needs an error to look for, or a budget" in str(refused.exception)
+    assert "find needs a target error or a budget" in str(refused.exception)
 
 
 @pytest.mark.slow

@@ -74,10 +74,10 @@ def test_rounds_say_what_is_known_and_what_comes_next(whole: tuple[Path, list[Ro
     _, rounds = whole
     first, last = "\n".join(round_text(rounds[0])), "\n".join(round_text(rounds[-1]))
     assert "error 0.25: no answer yet" in first
-    assert "next: depth 3, width 0.5, unpruned (to see the range of the plan)" in first
-    assert "stored parameters; the smallest possible has " in last
+    assert "next: depth 3, width 0.5, unpruned (to measure the range of the plan)" in first
+    assert "stored parameters; the smallest possible network has " in last
     assert "next:" not in last
-    assert stop_line(rounds[-1], Budget()).startswith("Ended, because ")
+    assert stop_line(rounds[-1], Budget()).startswith("Finished, because ")
     shown = terminal.text(history_section(rounds))
     assert "The search" in shown
     assert "Training runs" in shown
@@ -103,10 +103,10 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("wanted", "words"),
     [
-        (Search(), "an error to look for, or a budget"),
+        (Search(), "a target error or a budget"),
         (Search(targets=(1.5,)), "must be below 1"),
         (Search(targets=(0.1,), confidence=2), "--confidence is 2"),
-        (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, and the plan short has 200"),
+        (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, but the plan short has 200"),
         (Search(budget=Budget(hours=0)), "--hours is 0"),
         (Search(budget=Budget(trainings=0)), "--trainings is 0"),
     ],
@@ -120,7 +120,7 @@ def test_a_plan_of_several_kinds_is_refused() -> None:
     both = parse_plan(
         TEXT.replace('family = "digits_cnn"', 'family = "digits_cnn"\nmethod = ["imp", "random"]'), name="two"
     )
-    with pytest.raises(PrunecastError, match="one method, and the plan two has several"):
+    with pytest.raises(PrunecastError, match="needs a plan with one method, but two has several"):
         Search(targets=(0.1,)).check(both)
 
 

@@ -1,4 +1,4 @@
-"""A fleet trains chains of whole channels with masks, and leaves the store that the plain loop leaves."""
+"""A fleet trains chains of whole channels and of N:M with masks, and leaves the store that the plain loop leaves."""
 
 import pytest
 from digits_chains import numbers
@@ -16,6 +16,16 @@ def test_channels(tmp_path, score):
     jobs = jobs_of([chain(width=width, method=method, recipe=MODERN) for width in (1.0, 0.5)], cap=2)
     plain(jobs, tmp_path / "plain")
     list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
+def test_groups_of_weights(tmp_path):
+    method = Method(name="own", structure="2:4")
+    jobs = jobs_of([chain(width=width, method=method, recipe=MODERN) for width in (1.0, 0.5)], cap=9)
+    plain(jobs, tmp_path / "plain")
+    finished = list(fleet(jobs, tmp_path / "fleet"))
+    assert [done.record.level for done in finished].count(2) == 2
+    assert max(done.record.level for done in finished) == 2
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 

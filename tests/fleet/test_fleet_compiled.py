@@ -42,7 +42,10 @@ def test_a_compiled_fleet_leaves_the_plain_store(recipe, tmp_path, monkeypatch, 
     ("good", "words"),
     [
         (0, "torch.compile failed, so the fleet runs uncompiled: ValueError: the compiler was wrong"),
-        (5, "A compiled pack failed, so the fleet goes on uncompiled: ValueError('the compiler was wrong')"),
+        (
+            5,
+            "A compiled pack failed, so the fleet continues uncompiled: ValueError('the compiler was wrong')",
+        ),
     ],
     ids=["while it is built", "in the middle of a level"],
 )

@@ -151,7 +151,7 @@ def test_losses_and_optimizers_that_may_mix_networks_train_them_one_by_one(tmp_p
     list(fleet(jobs, tmp_path))
     alone = sorted(record.getMessage() for record in caplog.records if "not packed" in record.getMessage())
     assert len(alone) == 2
-    assert "The loss 'torch.nn.functional:multi_margin_loss' gives no loss for each example." in alone[0]
+    assert "The loss 'torch.nn.functional:multi_margin_loss' does not give a loss per example." in alone[0]
     assert "The optimizer 'fleet_own:NORMALISED' is not elementwise." in alone[1]
 
 

@@ -97,8 +97,8 @@ OWN = {
     ),
     "product": (middle(lambda m, x: F.relu(m.norm1(m.conv1(x)) * x)), "'mul' (node mul)"),
     "three terms": (middle(three_terms), "'add' (node add_1) reads a sum"),
-    "in place": (middle(in_place), "'add_' (node add_) changes in place"),
-    "dead end": (middle(dead_end), "'relu' (node relu_1) is read by nothing"),
+    "in place": (middle(in_place), "'add_' (node add_) changes the output of"),
+    "dead end": (middle(dead_end), "'relu' (node relu_1) is not read by any layer"),
     "norm twice": (middle(norm_twice), "'add' (node add) reads Module 'norm1' (BatchNorm2d)"),
     "conv twice": (middle(conv_twice), "'norm2' (BatchNorm2d) reads Module 'conv1' (Conv2d)"),
     "layer twice": (

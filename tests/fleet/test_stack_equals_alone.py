@@ -131,10 +131,10 @@ class Twins(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (Forgetful(), "gives other numbers beside other networks"),
+        (Forgetful(), "gives different results when it is stacked with other networks"),
         (Noisy(3, 10), "cannot be run for several networks at once"),
         (Choosy(3, 10), "cannot be run for several networks at once"),
-        (Rows(3, 10), "something else than one row of class scores"),
+        (Rows(3, 10), "does not return one row of class scores"),
         (Twins(), "are one tensor"),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_stack_that_fails_on_the_device_trains_its_members_alone(tmp_path, mon
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
     (path,) = {text for text in caplog.messages if "trains one network at a time" in text}
     assert path.startswith(
-        "vit_patch4 of depth 1 trains one network at a time, some side by side. No faster way: "
+        "vit_patch4 of depth 1 trains one network at a time, some side by side. Faster ways are not used: "
     )
     assert path.endswith("Stacks fail here: no kernel for this")
 
@@ -222,12 +222,15 @@ def test_devices_on_which_stacks_are_not_known_to_be_right_train_networks_alone(
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
     assert all(text.startswith("A pack of 1 networks") for text in caplog.messages if "is ready" in text)
     (path,) = (text for text in caplog.messages if "trains one network at a time" in text)
-    assert path.endswith("Stacks are not used on cpu: they are not right there yet.")
+    assert path.endswith("Stacks are not used on cpu: their results are not yet correct there.")
 
 
 @pytest.mark.parametrize(
     ("wrong_in", "words"),
-    [(torch.float64, "beside other networks\\.$"), (torch.bfloat16, "beside other networks on cpu\\.$")],
+    [
+        (torch.float64, "when it is stacked with other networks\\.$"),
+        (torch.bfloat16, "when it is stacked with other networks on cpu\\.$"),
+    ],
 )
 def test_a_stack_with_other_gradients_is_refused(monkeypatch, wrong_in, words):
     right = stand_ins.StackedAttention.forward
@@ -239,7 +242,7 @@ def test_a_stack_with_other_gradients_is_refused(monkeypatch, wrong_in, words):
     own = {"image_shape": SHAPE, "low": torch.bfloat16}
     refuse_unstackable(built_in(1.0), **own)
     monkeypatch.setattr(stand_ins.StackedAttention, "forward", forward)
-    with pytest.raises(Unpackable, match=f"has other gradients {words}"):
+    with pytest.raises(Unpackable, match=f"has different gradients {words}"):
         refuse_unstackable(built_in(1.0), **own)
 
 

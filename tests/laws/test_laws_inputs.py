@@ -74,7 +74,7 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
         (
             pd.DataFrame({"width": [1, 2, 3, 4, 5], "density": 1.0, "error": [0.5, 0.4, 0.3, 0.2, 0.1]}),
             {},
-            "DataFrame: every row has density 1, but a law of pruning needs pruned networks; add their rows",
+            "DataFrame: every row has density 1, but a pruning law needs pruned networks; add their rows",
         ),
         (
             FEW.assign(dataset="cifar10", error=[0.9, 0.91, 0.95]),
@@ -82,7 +82,7 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
             "DataFrame: no row does better than chance (error 0.9), so there is nothing to fit; "
             "train longer or larger networks",
         ),
-        (FEW, {"residual": "square"}, "no residual is called 'square'; there are relative and log"),
+        (FEW, {"residual": "square"}, "no residual is called 'square'; choose relative or log"),
         (FEW, {"huber": 0.0}, "the Huber threshold must be positive, not 0"),
         (FEW, {"huber": float("nan")}, "the Huber threshold must be positive, not nan"),
         (FEW, {"high_error": "often"}, "ε↑ can be free, chance or a number, not 'often'"),
@@ -91,7 +91,8 @@ FEW = pd.DataFrame({"density": [1.0, 0.5, 0.1], "error": [0.1, 0.12, 0.4]})
         (
             FEW,
             {"law": "eq3"},
-            "No law is called 'eq3'; there are eq2, dip, sharp, sharp-dip. Did you mean eq2? To use a law of your own, "
+            "No law is called 'eq3'; choose one of eq2, dip, sharp, sharp-dip. Did you mean eq2? To use a law of your "
+            "own, "
             "name it as module:attribute, or import the module that registers it.",
         ),
     ],

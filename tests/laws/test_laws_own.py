@@ -100,7 +100,7 @@ REFUSED = {
     ),
     "no positive number": (
         {"formula": lambda rows, a: np.log(-a) * rows.density},
-        "The formula of the law 'own' gives no positive number at any row, whatever its parameters; check its "
+        "The formula of the law 'own' does not give a positive number for any row with any parameters; check its "
         "logarithms, roots and powers.",
     ),
 }
@@ -136,7 +136,9 @@ def test_a_law_that_has_no_number_for_a_table_is_refused_there_and_harms_no_othe
     """Its formula needs deep networks, and the table has shallow ones."""
     register(law(lambda rows, a: np.log(rows.depth / 16) * a * rows.density**-a))
     table = read(planted(configurations=6, depths=(8, 14), seed=1))
-    with pytest.raises(PrunecastError, match=r"^The formula of the law 'own' gives no positive number"):
+    with pytest.raises(
+        PrunecastError, match=r"^The formula of the law 'own' does not give a positive number"
+    ):
         fit(table, law="own")
     found = fit(table)
     assert set(found.held_out) == set(OURS)

@@ -199,7 +199,7 @@ def test_an_altered_file_is_refused_unless_its_checksum_is_removed(law, tmp_path
     edited = text.replace(f'"gamma": {value!r}', '"gamma": 0.7', 1)
     path.write_text(edited, encoding="utf-8")
     assert _refusal(path).endswith(
-        "was altered after prunecast wrote it: its checksum does not match; fit the table again, or delete the key "
+        "was changed after prunecast wrote it: its checksum does not match; fit the table again, or delete the key "
         '"checksum" if the change is yours'
     )
     path.write_text(_without(edited, "checksum"), encoding="utf-8")

@@ -206,7 +206,7 @@ def test_a_chain_ends_when_nothing_is_left_to_remove(tmp_path):
     records = tiny.run(tmp_path, own, cap=9)
     assert len(records) < 9
     assert records[-1].following.exhausted
-    assert all(record.following.connected for record in records)
+    assert all(record.following.connected and record.dead_layers == () for record in records)
 
 
 def test_a_chain_goes_on_where_it_was_stopped(tmp_path):

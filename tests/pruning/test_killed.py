@@ -62,6 +62,7 @@ def files(store, spec):
         ("imp-fine-tuning", {"steps": 60}, KILLS // 4),
         ("synflow", {"steps": 60}, KILLS // 4),
         ("imp-channels", {"epochs": 16}, KILLS // 4),
+        ("imp-2:4", {"epochs": 16}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60, **MODERN, "final_learning_rate": 0.001, "start": True}, KILLS // 4),
     ],
 )

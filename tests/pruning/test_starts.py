@@ -144,9 +144,7 @@ def test_a_chain_goes_on_without_the_file_and_the_store_is_checked(tmp_path, sav
     (fault,) = verify_store(other).faults
     assert fault.text.startswith(f"{kept} is damaged")
     kept.unlink()
-    with pytest.raises(
-        PrunecastError, match=r"is missing, which holds the weights that the chain starts from"
-    ):
+    with pytest.raises(PrunecastError, match=r"is missing. It holds the weights that the chain starts from"):
         run(other, own, cap=3)
 
 

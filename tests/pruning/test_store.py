@@ -154,7 +154,7 @@ def test_a_damaged_checkpoint_costs_no_more_than_the_begun_level(tmp_path, caplo
         next(running)
     folder.checkpoint.write_bytes(folder.checkpoint.read_bytes()[:-1])
     assert numbers(run(begun, cap=1)) == numbers(unbroken)
-    assert "checkpoint.safetensors is damaged, so its level begins anew" in caplog.text
+    assert "checkpoint.safetensors is damaged, so its level starts again" in caplog.text
     folder.checkpoint.write_bytes(b"")
     assert numbers(run(begun, cap=1)) == numbers(unbroken)
     assert not folder.checkpoint.exists()
@@ -203,6 +203,25 @@ def test_a_record_that_nobody_can_have_written_is_refused(tmp_path, field, value
         run(tmp_path, cap=1)
 
 
+@pytest.mark.parametrize("named", [True, 2**31, "conv1.weight", [["conv1.weight"]], [0], None])
+def test_tensors_to_prune_that_nobody_can_have_written_are_refused(tmp_path, named):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / "spec.json"
+    write_json(path, read_json(path) | {"prunable": named})
+    with pytest.raises(PrunecastError, match=r"spec\.json is damaged: it does not name the tensors to prune"):
+        run(tmp_path, cap=2)
+
+
+def test_a_share_too_large_for_a_float_is_refused_in_a_spec(tmp_path):
+    run(tmp_path, cap=1)
+    path = chain_folder(tmp_path, CHAIN).path / "spec.json"
+    body = read_json(path)
+    body["spec"]["test_share"] = 10**400
+    write_json(path, body)
+    with pytest.raises(PrunecastError, match=r"spec\.json: test_share is 10+; give a number"):
+        run(tmp_path, cap=2)
+
+
 def put_back(store, spec, done):
     """Replace the records by those of a copy made when `done` levels were finished."""
     folder = chain_folder(store, spec)
@@ -219,8 +238,8 @@ def test_records_older_than_the_files_beside_them_are_refused(tmp_path, method, 
     before = {path.name: path.read_bytes() for path in folder.path.iterdir()}
     with pytest.raises(
         PrunecastError,
-        match=rf"records\.json lists {done} finished levels?, but mask-\d+\.safetensors beside it belongs to level "
-        r"\d: the records are older.*Restore all files of the folder from one copy, or delete it",
+        match=rf"records\.json lists {done} finished levels?, but mask-\d+\.safetensors in the same folder "
+        r"belongs to level \d: the records are older.*Restore all files of the folder from one copy, or delete it",
     ):
         run(tmp_path, spec)
     assert {path.name: path.read_bytes() for path in folder.path.iterdir()} == before
@@ -234,7 +253,7 @@ def test_a_rewind_point_packed_with_later_masks_is_refused(tmp_path):
     for level in range(4, 8):
         folder.mask(level).unlink()  # nothing else shows that the records are older
     with pytest.raises(
-        PrunecastError, match=r"but rewind\.safetensors beside it belongs to level \d: the records"
+        PrunecastError, match=r"but rewind\.safetensors in the same folder belongs to level \d: the records"
     ):
         run(tmp_path, cap=6)
     shutil.rmtree(folder.path)
@@ -244,7 +263,9 @@ def test_a_rewind_point_packed_with_later_masks_is_refused(tmp_path):
 def test_a_checkpoint_of_a_later_level_is_refused(tmp_path):
     run(tmp_path, cap=1)
     write_tensors(chain_folder(tmp_path, CHAIN).checkpoint, {}, {"level": 4})
-    with pytest.raises(PrunecastError, match=r"but checkpoint\.safetensors beside it belongs to level 4"):
+    with pytest.raises(
+        PrunecastError, match=r"but checkpoint\.safetensors in the same folder belongs to level 4"
+    ):
         run(tmp_path, cap=2)
 
 
@@ -338,7 +359,7 @@ def test_a_newer_format_is_refused_by_its_number(tmp_path, name):
     path = chain_folder(tmp_path, CHAIN).path / name
     write_json(path, {**read_json(path), "format": 2})
     with pytest.raises(
-        PrunecastError, match=f"{name} has format 2; this prunecast reads up to 1: upgrade it"
+        PrunecastError, match=f"{name} has format 2; this prunecast reads up to 1: upgrade prunecast"
     ):
         run(tmp_path, cap=1)
 
@@ -364,7 +385,7 @@ def test_other_data_under_the_same_name_are_refused(tmp_path):
 
     run(tmp_path, cap=0)
     other = dataclasses.replace(data.load("digits"), digest="other")
-    with pytest.raises(PrunecastError, match="was trained on other data than 'digits' holds now"):
+    with pytest.raises(PrunecastError, match="was trained on different data than 'digits' now holds"):
         list(run_chain(CHAIN, tmp_path, lambda: other, rules=StopRules(level_cap=1)))
 
 

@@ -77,7 +77,7 @@ def test_a_damaged_checkpoint_costs_one_level_only(store):
     write_tensors(chain_folder(store, CHAIN).checkpoint, {}, {})
     (text,) = texts(store)
     assert text.endswith(
-        "is damaged. Delete it, or let the next run replace it; the level in progress begins anew."
+        "is damaged. Delete it, or let the next run replace it; the level in progress starts again."
     )
 
 

@@ -13,10 +13,18 @@ import pytest
 from prunecast import tables
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+TUTORIAL, SIGNATURES = DOCS / "tutorial.md", DOCS / "reference" / "python.md"
+PAGES = sorted({ROOT / "README.md", *DOCS.rglob("*.md")} - {TUTORIAL})
+"""All but the tutorial, which test_tutorial.py follows step by step."""
 BLOCK = re.compile(r"(?P<before>[^\n]*)\n```(?P<kind>console|python)\n(?P<body>.*?)\n```", re.DOTALL)
 LEFT_OUT = "<!-- not run:"
 """Before a block: it is left out, for the reason given."""
+
+
+def name(page: Path) -> str:
+    """A page as pages link to it."""
+    return page.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path, kind: str) -> list[str]:
@@ -60,7 +68,7 @@ def seen() -> set[tuple[str, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
 def test_commands_run(page, tmp_path, seen):
     """What several pages say is run once, unless it reads or replaces a file that the page has made before."""
     shutil.copy(tables.path("cifar10-resnet20-24ep"), tmp_path / "results.csv")
@@ -84,7 +92,7 @@ def test_commands_run(page, tmp_path, seen):
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name
+    "page", [page for page in PAGES if page != SIGNATURES and blocks(page, "python")], ids=name
 )
 def test_python_runs_or_at_least_compiles(page, tmp_path):
     """What begins by importing prunecast is whole and is run; the rest are parts of a reader's own module."""
@@ -100,10 +108,10 @@ def test_python_runs_or_at_least_compiles(page, tmp_path):
 
 def test_the_readme_and_the_first_page_have_commands():
     assert commands(ROOT / "README.md")
-    assert commands(ROOT / "docs" / "index.md")
+    assert commands(DOCS / "index.md")
 
 
 def test_every_page_is_in_the_navigation():
-    listed = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    missing = [page.name for page in (ROOT / "docs").glob("*.md") if page.name not in listed]
-    assert not missing
+    listed = re.findall(r": (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    there = [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")]
+    assert sorted(listed) == sorted(there)

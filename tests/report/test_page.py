@@ -77,7 +77,9 @@ def test_the_page_looks_up_what_choose_says(written):
     for entry in held[:: len(held) // 6]:
         chosen = choose(law, target_error=entry["target"])
         assert entry["met"] == chosen.met
-        assert entry["headline"].startswith("Train " if chosen.met else "Nothing here meets it. Closest is ")
+        assert entry["headline"].startswith(
+            "Train " if chosen.met else "No network here meets it. The closest is "
+        )
         assert entry["notes"] == sentences(chosen.findings)
         assert entry["data"]["chosen"][0]["size"] == float(f"{chosen.answer.stored_parameters:.5g}")
         assert entry["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
@@ -114,8 +116,8 @@ def test_a_lowest_target_asked_for_is_the_one_that_is_told_of():
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (TABLES["measured"], [(0.9, "{} needs no network"), (None, "Any network gets to {}")]),
-        (loss_table, [(None, "Any network gets to {}")]),
+        (TABLES["measured"], [(0.9, "{} needs no network"), (None, "Any network reaches {}")]),
+        (loss_table, [(None, "Any network reaches {}")]),
     ],
 )
 def test_errors_that_need_no_network_are_told_of(table, said):
@@ -184,7 +186,7 @@ def test_a_table_of_losses_speaks_of_losses():
     html = page(loss_table(), studies=True).html
     text = re.sub(r"<style>.*?</style>|<script>.*?</script>", "", own_part(html), flags=re.DOTALL)
     titles = set(re.findall(r'"title":"([^"]*)"', text))
-    assert {"test loss", "measured loss", "loss by the law"} <= titles
+    assert {"test loss", "measured loss", "predicted loss"} <= titles
     assert "Largest loss you accept" in text
     assert re.findall(r".{0,20}\b[Ee]rrors?\b.{0,20}", text.replace('"error"', "")) == []
 
@@ -201,7 +203,7 @@ def test_validation_errors_are_shown_where_every_row_has_one():
     ("options", "words"),
     [
         ({"minimise": "grams"}, "no measure"),
-        ({"minimise": "bytes"}, "no line over density"),
+        ({"minimise": "bytes"}, "not linear in density"),
         ({"num_examples": -1.0}, "positive"),
         ({"sizes": "all"}, "sizes can be"),
     ],

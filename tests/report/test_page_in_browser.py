@@ -115,7 +115,7 @@ def test_a_typed_target_shows_what_choose_says(written, visit):
 @pytest.mark.parametrize(
     ("typed", "heard"),
     [
-        ("0.2003", "The answer for 0.2"),
+        ("0.2003", "the answer for 0.2"),
         ("0,25", ""),
         ("0.0001", ""),
         ("20%", ""),
@@ -146,15 +146,15 @@ def test_below_what_is_met_the_page_speaks_of_the_target_that_was_typed(written,
     page.locator("#examples").select_option(label=size)
     headline, said = page.locator("#headline").inner_text(), page.locator("#answer").inner_text()
     assert headline.startswith(
-        "Nothing here gets to 0.01 with probability 0.8. The least error that 80% of training runs keep is "
+        "No network here reaches 0.01 with probability 0.8. The lowest error that 80% of training runs reach is "
     )
     assert page.locator("#slider").get_attribute("aria-valuetext") == f"0.01: {headline}"
-    for words in ("No network of these sizes gets to", "is predicted to meet it", lowest["shown"]):
+    for words in ("No network of these sizes reaches", "is predicted to meet the target", lowest["shown"]):
         assert words not in page.locator("#answer-notes").inner_text()
     assert "the target is not met" in said
     page.locator("#box").fill(lowest["shown"])
     assert page.locator("#headline").inner_text() == lowest["headline"]
-    assert f"gets to {lowest['shown']}" in page.locator("#answer-notes").inner_text()
+    assert f"reaches {lowest['shown']}" in page.locator("#answer-notes").inner_text()
 
 
 def test_what_guessing_reaches_needs_no_network(written, visit):

@@ -141,7 +141,7 @@ def test_a_table_without_depths_and_counts_gets_neither():
     assert found["Size"].value.endswith("%")
     assert found["Size"].remark == "of the largest measured network unpruned"
     html = page(read(own_table()), studies=False).html
-    assert '"title":"depth · width² · density, in proportion to the weights kept"' in html
+    assert '"title":"depth · width² · density, proportional to the weights kept"' in html
     assert "Stored parameters</th>" not in html
 
 

@@ -1,5 +1,6 @@
 """The commands report and figures, as a shell runs them."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -77,3 +78,21 @@ def test_a_table_too_small_still_gives_a_page(tmp_path):
     )
     assert done.stdout.splitlines()[1:] == [why]
     assert why in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_papers_figures_are_drawn_by_their_numbers(tmp_path):
+    line = ("figures", "cifar10-vgg-8ep", "--paper", "--only", "figure-13", "-o", "own")
+    done = run(*line, "--latex", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("figure-13: own/figure-13.pdf, ")
+    assert "\n  without replicates: cifar10-vgg-8ep: no network was trained twice" in done.stdout
+    assert "Fit by width" in (tmp_path / "own" / "figure-13.tex").read_text(encoding="utf-8")
+    (made,) = json.loads(run(*line, "--json", cwd=tmp_path).stdout)["figures"]
+    assert (made["name"], len(made["paths"]), len(made["left_out"])) == ("figure-13", 3, 1)
+
+
+def test_the_papers_figures_show_the_papers_laws_alone(tmp_path):
+    done = run("figures", "cifar10-vgg-8ep", "--paper", "--law", "dip", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--paper draws Eq. 1 and Eq. 2" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -19,7 +19,7 @@ def test_one_and_many(amount, words):
 
 def test_an_edited_plan_counts_right():
     text = edit_sentence(PlanEdit(added=1, removed=2, recapped=1))
-    assert "1 chain is new, 1 chain has another level cap, 2 chains were removed" in text
+    assert "1 chain is new, 1 chain has a different level cap, 2 chains were removed" in text
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ DIGESTS = {
     "imp": "17e5769f72a29cccf025",
     "imp-layerwise": "b843f27618aacf8a9c78",
     "imp-channels": "ae93bd5757167a3147dd",
+    "imp-2:4": "54a838c5a5b503d42062",
     "imp-rate-rewinding": "251a25c597781906ba81",
     "imp-fine-tuning": "9675aa0cec18373d3f65",
     "random": "78df0f1f9c9433409e38",

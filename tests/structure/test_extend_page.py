@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "extend.md"
+PAGE = ROOT / "docs" / "how-to" / "extend.md"
 SHOWN = re.compile(r"<!-- file: (\S+) -->\n```python\n(.*?)```", flags=re.DOTALL)
 MOST_LINES = 60
 

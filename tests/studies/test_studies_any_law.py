@@ -55,15 +55,6 @@ def test_next_answers_with_the_law_that_was_asked_for(third: str) -> None:
     study = next_training(TABLE, law=third)
     assert study.law == third
     assert study.suggestions
-    assert set(study.suggestions[0].shrinks) == {"g", "q", "s"}
-    assert study.other_law in set(selectable_laws()) - {third}
-
-
-def test_next_compares_with_every_other_law(third: str) -> None:
-    """The regret is the worst of them: the planted law is right, so a law that cannot bend twice chooses worst."""
-    alone = next_training(TABLE, law="eq2")
-    assert alone.other_law == third
-    assert alone.other_law_regret > 0
 
 
 def test_every_study_takes_the_law(third: str) -> None:
@@ -87,15 +78,16 @@ def test_each_study_is_registered_under_its_name() -> None:
 
 
 def test_suggestions_prune_as_the_table_does(tmp_path) -> None:
-    """A table that keeps 51.2% per level, three levels of 20%, needs a third of the levels."""
+    """A table that keeps 51.2% per level, three levels of 20%, needs about a third of the training runs."""
     frame = planted(configurations=16, num_examples=(50_000, 12_500), noise=0.01, seed=1)
     coarse = frame[frame["level"] % 3 == 0].assign(level=lambda own: own["level"] // 3)
     study = next_training(read(coarse))
     assert study.kept_per_level == pytest.approx(0.512)
+    fine = {(own.depth, own.width): own.trainings for own in next_training(read(frame)).suggestions}
     for own in study.suggestions:
-        assert own.last_density == pytest.approx(0.512**own.last_level, rel=1e-3)
+        assert own.trainings <= fine.get((own.depth, own.width), 40) / 2 or own.unpruned_first
     path = tmp_path / "coarse.csv"
     coarse.to_csv(path, index=False)
-    assert "prune 49% per level" in CliRunner().invoke(cli, ["next", str(path)]).output
+    assert "prunes 49% of the weights" in CliRunner().invoke(cli, ["next", str(path)]).output
     body = json.loads(CliRunner().invoke(cli, ["next", str(path), "--json"]).output)
     assert body["kept_per_level"] == pytest.approx(0.512)

@@ -7,7 +7,7 @@ import pytest
 from prunecast import read
 from prunecast.studies import STUDIES, dips, extrapolation, forms, invariance, noise, optimality, sensitivity
 
-PAGE = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "research" / "studies.md").read_text(encoding="utf-8")
 FLAT = " ".join(PAGE.replace("−", "-").split())
 TABLE = read("cifar10-resnet20-24ep")
 
@@ -20,7 +20,7 @@ def test_every_study_has_its_section() -> None:
     sections = [
         line.removeprefix("## ").split(":")[0] for line in PAGE.splitlines() if line.startswith("## ")
     ]
-    assert sections == [*STUDIES, "next"]
+    assert sections[: len(STUDIES) + 1] == [*STUDIES, "next"]
 
 
 @pytest.mark.parametrize("law", ["eq2", "dip"])
@@ -31,7 +31,7 @@ def test_the_sensitivity_row(law: str) -> None:
         f"{found['random_points']} / {found['designed_points']}"
         for found in (study.needed, study.steady)
     ]
-    assert f"| shipped, {law} | {_deviation(study.full)} | {cells[0]} | {cells[1]} |" in FLAT
+    assert f"| prototype, {law} | {_deviation(study.full)} | {cells[0]} | {cells[1]} |" in FLAT
 
 
 def test_the_extrapolation_rows() -> None:

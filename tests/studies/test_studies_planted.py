@@ -198,7 +198,8 @@ def test_short_curves_of_a_larger_dataset_are_not_judged_unless_asked_for() -> N
         num_examples=short.num_examples, crossed=len(short.frontier), errors=60, judged=True
     )
     with pytest.raises(
-        PrunecastError, match="with 70 examples leave nothing to choose; ask for 50000, 12500"
+        PrunecastError,
+        match="with 70 examples, so there is nothing to choose from; ask for 50000, 12500",
     ):
         optimality(begun, num_examples=70)
 
@@ -226,8 +227,8 @@ MISTAKES = [
     (sensitivity, TWO, "needs three configurations"),
     (extrapolation, TWO, "train more widths or depths"),
     (invariance, ONE, "no invariant to test"),
-    (forms, TWO, "needs three of them"),
-    (optimality, ONE, "nothing to choose; train more widths or depths"),
+    (forms, TWO, "needs at least three"),
+    (optimality, ONE, "nothing to choose from; train more widths or depths"),
 ]
 
 

@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 from planted import planted
 
+from prunecast import report
 from prunecast.findings import Finding
 from prunecast.metric import Metric
-from prunecast.studies import extrapolation, findings, next_training
+from prunecast.report import terminal
+from prunecast.studies import STUDIES, extrapolation, findings, next_training
 from prunecast.table import read
-from prunecast.wording import fitted_to, next_conclusion, sentence, study_as_json
+from prunecast.wording import fitted_to, next_conclusion, numbers, sentence, study_as_json
 
 TABLE = read(planted(configurations=12, num_examples=(50_000, 12_500), noise=0.01, seed=1))
 SAID = [
@@ -34,10 +36,7 @@ SAID = [
     (findings.TargetNotReached(target_error=0.001), "reaches a loss of 0.001"),
     (findings.AxisToTrain(axis="width", example=0.25), "Train another width, for example 0.25."),
     (findings.UnprunedErrorsGuessed(), "a law of the unpruned loss"),
-    (findings.GainsAssumeLaw(), "the law of unpruned losses"),
-    (findings.RegretUndetermined(symbols=("γ", "p′")), "depend on γ and p′, which"),
-    (findings.OnlyMeasuredSizes(), "Only measured sizes"),
-    (findings.OtherLawsUnknown(laws=("dip",)), "too few rows to fit dip"),
+    (findings.GainsAssumeLaw(), "assume that it is right"),
 ]
 
 
@@ -65,18 +64,41 @@ def test_fitted_sizes_are_said() -> None:
 
 
 def test_conclusions_follow_the_numbers() -> None:
-    study = replace(next_training(TABLE), settled=False, doubt=None, regret=0.1, other_law_regret=0.05)
-    assert next_conclusion(study, Metric.ERROR) == "More data may still change which network to choose."
-    worse = replace(study, other_law="dip", other_law_regret=0.2)
-    assert "the dip law predicts that another one is smallest" in next_conclusion(worse, Metric.ERROR)
-    doubtful = replace(study, doubt=findings.OnlyMeasuredSizes())
-    assert next_conclusion(doubtful, Metric.ERROR).endswith(sentence(findings.OnlyMeasuredSizes()))
-    assert "nothing to choose among" in next_conclusion(replace(study, one_size=True), Metric.ERROR)
+    found = next_training(TABLE, target_error=0.2)
+    worth = tuple(replace(own, gain=0.2) for own in found.suggestions)
+    study = replace(found, settled=False, suggestions=worth)
+    assert next_conclusion(study, Metric.ERROR) == "More training may still change the answer."
+    settled = replace(study, settled=True, answers=2 * study.answers)
+    assert next_conclusion(settled, Metric.ERROR) == "More training would hardly change the answers."
+    unknown = [replace(own, gain=None) for own in study.suggestions]
+    assert "likeliest" in next_conclusion(replace(study, suggestions=tuple(unknown)), Metric.ERROR)
+    unmet = replace(study, answers=tuple(replace(own, met=False) for own in study.answers))
+    assert next_conclusion(unmet, Metric.ERROR).startswith("There is no answer yet")
+    assert "come first" in next_conclusion(replace(study, answers=()), Metric.ERROR)
 
 
 def test_findings_are_notes_for_programs() -> None:
-    study = replace(next_training(TABLE), doubt=findings.OnlyMeasuredSizes())
-    body = json.loads(json.dumps(study_as_json(study, Metric.ERROR)))
-    assert body["doubt"] == sentence(findings.OnlyMeasuredSizes())
+    body = json.loads(json.dumps(study_as_json(next_training(TABLE), Metric.ERROR)))
     assert body["notes"][-1] == {"kind": "gains_assume_law", "text": sentence(findings.GainsAssumeLaw())}
     assert {own["kind"] for own in body["suggestions"]} <= {"new chain", "more levels", "another replicate"}
+
+
+@pytest.mark.parametrize("name", ["extrapolation", "sensitivity", "invariance", "noise"])
+def test_a_study_begins_with_what_it_found(name: str) -> None:
+    """The page shows this sentence where the study is folded, so it has to hold the study's own numbers."""
+    found = STUDIES[name].function(TABLE)
+    first, *_ = report.study_section(name, found, Metric.ERROR).text
+    expected = {
+        "extrapolation": lambda: [numbers.deviation(s.predicted) for s in found.steps if s.law == "eq2"][:1],
+        "sensitivity": lambda: [f"all {found.configurations} ({numbers.deviation(found.full)})"],
+        "invariance": lambda: [numbers.signed(own.mean_slope) for own in found.contours if own.count],
+        "noise": lambda: [numbers.percent(found.residual)],
+    }
+    assert [own for own in expected[name]() if own not in first] == []
+
+
+def test_no_number_of_a_wide_table_is_cut() -> None:
+    section = report.study_section("extrapolation", extrapolation(TABLE), Metric.ERROR)
+    text = terminal.text(section)
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= terminal.WIDTH

@@ -175,15 +175,15 @@ def test_mistakes_in_a_plan_are_named(line, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--gpus", "1"], "--gpus is for a cluster; add --on ray or --on slurm, or leave it out."),
-        (["--at-once", "3"], "--at-once is for a cluster; add --on ray"),
+        (["--gpus", "1"], "--gpus needs a cluster; add --on ray or --on slurm, or leave it out."),
+        (["--at-once", "3"], "--at-once needs a cluster; add --on ray"),
         (["--on", "ray", "--jobs", "2"], "--jobs is for this machine, not for --on ray; leave it out."),
         (["--on", "slurm", "--plain"], "--plain is for this machine, not for --on slurm; leave it out."),
         (["--on", "ray", "--partition", "long"], "--partition is for --on slurm; leave it out."),
         (["--on", "slurm", "--address", "auto"], "--address is for --on ray; leave it out."),
         (
             ["--on", "slurm", "--sbatch", "account"],
-            "--sbatch is 'account'; give an option of sbatch as NAME=",
+            "--sbatch is 'account'; give an sbatch option as NAME=",
         ),
         (["--on", "ray", "--cpus", "0"], "--cpus is 0; give more than 0."),
         (["--on", "ray", "--gpus", "1.5"], "--gpus is 1.5; give a fraction below 1, or a whole number."),

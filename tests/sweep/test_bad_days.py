@@ -216,7 +216,7 @@ def test_an_edited_plan_says_what_changed_and_keeps_what_is_there(tmp_path, plan
     plan_file.write_text(BRIEF.replace("[100, 200]", "[200, 50]").replace("level_cap = 2", "level_cap = 3"))
     again = invoke(run, plan_file, "--store", store, "--jobs", 1)
     assert (
-        "The plan was edited since its last run: 2 chains are new, 2 chains have another level cap, 2 chains were "
+        "The plan was edited since its last run: 2 chains are new, 2 chains have a different level cap, 2 chains were "
         "removed (results stay in the store, but not in the table)." in again.output
     )
     assert again.output.count("· level ") == 2 * 1 + 2 * 4
@@ -294,7 +294,7 @@ def test_a_chain_that_kills_its_process_fails_after_the_third_time(tmp_path, mon
     failed = [event for event in events if isinstance(event, Failed)]
     assert {event.number for event in failed} == {5, 6, 7, 8}
     assert all(
-        event.error.startswith("3 workers in a row died over this chain without a new level or checkpoint; ")
+        event.error.startswith("3 workers in a row died on this chain without a new level or checkpoint; ")
         for event in failed
     )
     assert any("the last one was ended by SIGKILL. Is there enough memory" in event.error for event in failed)

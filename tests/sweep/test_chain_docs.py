@@ -1,3 +1,5 @@
+"""The plans that the guides and the reference show are plans, and name what there is."""
+
 import re
 import tomllib
 from pathlib import Path
@@ -6,39 +8,44 @@ from prunecast import spec
 from prunecast.sweep import parse_plan
 from prunecast.sweep.grid import KEYS, STOP_KEYS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "chain.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_plan_on_the_page_is_a_plan():
-    text, *_ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    plan = parse_plan(text, name="page", place="page", folder=Path())
+def text(*names: str) -> str:
+    return "\n".join((DOCS / name).read_text(encoding="utf-8") for name in names)
+
+
+def plans(name: str) -> list[str]:
+    return re.findall(r"```toml\n(.*?)```", text(name), re.DOTALL)
+
+
+def test_the_plan_of_the_guide_is_a_plan():
+    shown, *_ = plans("how-to/train-a-grid.md")
+    plan = parse_plan(shown, name="page", place="page", folder=Path())
     assert len(plan.chains) == 3 * 3 * 2 * 3
     assert plan.chains[0].spec.recipe.drops == (12, 18)
-    assert set(tomllib.loads(text)["stop"]) == set(STOP_KEYS)
+    assert set(tomllib.loads(shown)["stop"]) == set(STOP_KEYS)
 
 
-def test_the_recipe_on_the_page_is_a_recipe():
-    plan, recipe, _ = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
-    chains = parse_plan(plan[: plan.index("[recipe]")] + recipe, name="page").chains
+def test_the_parts_of_plans_that_guides_show_are_accepted():
+    """A recipe, a method of whole channels, the rule that leaves networks out; `start` would need a file."""
+    whole, selection = plans("how-to/train-a-grid.md")
+    recipe, start, channels = plans("how-to/bring-a-network.md")
+    sizes = whole[: whole.index("[recipe]")]
+    chains = parse_plan(sizes + recipe, name="page").chains
     assert {chain.spec.recipe.optimizer for chain in chains} == {"adamw"}
     assert chains[0].spec.recipe.drops == ()
+    other = sizes.replace('method = "imp"', 'recipe = "cifar10"\n#')
+    assert parse_plan(other + channels, name="page").chains[0].spec.method.structure == "channels"
+    assert parse_plan(other + selection, name="page").chains
+    assert set(tomllib.loads(start)) <= set(KEYS)
 
 
-def test_every_key_method_and_recipe_is_on_the_page():
+def test_every_key_method_and_recipe_is_in_the_reference():
+    reference = text("reference/plan-keys.md", "reference/recipes.md")
     words = [*KEYS, *spec.METHODS, *spec.RECIPES, *spec.method("imp").__dataclass_fields__]
-    words += [f"`{name}`" for name in spec.recipe("cifar10").__dataclass_fields__]
-    words += [f"`{name}`" for names in spec.RECIPE_NAMES.values() for name in names]
-    assert [word for word in words if word not in PAGE and word != "substeps"] == []
-
-
-def test_the_table_of_recipes_is_that_of_the_presets():
-    for line in re.findall(r"^\| (`[a-z0-9`, -]+) \| (.*) \|$", PAGE, re.MULTILINE):
-        names, values = re.findall(r"`([^`]+)`", line[0]), [value.strip() for value in line[1].split("|")]
-        if len(values) != 6:
-            continue
-        for name in names:
-            recipe = spec.recipe(name)
-            drops = ", ".join(f"{drop:g}" for drop in recipe.drops)
-            warmup = f"{recipe.warmup:g} epochs" if recipe.warmup else ""
-            sizes = [f"{recipe.epochs:g}", drops, str(recipe.batch_size), f"{recipe.learning_rate:g}"]
-            assert values == [*sizes, warmup, recipe.augmentation]
+    words += spec.recipe("cifar10").__dataclass_fields__
+    words += ["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
+    assert [word for word in words if f"`{word}`" not in reference] == []
+    names = [name for names in spec.RECIPE_NAMES.values() for name in names]
+    assert [name for name in names if name not in reference] == []

@@ -49,7 +49,7 @@ def test_the_line_of_a_level_and_the_status_say_so(swept):
     first = next(event.record.level for event in events if event.record.dead_layers)
     asked = ["status", str(folder / "weak.toml"), "--store", str(folder / "store")]
     said = CliRunner().invoke(cli, asked, catch_exceptions=False).output
-    assert f"chain 1: from level {first} on no weight is left in branch.weight" in " ".join(said.split())
+    assert f"chain 1: no weight is left in branch.weight from level {first} on" in " ".join(said.split())
 
 
 VIT = PLAN.replace("weak_branch", "vit").replace("depth = 2", "depth = [1, 2]").replace("cap = 3", "cap = 0")
@@ -60,7 +60,7 @@ def test_what_is_never_pruned_is_said_once_before_anything_is_trained(tmp_path, 
     (tmp_path / "vit.toml").write_text(VIT)
     parameters = sum(parameter.numel() for parameter in vit(1, 1, 10).parameters())
     share = f"positions ({16 * 8 / parameters:.1%})"
-    what = f"beside biases and normalisation, never pruned: {share} of the parameters."
+    what = f"apart from biases and normalisation, never pruned: {share} of the parameters."
     said = f"own_networks:vit, depth 1, width 1: {what}"
     shown = CliRunner().invoke(cli, ["plan", "vit.toml", "--no-estimate"], catch_exceptions=False).output
     assert " ".join(shown.split()).count(said) == 1
@@ -79,7 +79,7 @@ def test_the_largest_tensors_are_named(swept):
     tensors = tuple(NotPrunable(name=f"table{number}", parameters=10 * number) for number in range(1, 6))
     own = NeverPruned(family="m:f", depth=2, width=0.5, tensors=tensors, parameters=1000, classes_known=False)
     assert list(never_pruned_lines([own])) == [
-        "m:f, depth 2, width 0.5 (with ten classes): beside biases and normalisation, never pruned: table5 (5.0%), "
+        "m:f, depth 2, width 0.5 (with ten classes): apart from biases and normalisation, never pruned: table5 (5.0%), "
         "table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters."
     ]
     _, plan, events = swept

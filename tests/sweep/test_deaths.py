@@ -96,4 +96,4 @@ def test_a_fleet_that_dies_is_halved_until_the_chain_at_fault_is_alone(tmp_path)
     left_dead(left, tmp_path)
     ((job, problem),) = count_deaths(left, tmp_path)
     assert (job, problem.deaths >= 3) == (jobs[0], True)
-    assert list(count_deaths(left, tmp_path)) == [], "the next run tries it again"
+    assert list(count_deaths(left, tmp_path)) == [], "the next run tries the chain again"

@@ -29,7 +29,7 @@ from prunecast.sweep.worker import FleetError, WorkerSpec, pull_chains
 
 PLAN = parsed(BRIEF.replace("level_cap = 2", "level_cap = 0"))
 CANCELLED = "job A was cancelled"
-GIVEN_UP = f"{CANCELLED}; the next run goes on with this chain"
+GIVEN_UP = f"{CANCELLED}; the next run continues this chain"
 PATIENCE = 30
 """How often the driver may ask for workers that have ended before it counts as hung."""
 

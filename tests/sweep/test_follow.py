@@ -17,7 +17,7 @@ from prunecast.cli.engine import run as run_command
 from prunecast.sweep import COLUMNS, Failed, LeftOut, Progress, event_as_json, rows, run_plan, run_to_end
 from prunecast.sweep.__main__ import main
 
-PAGE = Path(__file__).parents[2] / "docs" / "sweep.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "train-a-grid.md"
 SMALL = BRIEF.replace("replicates = 2", "replicates = 1")
 """Two chains of three levels."""
 

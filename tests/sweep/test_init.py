@@ -133,7 +133,7 @@ def test_depths_and_widths_are_found_by_trying(timed):
 def test_networks_of_one_size_have_a_plan_of_density_alone(desk, timed):
     timed(1e-4)
     said = written("my_models:whole", "--data", "photos", "-o", "one.toml")
-    assert "my_models:whole takes no depth and no width, so the plan cannot compare sizes" in said
+    assert "my_models:whole does not take depth or width, so the plan cannot compare sizes" in said
     assert "depth = 1   " in (desk / "one.toml").read_text()
     assert {(own.depth, own.width) for own in overview(read_plan(desk / "one.toml")).networks} == {(1, 1)}
 
@@ -169,9 +169,9 @@ def test_images_are_brought_to_a_size_that_the_network_takes(timed):
     [
         (
             ("my_models.py:mlp", "photos"),
-            "is a path; give the module's name and its function, as my_models:mlp",
+            "is a path; give a module and a function instead, such as my_models:mlp",
         ),
-        (("my_models", "photos"), "my_models is no family; give module:function"),
+        (("my_models", "photos"), "my_models is not a family; give your own function as module:function"),
         (("my_models:mlp", "nothing"), "there is no nothing; give a folder or an archive of images"),
         (
             ("my_models:broken", "photos"),
@@ -182,7 +182,7 @@ def test_images_are_brought_to_a_size_that_the_network_takes(timed):
             "takes 3,600 features, but gets 1,296 from images of",
         ),
         (("my_models:mlp", "photos", "--hours", "0.0001"), "the smallest plan for my_models:mlp takes up to"),
-        (("my_models:mlp", "cifar10"), "needs CIFAR-10, but no folder of datasets is set"),
+        (("my_models:mlp", "cifar10"), "needs CIFAR-10, but no folder with datasets is set"),
         (("my_models:mlp", "photos", "-o", "my_models.py"), "my_models.py exists already; remove it"),
     ],
 )

@@ -75,7 +75,7 @@ def test_shares_leave_out_what_is_held_out_and_count_other_data(photos):
         ("1.5", "num_examples is 1.5; give a whole number"),
         ('"1/0"', "num_examples is '1/0'; give a whole number"),
         ("true", "num_examples is True; give a whole number"),
-        ("0.001", "0.001 of photos (48 training examples) is no example; ask for more"),
+        ("0.001", "0.001 of photos (48 training examples) is less than one example; ask for more"),
     ],
 )
 def test_shares_that_are_none_are_refused(photos, given, message):
@@ -92,8 +92,8 @@ def test_the_split_is_part_of_a_chain_and_of_what_plan_prints(photos, monkeypatc
     done = CliRunner().invoke(plan_command, ["plan.toml", "--no-estimate"], catch_exceptions=False)
     said = " ".join(done.output.split())
     assert (
-        "photos has no test half, so 25% of every class are tested on, chosen by the file names and split_seed 4: "
-        "44 training and 16 test images of 2 classes."
+        "photos has no test set, so 25% of every class is used for testing, chosen by file name and split_seed 4: "
+        "44 training and 16 test images in 2 classes."
     ) in said
     assert " 44 " in said
     (event,) = run_plan(parsed((photos / "plan.toml").read_text(), photos), photos / "store")
@@ -119,7 +119,7 @@ def test_plan_refuses_what_run_refuses(photos):
         numbered.replace("digits_cnn", "vgg").replace("depth = 3", "depth = 11"), photos, "too small"
     )
     picture(photos / "photos" / "dog" / "large.png", 1, 12, 12)
-    refused_by_both(numbered, photos, "set image_size to bring all images to one size")
+    refused_by_both(numbered, photos, "set image_size to resize all images to one size")
     class_folders(photos / "halves", classes=("cat", "dog"))
     picture(photos / "halves" / "test" / "owl" / "0.png", 1)
     refused_by_both(numbered.replace('"photos"\ndepth', '"halves"\ndepth'), photos, "owl is a class that")

@@ -38,7 +38,7 @@ def plan(family, **changes):
         (
             "own_models:of_one_size",
             {"width": "[1, 2]"},
-            "takes no argument width, so those of width 1 and 2 would be the same; add the argument, or give one",
+            "has no argument width, so networks of width 1 and 2 would be the same; add the argument, or give one",
         ),
     ],
 )

@@ -126,8 +126,8 @@ def test_mistakes_in_scales_are_named(text, scale, words):
 def test_missing_data_says_what_to_fetch_and_where_to_put_it(name, words, tmp_path, monkeypatch):
     monkeypatch.delenv("PRUNECAST_DATA", raising=False)
     for data, where in (
-        (None, "but no folder of datasets is set"),
-        (tmp_path, f"but it is not in {tmp_path}"),
+        (None, "but no folder with datasets is set"),
+        (tmp_path, f"which is not in {tmp_path}"),
     ):
         with pytest.raises(PrunecastError) as caught:
             next(run_plan(read_plan(name, scale="smoke", data=data), tmp_path / "store"))
@@ -174,7 +174,7 @@ def test_the_command_line_shows_a_scale():
 
 @pytest.mark.parametrize("name", TABLE_1)
 def test_the_page_says_what_a_scale_costs(name):
-    page = (Path(__file__).parents[2] / "docs" / "sweep.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "plans.md").read_text(encoding="utf-8")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
     told = line.strip("| ").split(" | ")[2:]
     seen = [overview(read_plan(name, scale=scale)) for scale in ("small", "medium", "full")]

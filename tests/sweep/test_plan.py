@@ -98,7 +98,9 @@ NUMBERS = ("image_size", "depth", "width", "num_examples", "replicates", "thread
 TABLES = ("stop", "select", "resources", "scale")
 WRONG = {
     **dict.fromkeys(TEXTS, ("5", "true", "{}", "[[]]", "1979-05-27")),
-    **dict.fromkeys(NUMBERS, ("-1", '"x"', "true", "{}", "[[]]", "nan", "inf", "1979-05-27")),
+    **dict.fromkeys(
+        NUMBERS, ("-1", '"x"', "true", "{}", "[[]]", "nan", "inf", "1" + "0" * 400, "1979-05-27")
+    ),
     **dict.fromkeys(TABLES, ("5", '"x"', '""', "[]", "[1]", "1979-05-27")),
     **dict.fromkeys(("recipe", "method"), ("5", '"x"', "true", "{}", "[]", "[[]]", "1979-05-27")),
     "grid": ("5", '"x"', "true", "{}", "[]", "[[]]", "[1]"),
@@ -165,7 +167,8 @@ def test_a_recipe_without_a_preset():
     plan = parse_plan(BASE.replace('recipe = "digits"', "") + MODERN, name="own")
     (recipe,) = {chain.spec.recipe for chain in plan.chains}
     assert recipe_words(recipe) == (
-        "adamw with momentum 0.9, weight decay 0.0001 except on norms and biases, learning rate 0.001 by the schedule "
+        "adamw with momentum 0.9, weight decay 0.0001 except on norms and biases, learning rate 0.001 with the "
+        "schedule "
         "cosine down to 0, 10 epochs, warm-up of 1 epochs, batch 20, label smoothing 0.1, gradients clipped to a norm "
         "of 1, augmentation none, fp32"
     )

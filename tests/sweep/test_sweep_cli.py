@@ -124,7 +124,7 @@ def test_a_table_that_cannot_be_written_is_refused_before_training(tmp_path, pla
 
 def test_a_store_without_results_has_no_table(tmp_path, plan_file):
     result = invoke("export", plan_file, "--store", tmp_path / "typo", "-o", tmp_path / "t.csv")
-    assert "no training run of brief is finished in" in str(result.exception)
+    assert "no training run of brief has finished in" in str(result.exception)
     assert not list(tmp_path.glob("t.csv"))
 
 

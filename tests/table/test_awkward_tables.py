@@ -71,6 +71,10 @@ ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
     "a share of the data": (fractions, "--column num_examples=n_fraction"),
     "a baseline of two methods": (baseline, "--where 'method=global magnitude'"),
     "percentages": (percentages, "--column density=1-sparsity/100 --column 'error=test error/100'"),
+    "sparsity in percent": (
+        lambda: curves().assign(sparsity=lambda own: 100 - 100 * own["density"]).drop(columns="density"),
+        "--column density=1-sparsity/100",
+    ),
     "a ratio below one": (
         lambda: curves().rename(columns={"density": "compression ratio"}),
         "--column 'density=compression ratio'",
@@ -119,8 +123,8 @@ def as_they_are() -> dict[str, tuple[pd.DataFrame, list[str]]]:
         "an empty column": (
             plain.assign(replicate=None, depth="", level=np.nan, chance_error=np.nan, weights=" "),
             [
-                "Column replicate is empty; it is taken to be 1 in every row.",
-                "Column depth is empty; it is taken to be 1 in every row.",
+                "Column replicate is empty; it is assumed to be 1 in every row.",
+                "Column depth is empty; it is assumed to be 1 in every row.",
                 "Column level is empty; levels are computed from the densities.",
                 "Column chance_error is empty; it is not used.",
                 "Column weights is empty; it is not used.",
@@ -136,11 +140,11 @@ def as_they_are() -> dict[str, tuple[pd.DataFrame, list[str]]]:
         ),
         "a baseline of one method": (
             pd.concat([pruned.assign(method="magnitude"), dense.assign(method="dense")]),
-            ["3 rows of unpruned networks with method dense serve as those of magnitude."],
+            ["3 rows of unpruned networks with method dense are also used for magnitude."],
         ),
         "a baseline without a method": (
             pd.concat([pruned.assign(method="magnitude"), dense]),
-            ["3 rows of unpruned networks with no method serve as those of magnitude."],
+            ["3 rows of unpruned networks with no method are also used for magnitude."],
         ),
     }
 
@@ -216,10 +220,10 @@ def test_a_column_is_computed_by_its_formula(formula: str, expected: float) -> N
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"densty": "kept"}, "no column is called 'densty' in prunecast. Did you mean density?"),
+        ({"densty": "kept"}, "prunecast has no column 'densty'. Did you mean density?"),
         ({"density": "kpt"}, "there is no column kpt. Did you mean kept?"),
         ({"density": "kept+1"}, r"there is no column kept\+1"),
-        ({"density": "1/kept*2"}, r"'1/kept\*2' is not a formula of a column"),
+        ({"density": "1/kept*2"}, r"'1/kept\*2' is not a valid formula"),
     ],
 )
 def test_a_wrong_formula_is_refused(columns: dict[str, str], words: str) -> None:
@@ -255,6 +259,13 @@ def test_parameters_are_the_size_and_tokens_the_data() -> None:
         "Column params is the only size, so width is the square root of params / 160,000,000: 1 for the largest "
         "network." in said
     )
+
+
+def test_steps_are_the_data_where_networks_were_trained_for_several_numbers_of_them() -> None:
+    frame = pd.concat([curves().assign(training_steps=steps) for steps in (1_000, 4_000)], ignore_index=True)
+    table = read(frame.assign(error=frame["error"] * (frame["training_steps"] / 4_000) ** -0.1))
+    assert sorted(set(table.frame["num_examples"])) == [1_000, 4_000]
+    assert "Column training_steps is read as num_examples." in sentences(table.findings)
 
 
 def test_parameters_that_are_left_and_steps_along_a_chain_are_no_axes() -> None:

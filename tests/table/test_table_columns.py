@@ -123,7 +123,7 @@ def test_absent_columns_are_constant_and_reported() -> None:
         LevelsComputed(),
     )
     assert sentences(table.findings)[-2:] == [
-        "Column replicate is absent; it is taken to be 1 in every row.",
+        "Column replicate is absent; it is assumed to be 1 in every row.",
         "Column level is absent; levels are computed from the densities.",
     ]
     assert table.columns == {"density", "error"}
@@ -211,7 +211,7 @@ def test_chance_from_argument_column_and_dataset_in_this_order() -> None:
     assert read(frame.assign(chance_error=0.7), chance=0.5).chance == 0.5
     assert read(frame.assign(chance_error=0.7)).chance == 0.7
     assert read(frame).findings == (ChanceAssumed(dataset="cifar10", chance_error=0.9),)
-    assert sentences(read(frame).findings) == ["The chance error of cifar10 is taken to be 0.9."]
+    assert sentences(read(frame).findings) == ["The chance error of cifar10 is assumed to be 0.9."]
     with pytest.raises(TableError, match=r"row 2: chance_error differs from 0\.7 in the first row"):
         read(frame.assign(chance_error=[0.7, 0.8, 0.7, 0.7]))
     with pytest.raises(TableError, match=r"row 1 .*: chance_error is 90, but it must be"):

@@ -43,8 +43,8 @@ BAD_FILES = {
         [
             "If wer is the share of wrong answers",
             "use --column error=wer (",
-            "If it is another metric of which less is better, use --metric wer (",
-            "if more is better, --metric 1-wer (",
+            "If it is another metric where lower is better, use --metric wer (",
+            "if higher is better, --metric 1-wer (",
         ],
     ),
     "one unknown share": (
@@ -154,7 +154,10 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     if "cannot become" in done.stderr:
         pytest.skip("this superuser cannot give up its rights")
     assert done.returncode == 0, done.stderr
-    expected = [f"{path} may not be read; ask for permission to read it." for path in (locked, inside)]
+    expected = [
+        f"{path} cannot be read: permission denied; ask for permission to read it."
+        for path in (locked, inside)
+    ]
     assert done.stdout.splitlines() == expected
 
 

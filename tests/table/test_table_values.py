@@ -64,7 +64,8 @@ def test_the_same_network_twice_is_refused(row: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.csv"
     path.write_text("\n".join([HEADER, *GOOD, row]) + "\n")
     assert refusal(path) == (
-        f"{path}: line 4 and line 5 are the same network twice (same depth, width, num_examples, replicate and level "
+        f"{path}: line 4 and line 5 are the same training run twice (same depth, width, num_examples, replicate and "
+        "level "
         "2). Remove one, or number the replicates in a column replicate."
     )
 

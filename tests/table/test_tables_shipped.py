@@ -46,7 +46,7 @@ def test_a_file_of_that_name_comes_first(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_a_pair_stands_for_its_preferred_or_fullest_table() -> None:
-    assert tables.resolve("cifar10-resnet") == "cifar10-resnet-160ep"
+    assert tables.resolve("cifar10-resnet") == "cifar10-resnet-exact"
     for pair, own in tables.pairs().items():
         pages = [tables.provenance(name) for name in own]
         assert sum("preferred" in page for page in pages) <= 1
@@ -75,9 +75,11 @@ def test_a_pair_has_a_table_for_each_recipe() -> None:
     for recipe, name in by_recipe.items():
         assert tables.cifar10_resnet(recipe=recipe).recipe == recipe
         assert tables.measured("cifar10-resnet", recipe).source == name
-    with pytest.raises(PrunecastError, match=r"not measured with the recipe 'adam'; there are: .*sgd-24ep"):
+    with pytest.raises(
+        PrunecastError, match=r"not measured with the recipe 'adam'; its recipes are: .*sgd-24ep"
+    ):
         tables.cifar10_resnet(recipe="adam")
-    with pytest.raises(PrunecastError, match=r"called 'mnist-mlp'\. There are cifar10"):
+    with pytest.raises(PrunecastError, match=r"called 'mnist-mlp'\. The tables are cifar10"):
         tables.measured("mnist-mlp")
 
 

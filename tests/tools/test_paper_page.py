@@ -1,17 +1,23 @@
-"""The page that compares the shipped tables with the paper says what is computed from them."""
+"""Pages say what is computed from the shipped tables."""
 
 import re
 from importlib import import_module
 
+import click
 import page_parts
 import pandas as pd
+import paper_page
 import pytest
+from paper_items import Evidence, Verdict, below, holds, two_shapes, within
 from planted import planted
 from published import claims, compare_curve, compare_with_paper, lowest_errors, published_curve
 
 from prunecast import tables
+from prunecast.cli import cli
 from prunecast.errors import PrunecastError
-from prunecast.studies import optimality
+from prunecast.laws import Deviation
+from prunecast.report.paper_figures import paper_figures
+from prunecast.studies import STUDIES, optimality
 from prunecast.sweep import shipped_plans
 from prunecast.table import read
 
@@ -19,7 +25,9 @@ NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["paper_page", "studies_page"])
+@pytest.mark.parametrize(
+    "name", ["paper_page", "paper_research", "studies_page", "law_page", "intervals_page"]
+)
 def test_the_page_is_computed(name):
     """Numbers may differ in their last digit between processors."""
     script = import_module(name)
@@ -34,6 +42,95 @@ def test_the_page_is_computed(name):
 def same(old, new):
     """Equal, or apart by one in the last digit shown."""
     return abs(float(old) - float(new)) < 1.01 * 10.0 ** -len(new.partition(".")[2])
+
+
+@pytest.fixture(scope="module")
+def lines():
+    """The rows of the page's table: where, claim, paper, ours, verdict, command."""
+    page = paper_page.PAGE.read_text(encoding="utf-8")
+    part = page.split("<!-- made by tools/paper_page.py: items -->")[1].split("<!-- end -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in part.strip().splitlines()]
+    found = rows[2:]
+    assert {len(row) for row in found} == {6}
+    return found
+
+
+def test_every_figure_of_the_paper_is_on_the_page(lines):
+    lists = [found for place, *_ in lines for found in re.findall(r"Fig\. ([^A-Z]+)", place)]
+    named = {int(number) for found in lists for number in re.findall(r"\d+", found)}
+    assert named == set(range(1, 20))
+    assert {"Table 1", "Eq. 2", "A", "B", "6, H"} <= {place for place, *_ in lines}
+
+
+def test_the_page_counts_its_verdicts(lines):
+    counts = {verdict: sum(line[4] == verdict for line in lines) for verdict in Verdict}
+    assert sum(counts.values()) == len(lines) >= 40
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
+    assert f"Of {len(lines)} items: {listed}." in paper_page.PAGE.read_text(encoding="utf-8")
+
+
+def test_every_command_of_the_page_exists(lines):
+    """Names of commands, options, studies, figures, tables and plans; the commands themselves run elsewhere."""
+    known = {*shipped_plans(), *tables.names(), *tables.pairs()}
+    for *_, quoted in lines:
+        name, *words = quoted.strip("`").split()
+        if name == "python":
+            assert (paper_page.DOCS.parent / words[0]).exists()
+            continue
+        command = cli.get_command(click.Context(cli), name)
+        options = {option for own in command.params for option in own.opts if isinstance(own, click.Option)}
+        assert {word for word in words if word.startswith("--")} <= options
+        assert {*words[name == "study" :][:1]} <= known
+        if name == "study":
+            assert words[0] in STUDIES
+        if "--only" in words:
+            assert words[words.index("--only") + 1] in paper_figures(read(words[0]))
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "verdict"),
+    [
+        (0.019, 0.05, Verdict.CONFIRMED),
+        (-0.02, 0.06, Verdict.CONFIRMED),
+        (-0.024, 0.05, Verdict.CLOSE),
+        (0.0, 0.07, Verdict.CLOSE),
+        (0.01, 0.08, Verdict.MISSED),
+        (-0.1, 0.01, Verdict.MISSED),
+    ],
+)
+def test_the_worse_of_mean_and_spread_decides(mean, std, verdict):
+    assert within(Deviation(mean=mean, std=std, rows=10), 0.02, 0.06) is verdict
+
+
+def test_a_verdict_on_one_number_or_statement():
+    assert [below(value, 40) for value in (26, 45, 60)] == [Verdict.CONFIRMED, Verdict.CLOSE, Verdict.MISSED]
+    assert [holds(true) for true in (True, False)] == [Verdict.CONFIRMED, Verdict.MISSED]
+
+
+def test_two_sharpnesses_fit_a_planted_eq_2_as_well_as_its_noise():
+    frame = planted(
+        configurations=12, depths=(8, 20), widths=(0.25, 0.5, 1), num_examples=(50_000, 12_500), noise=0.01
+    )
+    own = Evidence(read(frame, chance=0.9))
+    assert two_shapes(own).std == pytest.approx(own.fit.deviation.std, rel=0.3)
+    assert two_shapes(own).std < 0.02
+
+
+def test_noise_alone_misses_the_smallest_network_by_as_much_as_there_is_noise():
+    found = {}
+    for noise in (0.002, 0.05):
+        frame = planted(
+            configurations=12,
+            replicates=2,
+            depths=(14, 20),
+            widths=(0.25, 0.5, 1),
+            num_examples=(50_000, 12_500),
+            noise=noise,
+        )
+        found[noise] = Evidence(read(frame, chance=0.9)).missed_by_noise
+    assert found[0.002][0] < 0.15
+    assert found[0.002][1] == 1.0
+    assert found[0.05][0] > 0.25
 
 
 def test_the_paper_states_something_of_every_pair_that_ships_as_a_plan():

@@ -91,5 +91,5 @@ def test_a_control_belongs_to_no_pair(folder):
     page = json.loads((folder / "control.json").read_text())
     assert not {"pair", "preferred"} & set(page)
     assert page["method"].startswith(
-        "random: each level removes 0.2 of the surviving weights, those drawn at random"
+        "random: each level removes 0.2 of the surviving weights (chosen at random)"
     )

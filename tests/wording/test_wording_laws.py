@@ -85,7 +85,7 @@ SENTENCES: list[tuple[Finding, str]] = [
     ),
     (
         f.TwoSizesOnly(parameter="phi", symbol="φ", axis="depth"),
-        "φ rests on two depths only, so nothing tests it; train a third.",
+        "φ is based on only two depths, so it cannot be checked; train a third.",
     ),
     (
         f.AtBound(bound=20.0, explained=False, **GAMMA),
@@ -94,11 +94,11 @@ SENTENCES: list[tuple[Finding, str]] = [
     (f.AtBound(bound=20.0, explained=True, **GAMMA), "γ hit its search limit (20)."),
     (
         f.FlatProfile(values=(0.25, 1.0), **GAMMA),
-        "γ is poorly determined: 0.25 or 1 would fit almost as well, with the others refitted.",
+        "γ is poorly determined: 0.25 or 1 would fit almost as well if the other parameters are refitted.",
     ),
     (
         f.OutsideInterval(**GAMMA),
-        "The estimate of γ lies outside its interval: the paper's fit takes measured unpruned {words} as exact, the "
+        "The estimate of γ lies outside its interval: the paper's fit treats measured unpruned {words} as exact. The "
         "interval does not, and here that makes a difference.",
     ),
     (
@@ -106,7 +106,7 @@ SENTENCES: list[tuple[Finding, str]] = [
             dipping=2, configurations=5, deepest=0.12, mean_deviation=0.021, following_law="dip", **PLACE
         ),
         "In 2 of 5 configurations the {word} clearly falls below its unpruned value, by up to 12% (depth 20, width "
-        "1/4, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%. --law dip "
+        "1/4, 50,000 examples). The law is flat there, so it overestimates: its mean deviation is +2.1%. --law dip "
         "follows the dip.",
     ),
     (
@@ -114,28 +114,29 @@ SENTENCES: list[tuple[Finding, str]] = [
             dipping=2, configurations=5, deepest=0.12, mean_deviation=0.021, following_law="", **PLACE
         ),
         "In 2 of 5 configurations the {word} clearly falls below its unpruned value, by up to 12% (depth 20, width "
-        "1/4, 50,000 examples). The law is flat there and overestimates: its mean deviation is +2.1%.",
+        "1/4, 50,000 examples). The law is flat there, so it overestimates: its mean deviation is +2.1%.",
     ),
     (
         f.TooLarge(too_large=1, configurations=5, **PLACE),
         "1 of 5 configurations is too large for its data: unpruned, a smaller network does better than depth 20, "
-        "width 1/4, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
+        "width 1/4, 50,000 examples. The paper leaves such networks out. To do the same, use --without-too-large "
         "(`Table.without_too_large` in Python).",
     ),
     (
         f.TooLarge(too_large=2, configurations=5, **PLACE),
         "2 of 5 configurations are too large for their data: unpruned, a smaller network does better than depth 20, "
-        "width 1/4, 50,000 examples. The paper leaves such networks out; --without-too-large does, too "
+        "width 1/4, 50,000 examples. The paper leaves such networks out. To do the same, use --without-too-large "
         "(`Table.without_too_large` in Python).",
     ),
     (
         f.Missed(mean=-0.08, std=0.03, **PLACE),
         "The law fits depth 20, width 1/4, 50,000 examples badly: deviation −8.0% ± 3.0%.",
     ),
-    (f.MoreMissed(count=3), "It fits 3 more configurations as badly."),
+    (f.MoreMissed(count=3), "It fits 3 more configurations just as badly."),
     (
         f.FewConfigurations(configurations=1),
-        "With 1 configuration the intervals rest on the scatter of rows alone and assume that the law is right; more "
+        "With 1 configuration the intervals are based on the scatter of rows alone and assume that the law is right; "
+        "more "
         "configurations would test it.",
     ),
     (
@@ -145,36 +146,36 @@ SENTENCES: list[tuple[Finding, str]] = [
     ),
     (
         f.NoReplicates(),
-        "Without replicates the noise of the measurements is unknown; train a second replicate to measure it.",
+        "Without replicates, the noise of the measurements is unknown; train a second replicate to measure it.",
     ),
     (f.AtChance(rows=1, chance=0.9), "1 row no better than chance (0.9) is left out of the fit."),
     (f.AtChance(rows=1200, chance=0.9), "1,200 rows no better than chance (0.9) are left out of the fit."),
     (
         f.LawPreference(law="eq2", best="dip", best_source="dip", other="eq2", clear=True, **LAWS),
-        "The data prefer the dip law (--law dip): 2.0% against 5.0% on configurations left out.",
+        "The data prefer the dip law (--law dip): 2.0% versus 5.0% on configurations left out.",
     ),
     (
         f.LawPreference(law="dip", best="dip", best_source="dip", other="eq2", clear=True, **LAWS),
-        "The data prefer this law to Eq. 2: 2.0% against 5.0% on configurations left out.",
+        "The data prefer this law to Eq. 2: 2.0% versus 5.0% on configurations left out.",
     ),
     (
         f.LawPreference(law="eq2", best="dip", best_source="dip", other="eq2", clear=False, **LAWS),
-        "The dip law and Eq. 2 predict about equally well: 2.0% against 5.0% on configurations left out.",
+        "The dip law and Eq. 2 predict about equally well: 2.0% versus 5.0% on configurations left out.",
     ),
     (
         f.LawsAveraged(titles=("Eq. 2", "the dip law"), weights=(0.75, 0.25), rms=(0.05, 0.052)),
-        "Predictions average over Eq. 2 (75%) and the dip law (25%), by how well they predict configurations left out "
-        "(to 5.0% and 5.2%).",
+        "Predictions average over Eq. 2 (75%) and the dip law (25%), weighted by how well they predict configurations "
+        "left out (within 5.0% and 5.2%).",
     ),
     (
         f.AxisNeverVaried(axis="width", value=0.25),
-        "The width was 0.25 in every measurement, so the data do not show what another width does: take this as a "
-        "guess, with an interval that is too narrow.",
+        "The width was 0.25 in every measurement, so the data do not show the effect of another width. Treat this "
+        "prediction as a guess; its interval is too narrow.",
     ),
     (
         f.AxisNeverVaried(axis="num_examples", value=50000.0),
-        "The number of examples was 50,000 in every measurement, so the data do not show what another number of "
-        "examples does: take this as a guess, with an interval that is too narrow.",
+        "The number of examples was 50,000 in every measurement, so the data do not show the effect of another "
+        "number of examples. Treat this prediction as a guess; its interval is too narrow.",
     ),
 ]
 

@@ -30,7 +30,7 @@ class DatasetFacts:
     train_examples: int
     test_examples: int
     title: str = ""
-    """What people call it; by default its name."""
+    """Its title in messages; by default its name."""
     level_cap: int | None = None
     """The last pruning level in the paper; by default the family's."""
     read: Callable[[Path | None], Arrays] | None = None

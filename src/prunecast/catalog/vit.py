@@ -1,6 +1,6 @@
 """Vision transformers in their plain form: patches, blocks of attention and two linear layers, a mean over the patches.
 
-Norms stand before attention and linear layers. Positions are fixed sines and cosines, so that all that is stored are
+Norms come before attention and linear layers. Positions are fixed sines and cosines, so that all that is stored are
 weights, biases and norms. Depth counts blocks.
 """
 

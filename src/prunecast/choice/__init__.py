@@ -4,6 +4,7 @@ from prunecast.choice import findings
 from prunecast.choice.answer import Choice, Matching, choose, choose_each
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
+from prunecast.choice.latency import POOR_LATENCY
 from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
 from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile, size_line
 from prunecast.choice.question import (
@@ -29,6 +30,7 @@ __all__ = [
     "DEFAULT_CONFIDENCE",
     "DEFAULT_SIZES",
     "PARAMETERS",
+    "POOR_LATENCY",
     "AboutTarget",
     "Candidates",
     "Choice",

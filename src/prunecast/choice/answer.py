@@ -33,7 +33,7 @@ from prunecast.metric import Metric
 
 RUNNERS_UP, APART = 5, 1.5
 SAME_DENSITY = 1e-6
-"""Relative; a density that was asked for and one that was measured are the same within this."""
+"""A requested and a measured density count as the same if they differ by less than this (relative)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +61,14 @@ class Choice(Displayable):
     """what `error` and `target_error` mean"""
     question: Question
     verdict: Verdict
-    """how far the law can be trusted here; where it is unusable only networks that were trained are considered"""
+    """how far the law can be trusted here; if it is unusable, only networks that were trained are considered"""
     met: bool
     """whether the target is met; if not, `answer` is the best that is possible"""
     answer: Network
     runners_up: tuple[Network, ...]
     matching: Matching | None
     further: Network | None = None
-    """the best network outside what was measured that is predicted to meet the target, where none inside does"""
+    """the best network outside the measured range that is predicted to meet the target, if none inside does"""
     findings: tuple[Finding, ...]
     naming: Naming
     """the axes and the unit of size that the table gives"""
@@ -108,30 +108,31 @@ def choose(
     density: float | None = None,
     law: str = AUTO,
 ) -> Choice:
-    """The network with the fewest parameters whose error is at most the target, or with the least error in budget.
+    """Choose the smallest network whose error is at most the target, or the best network within a budget.
 
     Args:
         source: a fitted law; a table to fit one to, or its path, shipped name or DataFrame; the file of a saved law.
         target_error: the largest error accepted, as a share: 0.12 is 12%.
-        max_parameters: a budget, counted in the measure that is minimised.
-        max_training: a budget, in training runs of the costliest measured network.
-        max_latency: a budget, in milliseconds; the table needs a column latency_ms, as `prunecast time` writes.
+        max_parameters: size budget, in the measure that is minimised.
+        max_training: training budget, in training runs of the costliest measured network.
+        max_latency: latency budget in milliseconds; the table needs the column latency_ms that `prunecast time` writes.
         minimise: "stored" or "parameters" (non-zero weights, biases and normalisation), "nonzero", "multiply-adds",
-            "paper" (l·w²·d); "bytes" or "latency", which the table has to say, so only measured sizes are considered.
+            "paper" (l·w²·d); "bytes" or "latency", which the table must have. Bytes are known at measured sizes only;
+            the latency of others is predicted where three or more sizes were timed.
         confidence: the probability with which a new training run meets the target; one half means that its expected
             error does.
-        num_examples: training examples; by default the most measured.
+        num_examples: training examples; by default the largest measured number.
         sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error the dense law predicts;
             or "around", also sizes outside them. Where only a network outside meets the target, a finding names it.
-        depth, width, density: the only one considered, where given; all three name one network.
-        law: the law to fit, where `source` is a table.
+        depth, width, density: consider only this one; all three name one network.
+        law: the law to fit, if `source` is a table.
 
     Returns:
-        The answer with its runners-up and findings. `met` says whether the target is met; if not, `answer` is the best
-        that is possible.
+        The answer with its runners-up and findings. `met` says whether the target is met; if not, `answer` is the
+        closest network.
 
     Raises:
-        PrunecastError: nothing was asked for, a value is impossible, or no network fits the budget.
+        PrunecastError: there is no target or budget, a value is impossible, or no network fits the budget.
     """
     fitted = as_fit(source, law)
     check_reachable(target_error, fitted)
@@ -195,7 +196,7 @@ def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
 
 
 def _answer(search: Search, rows: Options, unpruned: Options) -> Choice:
-    """Rank what the law predicts beside what was measured."""
+    """Rank predicted and measured networks together."""
     question, fit = search.question, search.fit
     options, met = _ranked(search, rows)
     best = search.network(options, 0)
@@ -228,7 +229,8 @@ def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
             return options[np.argsort(search.size(options), kind="stable")], True
     options = search.for_least_error(search.candidates).joined(affordable)
     if not len(options):
-        raise PrunecastError(_unaffordable(search) if question.budgeted else _untrained())
+        budget = question.budgeted and (search.law_answers or len(rows))
+        raise PrunecastError(_unaffordable(search) if budget else _untrained())
     bound = np.round(options.log_bound(search.fit, question.confidence), 9)
     order = np.lexsort((search.size(options), bound))
     return options[order], question.target_error is None
@@ -261,7 +263,7 @@ def _beyond_measured(search: Search) -> Network | None:
 
 def _unaffordable(search: Search) -> str:
     """That the budget is too small, what would be enough, and a network outside what was measured that fits."""
-    words = f"no network of these sizes fits the budget: {search.least_budget()}; allow more"
+    words = f"no network of these sizes fits the budget: {search.least_budget()}; raise the budget"
     other = _beyond_measured(replace(search, question=replace(search.question, target_error=None)))
     if other is None:
         return words
@@ -269,7 +271,7 @@ def _unaffordable(search: Search) -> str:
         f"{axis} {getattr(other, axis):.4g}" for axis in ("depth", "width") if axis in search.naming.axes
     ]
     return (
-        f"{words}, or go beyond what was measured: {', '.join(sizes)}, density {other.density:.4g} fits: "
+        f"{words}; outside the measured range, {', '.join(sizes)}, density {other.density:.4g} fits: use "
         f"{ALLOW_AROUND}"
     )
 

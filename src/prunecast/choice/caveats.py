@@ -1,4 +1,4 @@
-"""What a reader of an answer should know beside its numbers, gathered as findings."""
+"""What a reader of an answer should know besides its numbers, as findings."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,9 @@ import numpy as np
 from prunecast.choice import findings
 from prunecast.choice.costs import flat, read_off
 from prunecast.choice.counts import Counter, removes_channels
+from prunecast.choice.latency import latency_predictor
 from prunecast.choice.options import Network, Options
-from prunecast.choice.question import SizeRange
+from prunecast.choice.question import Measure, SizeRange
 from prunecast.choice.search import Search
 from prunecast.findings import Finding
 from prunecast.laws import (
@@ -51,7 +52,15 @@ def caveats(
     if removes_channels(fit):
         yield findings.ChannelsRemoved()
     for measure in read_off(fit, search.question):
-        yield findings.CostFromTable(measure=measure, flat=flat(fit, measure))
+        predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
+        yield findings.CostFromTable(
+            measure=measure,
+            flat=flat(fit, measure),
+            timed_sizes=0 if predictor is None else predictor.sizes,
+            deviation=None if predictor is None else predictor.deviation,
+            others=predictor is not None and bool((search.candidates.own < 0).any()),
+            interval=best.latency_interval if predictor is not None else None,
+        )
     yield from _settings(search, best)
 
 

@@ -1,17 +1,20 @@
 """What networks cost as the table says: bytes, latency, and multiply-adds where channels were removed.
 
 A cost is known at the measured sizes and densities. Between densities log cost is interpolated over log density, and
-below the lowest one it stays as it is there. Nothing is assumed of other sizes, so they are left out.
+below the lowest one it stays as it is there. The latency of other sizes is predicted where enough sizes were timed and
+such predictions are good, or where the question names a size. Nothing is assumed of other costs, so other sizes are
+left out.
 """
 
 import numpy as np
 
 from prunecast.choice.counts import SAME_COST, removes_channels
+from prunecast.choice.latency import latency_predictor
 from prunecast.choice.options import Options
 from prunecast.choice.question import Measure, Question
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
-from prunecast.laws import Fit, Floats
+from prunecast.laws import Fit, Floats, Integers, Mask
 
 COLUMNS = {
     Measure.BYTES: "bytes",
@@ -40,8 +43,11 @@ def read_off(fit: Fit, question: Question) -> list[Measure]:
 def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates:
     """Those networks whose costs are known, as far as the question is about costs."""
     for measure in read_off(fit, question):
-        known = [index >= 0 and COLUMNS[measure] in fit.configurations[index].costs for index in networks.own]
-        if not any(known):
+        known = _known(fit, measure, networks)
+        predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
+        if predictor is not None and not (predictor.poor and known.any()):
+            continue
+        if not known.any():
             remedy = (
                 "`prunecast time PLAN -o TABLE` writes one"
                 if measure is Measure.LATENCY
@@ -51,12 +57,18 @@ def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates
                 f"{fit.origin.table} has no column {COLUMNS[measure]} on the rows of these networks, so their "
                 f"{measure.value} is not known; {remedy}"
             )
-        networks = networks[np.array(known)]
+        networks = networks[known]
     return networks
 
 
+def _known(fit: Fit, measure: Measure, networks: Candidates) -> Mask:
+    """Whether the table says what a network costs."""
+    known = [index >= 0 and COLUMNS[measure] in fit.configurations[index].costs for index in networks.own]
+    return np.array(known, dtype=bool)
+
+
 def cost(fit: Fit, measure: Measure, networks: Candidates, density: Floats) -> Floats:
-    """What each network costs at its density; NaN where the table does not say."""
+    """What each network costs at its density; NaN where it is neither in the table nor predicted."""
     found = np.full(len(networks), np.nan)
     for index in np.unique(networks.own[networks.own >= 0]):
         curve = fit.configurations[index].costs.get(COLUMNS[measure], ())
@@ -64,7 +76,28 @@ def cost(fit: Fit, measure: Measure, networks: Candidates, density: Floats) -> F
             at = networks.own == index
             there, values = np.log(np.array(curve)).T
             found[at] = np.exp(np.interp(np.log(density[at]), there, values))
+    unknown = np.flatnonzero(np.isnan(found))
+    predictor = latency_predictor(fit) if measure is Measure.LATENCY and len(unknown) else None
+    if predictor is not None:
+        some = networks[unknown]
+        found[unknown] = predictor.model.predict(some.depth, some.width, density[unknown])
     return found
+
+
+def latency_bound(fit: Fit, networks: Candidates, density: Floats, confidence: float) -> Floats:
+    """The latency that each network stays below: as timed, or a predicted one with this probability."""
+    found, predictor = cost(fit, Measure.LATENCY, networks, density), latency_predictor(fit)
+    if predictor is not None:
+        found = np.where(_known(fit, Measure.LATENCY, networks), found, found * predictor.factor(confidence))
+    return found
+
+
+def latency_interval(fit: Fit, networks: Candidates, density: Floats) -> tuple[float, float] | None:
+    """The interval of the first network's latency, if it is predicted."""
+    predictor = latency_predictor(fit)
+    if predictor is None or _known(fit, Measure.LATENCY, networks)[0]:
+        return None
+    return predictor.interval(float(cost(fit, Measure.LATENCY, networks, density)[0]))
 
 
 def size(fit: Fit, options: Options, measure: Measure) -> Floats:
@@ -74,11 +107,21 @@ def size(fit: Fit, options: Options, measure: Measure) -> Floats:
     return options.size(measure)
 
 
-def highest_density(fit: Fit, measure: Measure, networks: Candidates, most: float) -> Floats:
-    """The highest density of each network that costs no more than this; zero where none does."""
-    found = np.zeros(len(networks))
+def highest_density(
+    fit: Fit, measure: Measure, networks: Candidates, most: float, confidence: float = 0.5
+) -> Floats:
+    """The highest density of each network that costs no more than this; zero where none does.
+
+    A latency that is predicted stays below with this probability.
+    """
+    found, known = np.zeros(len(networks)), _known(fit, measure, networks)
+    grid = _densities(fit, measure)
     for place, index in enumerate(networks.own):
-        there, values = np.log(np.array(fit.configurations[index].costs[COLUMNS[measure]])).T
+        if known[place]:
+            there, values = np.log(np.array(fit.configurations[index].costs[COLUMNS[measure]])).T
+        else:
+            same: Integers = np.full(len(grid), place)
+            there, values = np.log(grid), np.log(latency_bound(fit, networks[same], grid, confidence))
         rising = np.maximum.accumulate(values)
         budget = np.log(most) + 1e-12
         if rising[-1] <= budget:
@@ -88,3 +131,9 @@ def highest_density(fit: Fit, measure: Measure, networks: Candidates, most: floa
             ends, sides = there[above - 1 : above + 1], rising[above - 1 : above + 1]
             found[place] = np.exp(ends[0] + (budget - sides[0]) / (sides[1] - sides[0]) * (ends[1] - ends[0]))
     return found
+
+
+def _densities(fit: Fit, measure: Measure) -> Floats:
+    """All densities at which a cost was measured, from the lowest up."""
+    curves = [c.costs.get(COLUMNS[measure], ()) for c in fit.configurations]
+    return np.array(sorted({density for curve in curves for density, _ in curve}))

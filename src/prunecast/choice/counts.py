@@ -20,17 +20,17 @@ SAME_COUNT = 1e-3
 SAME_COST = 1e-6
 """Relative; costs that differ by less are the same."""
 EXACT_FIT = 1e-9
-"""A polynomial that deviates less from every measured count is taken for the family's own."""
+"""A polynomial that deviates less than this from every measured count is taken to be exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Naming:
-    """Which axes and which unit of size a table gives, so that no sentence names a depth or count that nobody gave."""
+    """Which axes and which unit of size a table gives, so that no sentence names a depth or count that is not there."""
 
     axes: tuple[str, ...]
     """those of depth, width and num_examples that are columns of the table, or that the question names"""
     largest: float | None = None
-    """the size of the largest measured network unpruned, where sizes are known in proportion only; else None"""
+    """the size of the largest measured network unpruned, if sizes are only known up to a factor; else None"""
 
     @property
     def counted(self) -> bool:

@@ -1,4 +1,4 @@
-"""What an answer knows about itself beside its numbers, as typed values; `prunecast.wording` says them in words."""
+"""What an answer knows about itself besides its numbers, as typed values; `prunecast.wording` puts them into words."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,7 +38,7 @@ class NetworkBeyondMeasured(AboutTarget):
     """None where the table has no widths"""
     density: float
     stored_parameters: float | None
-    """None where sizes are known in proportion only"""
+    """None if sizes are only known up to a factor"""
     share_of_largest: float | None
     """size as a share of the largest measured network; None where parameters are counted"""
 
@@ -52,12 +52,23 @@ class ChannelsRemoved(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class CostFromTable(Finding):
-    """What is minimised or bounded is known at measured sizes only, and interpolated between their densities."""
+    """What is minimised or bounded is known at measured sizes, and interpolated between their densities.
+
+    Of costs only latency is predicted at other sizes.
+    """
 
     kind: ClassVar[str] = "cost_from_table"
     measure: Measure
     flat: bool
     """whether pruning changes nothing about it"""
+    timed_sizes: int = 0
+    """the sizes from which the latency of others is predicted; 0 where it cannot be"""
+    deviation: float | None = None
+    """relative deviation of such predictions, of each timed size left out in turn; None where there are none"""
+    others: bool = False
+    """whether other sizes were considered"""
+    interval: tuple[float, float] | None = None
+    """in which 95% of networks fall that are predicted as the answer is; None where its latency is the table's own"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,15 +135,15 @@ class OutsideMeasured(Finding):
 
     kind: ClassVar[str] = "outside_measured"
     ranges: tuple[MeasuredRange, ...]
-    """axes on which nothing was measured that far out"""
+    """axes on which the answer is outside the measured range"""
     pairs: tuple[MeasuredPair, ...]
-    """pairs of other axes on which nothing was measured that far out together"""
+    """pairs of other axes whose combination is outside the measured range"""
     density: float | None
     """the answer's density where it is below every measured one, else None"""
     lowest_density: float
     """the lowest density measured"""
     avoidable: bool
-    """whether the question allowed sizes outside, so that a narrower one avoids them"""
+    """whether the question allowed sizes outside the measured range, so that a narrower question avoids them"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,9 +52,9 @@ class Frontier(Displayable):
     predicted: Mask
     """whether the unpruned error comes from the dense law"""
     extrapolated: Mask
-    """whether a network lies outside what was measured, as in an answer"""
+    """whether a network lies outside the measured range"""
     least_measured: float | None
-    """the least error measured among the candidates, which a law may not go down to; None where none was measured"""
+    """the lowest measured error of the candidates, which the law may not reach; None if none was measured"""
     naming: Naming
     """the axes and the unit of size that the table gives"""
 
@@ -143,10 +143,10 @@ def optimum(source: Given, target_error: float, *, num_examples: float | None = 
     Args:
         source: a fitted law, or a table, path, name or DataFrame as in `choose`.
         target_error: the error, as a share.
-        num_examples: training examples; by default the most measured.
+        num_examples: training examples; by default the largest measured number.
 
     Returns:
-        The network of real-valued depth, width and density, or None where the target is impossible.
+        The network of real-valued depth, width and density, or None if the target is impossible.
 
     Raises:
         PrunecastError: the table has too few configurations for a dense law, or any network reaches the target.
@@ -154,7 +154,8 @@ def optimum(source: Given, target_error: float, *, num_examples: float | None = 
     fit = as_fit(source)
     if fit.dense is None:
         raise PrunecastError(
-            f"too few configurations for a law of the unpruned {fit.metric.word}: the optimum needs one"
+            f"there are too few configurations to fit a law of the unpruned {fit.metric.word}, which the optimum "
+            "needs; measure more"
         )
     check_reachable(target_error, fit)
     problem = _Problem(fit, float(np.log(target_error)), examples_for(fit, num_examples))

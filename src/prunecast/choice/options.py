@@ -33,11 +33,11 @@ class Network:
     expected_error: float
     """expected of a new training run; a measured error is shrunk towards the law"""
     interval: tuple[float, float]
-    """in which 95% of new training runs fall"""
+    """the interval that 95% of new training runs fall in"""
     probability: float | None
     """that a new training run meets the target"""
     source: Literal["law", "measured"]
-    """measured where this very network was trained"""
+    """measured if this very network was trained"""
     nonzero_parameters: float
     stored_parameters: float
     paper_size: float
@@ -45,21 +45,23 @@ class Network:
     multiply_adds: float | None
     unpruned_error: float
     unpruned_source: Literal["measured", "predicted"]
-    """predicted where it comes from the dense law"""
+    """predicted if it comes from the dense law"""
     expected_unpruned_error: float
     """what the law uses; a measured one is shrunk towards the dense law"""
     extrapolated: bool
-    """whether depth, width and number of examples, two at a time, or the density lie outside what was measured"""
+    """whether depth, width and number of examples, two at a time, or the density lie outside the measured range"""
     trainings: int
     """training runs: levels + 1"""
     training_cost: float
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""
     network_epochs: float | None
-    """training runs × epochs, where the recipe's epochs are known"""
+    """training runs × epochs, if the recipe's epochs are known"""
     bytes: float | None = None
-    """of its dense tensors, where the table says"""
+    """of its dense tensors, if the table has them"""
     latency_ms: float | None = None
-    """of one call, where the table says"""
+    """of one call, if the table has it, or as predicted from the sizes that were timed"""
+    latency_interval: tuple[float, float] | None = None
+    """in which 95% of predicted networks fall; None where the latency is the table's own"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,7 +181,7 @@ def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
         return nothing, networks.depth * networks.width**2
     if measure in (Measure.BYTES, Measure.LATENCY):
         raise PrunecastError(
-            f"{measure.value} is no line over density, so only `choose` without --frontier minimises it; minimise "
+            f"{measure.value} is not linear in density, so only `choose` without --frontier minimises it; minimise "
             "stored, nonzero, multiply-adds or paper here"
         )
     if np.isnan(counts.multiply_adds).any():

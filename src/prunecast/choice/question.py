@@ -14,7 +14,7 @@ from prunecast.metric import Metric
 from prunecast.table import Table, as_table
 
 ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
-"""How to ask for networks outside what was measured."""
+"""How to ask for networks outside the measured range."""
 
 
 class Measure(StrEnum):
@@ -64,14 +64,14 @@ class SizeRange(StrEnum):
 
 DEFAULT_SIZES = SizeRange.WITHIN
 DEFAULT_CONFIDENCE = 0.8
-"""A target is to be met this often unless something else is asked for."""
-"""Answers stay within what was measured unless more is asked for."""
+"""The default probability of meeting a target."""
+"""By default, answers stay within the measured range."""
 
 
 def as_measure(name: str) -> Measure:
     """The measure of this name."""
     if name not in (*Measure, PARAMETERS):
-        raise PrunecastError(f"no measure is called {name!r}; there are {', '.join(Measure)}")
+        raise PrunecastError(f"no measure is called {name!r}; choose one of {', '.join(Measure)}")
     return Measure.STORED if name == PARAMETERS else Measure(name)
 
 
@@ -123,13 +123,15 @@ class Question:
             if value is not None and not 0 < value < np.inf:
                 raise PrunecastError(f"{name} must be a positive number, not {value:g}")
         if self.density is not None and self.density > 1:
-            raise PrunecastError(f"the density is the share of weights kept, at most 1, not {self.density:g}")
+            raise PrunecastError(
+                f"density is the share of weights kept, so it must be at most 1, not {self.density:g}"
+            )
         if not 0 < self.confidence < 1:
-            raise PrunecastError(f"the confidence is a probability between 0 and 1, not {self.confidence:g}")
+            raise PrunecastError(f"confidence must be a probability between 0 and 1, not {self.confidence:g}")
 
 
 Given = Fit | Table | str | Path | pd.DataFrame
-"""What a question may be put to: a fitted law, a table, the file or the name of either, or a DataFrame."""
+"""The source of an answer: a fitted law, a table, the file or the name of either, or a DataFrame."""
 
 
 def as_fit(source: Given, law: str = AUTO) -> Fit:
@@ -160,7 +162,7 @@ def predict(
     Args:
         source: a fitted law, a table, a path or shipped name of one, the file of a saved law, or a DataFrame.
         density, depth, width, num_examples, unpruned_error: as in `Fit.predict`; they broadcast.
-        law: the law to fit, where `source` is a table.
+        law: the law to fit, if `source` is a table.
 
     Returns:
         A prediction: `error` with its 95% interval (`lower`, `upper`), arrays of the broadcast shape, and `frame`.
@@ -214,7 +216,7 @@ def check_reachable(target_error: float | None, fit: Fit) -> None:
     elif fit.plateau in fit.undetermined:
         raise PrunecastError(
             f"the data do not show how far the {word} rises (the law guesses {fit.high_error:.3g}), so it is unknown "
-            f"what reaches {target_error:g}; ask for a lower {word}, or prune further"
+            f"which networks reach {target_error:g}; ask for a lower {word}, or prune further"
         )
     else:
         why = (
@@ -236,7 +238,7 @@ def examples_for(fit: Fit, num_examples: float | None) -> float:
             raise PrunecastError("the table has no column num_examples: leave num_examples out")
         listed = ", ".join(f"{n:g}" for n in known)
         raise PrunecastError(
-            f"no network was trained on {num_examples:g} examples, and there are too few configurations for a law of "
-            f"the unpruned {fit.metric.word}; choose among {listed}"
+            f"no network was trained on {num_examples:g} examples, and there are too few configurations to fit a law "
+            f"of the unpruned {fit.metric.word}; choose one of {listed}"
         )
     return float(num_examples)

@@ -216,7 +216,7 @@ class Search:
     """on the law; an unusable one finds no network"""
 
     @property
-    def _law_answers(self) -> bool:
+    def law_answers(self) -> bool:
         """Whether the law may answer: a usable one, or any where the question itself says how far to prune."""
         return self.verdict.usable or self.question.density is not None
 
@@ -247,7 +247,9 @@ class Search:
         if self.question.max_parameters is not None:
             good &= self.size(options) <= self.question.max_parameters * (1 + 1e-9)
         if self.question.max_latency is not None:
-            latency = costs.cost(self.fit, Measure.LATENCY, options.networks, options.density)
+            latency = costs.latency_bound(
+                self.fit, options.networks, options.density, self.question.confidence
+            )
             good &= latency <= self.question.max_latency * (1 + 1e-9)
         if self.question.max_training is not None:
             good &= self.training_cost(options) <= self.question.max_training * (1 + 1e-9)
@@ -271,7 +273,7 @@ class Search:
 
     def for_target(self, networks: Candidates) -> Options:
         """Each network pruned as far as the target allows; those that cannot meet it are left out."""
-        if not self._law_answers:
+        if not self.law_answers:
             return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             options = self._at_density(networks)
@@ -292,7 +294,7 @@ class Search:
 
     def for_least_error(self, networks: Candidates) -> Options:
         """Each network at the density of its least error within the budgets; those beyond them are left out."""
-        if not self._law_answers:
+        if not self.law_answers:
             return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
         if self.question.density is not None:
             return self._at_density(networks)
@@ -317,7 +319,9 @@ class Search:
             offset, slope = size_line(question.minimise, networks)
             highest = np.minimum(highest, (question.max_parameters - offset) / slope)
         if question.max_latency is not None:
-            most = costs.highest_density(self.fit, Measure.LATENCY, networks, question.max_latency)
+            most = costs.highest_density(
+                self.fit, Measure.LATENCY, networks, question.max_latency, question.confidence
+            )
             highest = np.minimum(highest, most)
         return highest
 
@@ -335,8 +339,8 @@ class Search:
         needs = []
         if self.question.max_training is not None:
             whole = predicted_options(self.fit, self.candidates, np.full(len(weights), asked or 1.0))
-            how = "without pruning" if asked is None else f"to density {asked:g}"
-            needs.append(f"training takes {_rounded_up(self.training_cost(whole).min())} at least, {how}")
+            how = "without pruning" if asked is None else f"for density {asked:g}"
+            needs.append(f"training costs at least {_rounded_up(self.training_cost(whole).min())} {how}")
         if self.question.max_parameters is not None:
             left = fewest if asked is None else np.full(len(weights), asked)
             least = self.size(predicted_options(self.fit, self.candidates, left)).min()
@@ -346,7 +350,7 @@ class Search:
             needs.append(f"the smallest has {_rounded_up(least)} {unit} {how}")
         if self.question.max_latency is not None:
             left = fewest if asked is None else np.full(len(weights), asked)
-            fastest = costs.cost(self.fit, Measure.LATENCY, self.candidates, left).min()
+            fastest = costs.latency_bound(self.fit, self.candidates, left, self.question.confidence).min()
             needs.append(f"the fastest takes {_rounded_up(fastest)} ms")
         return ", and ".join(needs)
 
@@ -389,6 +393,7 @@ class Search:
             trainings=level + 1,
             training_cost=float(self.training_cost(one)[0]),
             network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
+            latency_interval=costs.latency_interval(fit, size, one.density),
             **{name: None if np.isnan(value) else value for name, value in known.items()},
         )
 

@@ -50,7 +50,7 @@ class Candidates(Arrays):
     own: Integers
     """the fit's configuration of this size, whose ε_np was measured; −1 where the dense law predicts it"""
     outside: Mask
-    """whether depth, width and number of examples, two at a time, lie outside what was measured"""
+    """whether depth, width and number of examples, two at a time, lie outside the measured range"""
 
     def __len__(self) -> int:
         return len(self.depth)
@@ -153,12 +153,10 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
     """Why there is no network to consider."""
     asked = [f"{name} {value:g}" for name, value in (("depth", depth), ("width", width)) if value is not None]
     if not asked:
-        return (
-            f"no network was trained on {num_examples:g} examples; allow predicted sizes with {ALLOW_AROUND}"
-        )
+        return f"no network was trained on {num_examples:g} examples; use {ALLOW_AROUND} to allow predicted sizes"
     on = f" on {num_examples:g} examples" if "num_examples" in fit.columns else ""
     return (
-        f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations for a law of "
+        f"no network of {' and '.join(asked)} was trained{on}, and there are too few configurations to fit a law of "
         f"the unpruned {fit.metric.word}; choose among measured sizes"
     )
 
@@ -238,8 +236,8 @@ def inside(fit: Fit, found: Candidates, sizes: str) -> Candidates:
         known = ", ".join(f"{n:,.0f}" for n in sorted({c.num_examples for c in fit.configurations}))
         raise PrunecastError(
             f"no size was trained both on fewer and on more than {found.num_examples[0]:,.0f} examples, so none lies "
-            f"within what was measured; choose for a measured number ({known}), or allow other sizes with "
-            f"{ALLOW_AROUND}"
+            f"within the measured range; choose for a measured number ({known}), or use {ALLOW_AROUND} to allow other "
+            "sizes"
         )
     return found[kept]
 

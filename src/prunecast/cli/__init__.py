@@ -44,10 +44,10 @@ WORKFLOW = {
         "check": ("engine:check", "Verify the files of a store."),
     },
 }
-"""The commands by what people do with them: where each is, and what it does."""
+"""The commands by task: the module of each, and its help."""
 COMMANDS = {name: own for group in WORKFLOW.values() for name, own in group.items()}
 UNMET = 1
-"""Exit status where no network meets the target; 2 is a mistake of the user."""
+"""Exit status if no network meets the target; 2 is a user's mistake."""
 EXTRAS = {
     "torch": "train",
     "safetensors": "train",
@@ -61,7 +61,7 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "onnxscript": "onnx",
 }
-"""Which extra brings a module that a plain installation does not have."""
+"""The extra that installs each module that a plain installation lacks."""
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -71,7 +71,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 def import_from(path: str | Path) -> None:
     """Let a user's own law or family be imported from the current folder and from the folder of a file.
 
-    They come last, so that no file there takes the place of an installed module.
+    They come last on the path, so that no file there replaces an installed module.
     """
     for folder in (str(Path.cwd()), str(Path(path).absolute().parent)):
         if folder not in sys.path:
@@ -79,7 +79,7 @@ def import_from(path: str | Path) -> None:
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a text whose names and messages may come from others, so that it does nothing to the terminal."""
+    """Print text that may contain names and messages from files, without control characters."""
     click.echo(printable(text), err=err)
 
 
@@ -125,7 +125,7 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one sentence and exit code 2."""
+    """Run the command line; a user's mistake prints one sentence and exits with code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(
             stream, io.TextIOWrapper
@@ -161,13 +161,13 @@ def main() -> None:
 
 
 def _fail(text: str, status: int) -> NoReturn:
-    """Say what is wrong on standard error and, for programs that asked for JSON, on standard output; then exit."""
+    """Print the error on standard error and, with --json, on standard output; then exit."""
     echo(f"prunecast: {text}", err=True)
     _print_error(text, status)
     sys.exit(status)
 
 
 def _print_error(text: str, status: int) -> None:
-    """An error as JSON, where JSON was asked for."""
+    """Print an error as JSON, if JSON was asked for."""
     if "--json" in sys.argv[1:]:
         click.echo(json.dumps({"error": {"message": printable(text), "status": status}}, ensure_ascii=False))

@@ -35,7 +35,7 @@ def law_of(source: Source, law: str | None) -> Fit:
     if another or source.read_otherwise:
         raise PrunecastError(
             f"{source.table} is a fitted law ({saved.law} of a table of {saved.metric.plural}): give the table itself "
-            "to fit another law, to select rows, or to read it otherwise"
+            "to fit another law, to select rows, or to change how it is read"
         )
     return saved
 
@@ -45,29 +45,34 @@ def law_of(source: Source, law: str | None) -> Fit:
 @click.option(
     "--target-error",
     type=Number(),
-    help="The fewest parameters with at most this error, such as 0.12 or 12%.",
+    help="Find the fewest parameters with at most this error, such as 0.12 or 12%.",
 )
-@click.option("--max-parameters", type=Number(), help="A budget, in the measure that is minimised.")
+@click.option("--max-parameters", type=Number(), help="Size budget, in the measure that is minimised.")
 @click.option(
-    "--max-training", type=Number(), help="A budget, in training runs of the costliest measured network."
+    "--max-training",
+    type=Number(),
+    help="Training budget, in training runs of the costliest measured network.",
 )
 @click.option(
     "--max-latency",
     type=Milliseconds(),
-    help="A budget, such as 5ms; the table needs the latencies that `prunecast time` writes.",
+    help="Latency budget, such as 5ms; the table needs the latencies that `prunecast time` writes.",
 )
 @candidate_options
-@click.option("--depth", type=Number(), help="Only networks of this depth.")
-@click.option("--width", type=Number(), help="Only networks of this width.")
-@click.option("--density", type=Number(), help="Only networks pruned to this density.")
-@law_option(None, "The law to fit to a table; auto best predicts sizes left out of its fit.  [default: auto]")
-@click.option("--frontier", is_flag=True, help="The smallest network for each of 200 errors.")
+@click.option("--depth", type=Number(), help="Consider only networks of this depth.")
+@click.option("--width", type=Number(), help="Consider only networks of this width.")
+@click.option("--density", type=Number(), help="Consider only networks pruned to this density.")
+@law_option(
+    None,
+    "The law to fit to a table; auto picks the one that best predicts sizes left out of the fit.  [default: auto]",
+)
+@click.option("--frontier", is_flag=True, help="Show the smallest network for each of 200 errors.")
 def choose(
     source: Source, as_json: bool, as_latex: bool, law: str | None, frontier: bool, **question: Any
 ) -> None:
     """Choose the network to train and how far to prune it; TABLE is a table or a law that `prunecast fit -o` saved.
 
-    The exit status is 1 if no network meets the target; the best that is possible is then shown.
+    The exit status is 1 if no network meets the target; the closest one is then shown.
     """
     fitted = law_of(source, law)
     if frontier:
@@ -82,24 +87,24 @@ def choose(
 
 
 def _check_frontier(context: click.Context) -> None:
-    """A frontier answers for all errors and budgets at once, so a bound on one of them is a mistake."""
+    """A frontier covers all errors and budgets at once, so a bound on one of them is a mistake."""
     given = {name.replace("_", "-") for name in BOUNDS if context.params[name] is not None}
     if context.get_parameter_source("confidence") == click.core.ParameterSource.COMMANDLINE:
         given.add("confidence")
     if given:
         named = ", ".join(f"--{name}" for name in sorted(given))
-        raise PrunecastError(f"--frontier is the smallest network for each error; leave out {named}")
+        raise PrunecastError(f"--frontier shows the smallest network for each error; leave out {named}")
 
 
 @click.command(epilog="\b\n" + "\n".join(f"{name:14} {study.summary}" for name, study in STUDIES.items()))
 @click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
 @table_options
-@law_option(None, f"Which law, where the study takes one.  [default: {DEFAULT_LAW}]", auto=False)
+@law_option(None, f"The law, for studies that take one.  [default: {DEFAULT_LAW}]", auto=False)
 def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | None) -> None:
     """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
     if law is not None and not STUDIES[name].takes_law:
         taking = ", ".join(other for other, one in STUDIES.items() if one.takes_law)
-        raise PrunecastError(f"the study {name} takes no --law; {taking} do")
+        raise PrunecastError(f"the study {name} does not take --law; {taking} do")
     table = source.read()
     found = STUDIES[name].function(table, **({} if law is None else {"law": law}))
     if as_json:
@@ -114,12 +119,34 @@ def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | N
 @table_options
 @BEST_LAW
 @click.option(
-    "--target-error", type=Number(), help="The choice that more data might change; by default all errors."
+    "--target-error",
+    type=Number(),
+    help="Target error of the answer; by default five errors over the whole range.",
 )
-def next_(source: Source, as_json: bool, as_latex: bool, law: str, target_error: float | None) -> None:
-    """Suggest what to train next to learn the most about TABLE's law per training run, and whether it matters."""
+@click.option(
+    "--confidence",
+    type=Number(),
+    default=choice.DEFAULT_CONFIDENCE,
+    show_default=True,
+    help="Probability that the target is met.",
+)
+@click.option(
+    "--num-examples", type=Number(), help="Training examples; by default the largest measured number."
+)
+def next_(
+    source: Source,
+    as_json: bool,
+    as_latex: bool,
+    law: str,
+    target_error: float | None,
+    confidence: float,
+    num_examples: float | None,
+) -> None:
+    """Suggest what to train next to make the answers from TABLE certain, and say how certain they are."""
     table = source.read()
-    found = next_training(table, law=law, target_error=target_error)
+    found = next_training(
+        table, law=law, target_error=target_error, confidence=confidence, num_examples=num_examples
+    )
     if as_json:
         click.echo(dumps(study_as_json(found, table.metric)))
     else:

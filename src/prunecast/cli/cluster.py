@@ -14,25 +14,25 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = {"gpus": float, "cpus": float, "minutes": int, "memory_gb": float, "at_once": int}
 HELP = {
-    "gpus": "GPUs of a worker; 0.25 lets four share one. A worker with a GPU runs a fleet.",
-    "cpus": "CPUs of a worker.",
-    "minutes": "How long a worker may work in one go; chains go on with another.",
-    "memory_gb": "Memory of a worker in GB.",
-    "at_once": "The most workers at the same time.",
+    "gpus": "GPUs per worker; 0.25 lets four share one. A worker with a GPU runs a fleet.",
+    "cpus": "CPUs per worker.",
+    "minutes": "Time limit per worker; another worker continues its chains.",
+    "memory_gb": "Memory per worker in GB.",
+    "at_once": "Maximum number of workers at the same time.",
 }
 OWNERS = {"address": "ray", "partition": "slurm", "sbatch": "slurm", "chains_per_job": "slurm"}
 """Options that only one backend has."""
 OPTIONS = (
     click.option("--on", help="Run on a cluster: ray, slurm, or your own backend as module:name."),
     click.option("--address", help="Ray: host:port of the cluster, or auto; $RAY_ADDRESS if not given."),
-    click.option("--partition", help="Slurm: where to queue."),
+    click.option("--partition", help="Slurm: the partition to submit to."),
     click.option(
-        "--sbatch", multiple=True, help="Slurm: an option of sbatch as NAME=VALUE, as account=mine."
+        "--sbatch", multiple=True, help="Slurm: an sbatch option as NAME=VALUE, such as account=mine."
     ),
     click.option(
         "--chains-per-job",
         type=click.IntRange(min=1),
-        help="Slurm: chains that a job without a GPU takes, one after the other; 1 if not given.",
+        help="Slurm: chains per job without a GPU, trained one after the other; 1 if not given.",
     ),
     *(
         click.option(f"--{name.replace('_', '-')}", name, type=kind, help=f"Cluster: {HELP[name]}")
@@ -51,12 +51,12 @@ def placed(
 ) -> "tuple[Plan, Executor | None]":
     """The plan with its resources, and what runs it through a backend; None means that it runs here.
 
-    `here` are options that make sense on this machine only, and whether they were given.
+    `here` has the options that only make sense on this machine, and whether they were given.
     """
     named = {name: value for name, value in given.items() if value not in (None, ())}
     on = named.pop("on", None)
     if on is None:
-        _refuse(named, "is for a cluster; add --on ray or --on slurm, or leave it out")
+        _refuse(named, "needs a cluster; add --on ray or --on slurm, or leave it out")
         return plan, None
     _refuse(
         [name for name, was in here.items() if was], f"is for this machine, not for --on {on}; leave it out"
@@ -85,6 +85,6 @@ def _slurm_options(partition: str | None = None, sbatch: Sequence[str] = (), **o
     for word in sbatch:
         name, equals, value = word.partition("=")
         if not equals or not name:
-            raise PrunecastError(f"--sbatch is {word!r}; give an option of sbatch as NAME=VALUE.")
+            raise PrunecastError(f"--sbatch is {word!r}; give an sbatch option as NAME=VALUE.")
         options[name.lstrip("-")] = value
     return {"options": options, **others} if options else others

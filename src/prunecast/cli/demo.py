@@ -29,13 +29,15 @@ def demo(
     say: Say = print,
     err: bool = False,
 ) -> Card | None:
-    """Run every step in a folder and print what it finds; what is there already is not trained again.
+    """Run every step in a folder and print the results; finished training runs are not repeated.
 
-    No network is made where the law calls the target impossible; the page is written even so. Progress is shown on
+    No network is made if the target is impossible according to the law; the page is still written. Progress is shown on
     standard error if `err`.
     """
     if not 0 < target_error < 1:
-        raise PrunecastError(f"the target error is a share of the test set below 1, not {target_error:g}")
+        raise PrunecastError(
+            f"the target error must be a share of the test set, below 1, not {target_error:g}"
+        )
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     planned = read_plan(plan)
@@ -66,7 +68,7 @@ def demo(
     )
     write_text(path, shown.html)
     say("\n" + _found(card, folder))
-    say(f"The page is {path.resolve().as_uri()}; all of this took {time.monotonic() - began:.0f} s.")
+    say(f"The page is {path.resolve().as_uri()}. The demo took {time.monotonic() - began:.0f} s.")
     return card
 
 
@@ -100,7 +102,7 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path, *, err:
 
 
 def trained(card: Card) -> Section:
-    """The network that was made: its measured error beside the predicted one."""
+    """The network that was made: its measured error and the predicted one."""
     promised, metric = card.predicted, card.predicted.metric
     measured = "inside the interval" if card.measured.in_interval else "outside the interval"
     runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
@@ -118,7 +120,7 @@ def trained(card: Card) -> Section:
 
 def _found(card: Card | None, folder: Path) -> str:
     if card is None:
-        return "Found: no network for this target, so none was made."
+        return "No network was found for this target, so none was made."
     return (
         f"Found: {title(card)} ({plural(card.network.level, 'level')}).\n{verdict(card)}\n"
         f"The network and its card are in {folder / 'network'}: {card.disk.sparse:,} bytes without its zeros, "

@@ -25,7 +25,7 @@ STORE = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("prunecast-store"),
     show_default=True,
-    help="Folder of the results; several plans may share it.",
+    help="Folder for the results; several plans may share it.",
 )
 DEVICE = click.option(
     "--device", type=Device(), default="cpu", show_default=True, help="Where to train; cuda uses every GPU."
@@ -44,11 +44,11 @@ DATA = click.option(
     "--data",
     metavar="FOLDER",
     type=click.Path(path_type=Path),
-    help="Folder of the datasets; by default $PRUNECAST_DATA.",
+    help="Folder with the datasets; by default $PRUNECAST_DATA.",
 )
 TABLE = click.Path(dir_okay=False, path_type=Path)
 STOPPED = 130
-"""Exit status of a run that was stopped, as a shell gives it."""
+"""Exit status of a run that was stopped, as shells define it."""
 
 
 def read(source: str, scale: str, data: Path | None = None) -> "Plan":
@@ -78,7 +78,7 @@ def plan(
 ) -> None:
     """Show what PLAN would train and how long that takes here; without PLAN, list the plans that ship.
 
-    Images of your own are read, and what `run` would refuse is refused. Official datasets need not be here yet.
+    Your own images are read, and the plan is checked as `run` checks it. Official datasets need not be there yet.
     A few of its networks are trained for a fraction of a second each to measure their speed. On a GPU a few packs
     of networks are built and timed, which takes up to a minute per family.
     """
@@ -117,7 +117,7 @@ def plan(
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
-    help="Stop cleanly after this many seconds; the same command continues.",
+    help="Stop cleanly after this many seconds; run the same command to continue.",
 )
 @click.option(
     "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
@@ -125,7 +125,7 @@ def plan(
 @cluster_options
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
 @click.option(
-    "--json-lines", type=TABLE, help="File to which a line of JSON per event is added; - is standard output."
+    "--json-lines", type=TABLE, help="Append one line of JSON per event to this file; - is standard output."
 )
 @JSON
 def run(
@@ -202,7 +202,7 @@ def run(
 
 
 class _Told(logging.Handler):
-    """Shows messages on standard error."""
+    """A log handler that shows messages on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show one."""
@@ -211,7 +211,7 @@ class _Told(logging.Handler):
 
 @contextlib.contextmanager
 def paths_told() -> Iterator[None]:
-    """Show which way each family takes on a GPU, and why not a faster one."""
+    """Show how each family is trained on a GPU, and why no faster way is used."""
     log, told = logging.getLogger("prunecast.paths"), _Told()
     before = log.level
     log.addHandler(told)
@@ -225,7 +225,7 @@ def paths_told() -> Iterator[None]:
 
 @contextlib.contextmanager
 def stopping_after(seconds: float | None) -> Iterator[None]:
-    """Interrupt what runs inside as Ctrl-C does, after so many seconds; None means never."""
+    """Interrupt the body as Ctrl-C does, after this many seconds; None means never."""
     if seconds is None:
         yield
         return
@@ -244,7 +244,7 @@ def stopping_after(seconds: float | None) -> Iterator[None]:
 
 
 def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
-    """Report what is finished already and what was edited."""
+    """Report what is already finished and what was edited."""
     from prunecast.sweep import (
         edit_sentence,
         never_pruned,
@@ -303,7 +303,7 @@ def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, 
 @click.argument("store", metavar="[STORE]", type=click.Path(path_type=Path), default=Path("prunecast-store"))
 @JSON
 def check(store: Path, as_json: bool) -> None:
-    """Read every file of STORE and name those that are damaged or do not belong together, and what to do.
+    """Check every file of STORE, and list damaged or inconsistent files with what to do about them.
 
     Nothing is written, so it may be used while a sweep runs. The exit status is 1 if something is wrong.
     """
@@ -319,7 +319,7 @@ def check(store: Path, as_json: bool) -> None:
 
 
 def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) -> tuple[int, list[str]]:
-    """Write the rows that can be read; how many, and the damaged records in a line each."""
+    """Write the rows that can be read; report how many, and one line per damaged record."""
     from prunecast.files import is_standard_output
     from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
 
@@ -327,7 +327,7 @@ def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) ->
     table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
     if not table and not damaged:
         raise PrunecastError(
-            f"no training run of {planned.name} is finished in {store}; run the plan, or name its store with --store"
+            f"no training run of {planned.name} has finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
     echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from prunecast.sweep import Event, Executor, Plan, SweepProgress
 
 PAGE_PAUSE = 30.0
-"""Seconds between two pages while a search goes on."""
+"""Seconds between two updates of the page during a search."""
 ATTEMPTS = 3
-"""Networks that are made for a target at most: each that misses it is one more curve to learn from."""
+"""The most networks that are made for one target; each that misses it adds a curve to the table."""
 
 
 @click.command()
@@ -48,16 +48,18 @@ ATTEMPTS = 3
     show_default=True,
     help="Probability that a new training run meets the target.",
 )
-@click.option("--hours", type=Number(), help="Stop after so long; the same command goes on.")
-@click.option("--trainings", type=int, help="Stop when so many training runs are in the store.")
+@click.option("--hours", type=Number(), help="Stop after this many hours; run the same command to continue.")
+@click.option("--trainings", type=int, help="Stop when the store has this many training runs.")
 @click.option(
     "--minimise",
     type=click.Choice([measure.value for measure in Measure]),
     default=Measure.STORED.value,
     show_default=True,
-    help="What counts as small.",
+    help="The size to minimise.",
 )
-@click.option("--num-examples", type=int, help="Training examples; by default the most of the plan.")
+@click.option(
+    "--num-examples", type=int, help="Number of training examples; by default the largest in the plan."
+)
 @BEST_LAW
 @SCALE
 @DATA
@@ -76,7 +78,7 @@ ATTEMPTS = 3
     show_default=True,
     help="Folder for the table, the page and the network.",
 )
-@click.option("--make/--no-make", default=True, help="With or without training the network that is found.")
+@click.option("--make/--no-make", default=True, help="Whether to train the network that is found.")
 @JSON
 def find(
     plan: str,
@@ -98,9 +100,9 @@ def find(
     as_json: bool,
     **cluster: Any,
 ) -> None:
-    """Train only as much of PLAN's grid as it takes to know the smallest network for an error, then make that network.
+    """Train only as much of PLAN's grid as needed to find the smallest network for an error, then make that network.
 
-    Without --target-error the time or training runs of the budget go into the whole range of errors. Ctrl-C stops it;
+    Without --target-error, the budget is spent on the whole range of errors. Ctrl-C stops it;
     run the same command to continue. The exit status is 1 if no network was found for a target, or the network that was
     made misses it.
     """
@@ -149,7 +151,7 @@ def find(
 
 
 def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
-    """What a search found, for programs."""
+    """What a search found, as JSON."""
     return {
         "stop": last.stop,
         "trainings": last.spent.trainings,
@@ -186,7 +188,7 @@ class _Session:
     page_written: float = 0.0
 
     def run(self, *, make: bool) -> "list[Card | None]":
-        """Search, make the networks and write everything; the cards of what was made."""
+        """Search, make the networks and write everything; return the cards of the networks."""
         last = self._search()
         for state in () if make else last.decision.states:
             if state.choice is not None:
@@ -227,7 +229,7 @@ class _Session:
             return
         write_table(rows_of(chain_statuses(self.plan, self.store)), self.output / "table.csv")
         made = page(
-            table,
+            dataclasses.replace(table, source="table.csv"),
             law=self.wanted.law,
             target_error=self.wanted.targets[0] if self.wanted.targets else None,
             confidence=self.wanted.confidence,
@@ -239,7 +241,7 @@ class _Session:
         self.page_written = time.monotonic()
 
     def _made(self, target: float) -> "Card | None":
-        """The network for a target; where it misses, its curve is learnt from, and another one is made."""
+        """Make the network for a target; if it misses, add its curve to the table and make another one."""
         from prunecast.cli.make import card_text, order_text
         from prunecast.cli.progress import follow
         from prunecast.export import finish, order, train
@@ -254,7 +256,7 @@ class _Session:
             state = next(one for one in self.rounds[-1].decision.states if one.target_error == target)
             fitted = self.rounds[-1].decision.fit
             if fitted is None or state.choice is None or not state.choice.met:
-                echo(f"No network for an error of {target:g} was found, so none is made.", err=True)
+                echo(f"No network was found for an error of {target:g}, so none was made.", err=True)
                 return None
             ordered = order(
                 fitted,
@@ -275,7 +277,8 @@ class _Session:
                 return card
             self.plan = dataclasses.replace(self.plan, chains=(*self.plan.chains, ordered.chain))
             self._say(
-                f"\nIt misses the error of {target:g}. Its curve joins the table, and the search goes on."
+                f"\nIt misses the target error of {target:g}. Its curve is added to the table, and the search "
+                "continues."
             )
             self._search()
         return None

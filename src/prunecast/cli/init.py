@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FIRST_COMMENT = 40
-"""The column in which comments begin."""
+"""The column where comments start."""
 
 
 @click.command()
@@ -29,7 +29,7 @@ FIRST_COMMENT = 40
     "--data",
     metavar="DATA",
     required=True,
-    help="Images: a folder, an archive, an .npz, module:function or a name.",
+    help="Images: a folder, archive, .npz file, module:function or dataset name.",
 )
 @click.option("-o", "--output", type=FILE, default=Path("plan.toml"), show_default=True, help="The plan.")
 @click.option(
@@ -37,11 +37,11 @@ FIRST_COMMENT = 40
     type=click.FloatRange(min=0, min_open=True),
     default=1.0,
     show_default=True,
-    help="The time that it may take here.",
+    help="Maximum time for the plan on this machine.",
 )
 @DEVICE
 @JOBS
-@click.option("--image-size", type=click.IntRange(min=1), help="Bring the images to this size.")
+@click.option("--image-size", type=click.IntRange(min=1), help="Resize images to this size.")
 @JSON
 def init(
     family: str,
@@ -53,10 +53,10 @@ def init(
     image_size: int | None,
     as_json: bool,
 ) -> None:
-    """Write a plan for FAMILY, a function of yours as module:function or a built-in family, that fits into a time.
+    """Write a plan for FAMILY, your own function as module:function or a built-in family, that fits a time limit.
 
     Networks of several depths and widths are built and timed here for a few seconds. The plan has comments and runs as
-    it is; nothing is asked.
+    it is.
     """
     from prunecast.sweep import inspect, parse_plan, proposal
 
@@ -77,20 +77,20 @@ def init(
 
 
 def checked_family(name: str) -> str:
-    """Refuse the name of a file, and what is neither a function's nor a family's name."""
+    """Refuse the name of a file, and any name that is neither a function nor a family."""
     from prunecast.catalog import FAMILIES
 
     module, _, function = name.partition(":")
     if module.endswith(".py") or "/" in module:
         own = Path(module).stem
         raise PrunecastError(
-            f"{name} is a path; give the module's name and its function, as {own}:{function or 'build'}, from the "
-            "folder of the file."
+            f"{name} is a path; give a module and a function instead, such as {own}:{function or 'build'}, and run the "
+            "command in the folder of the file."
         )
     if not function and name not in (*FAMILIES, "vit"):
         known = ", ".join(own for own in FAMILIES if not own.startswith("vit_"))
         raise PrunecastError(
-            f"{name} is no family; give module:function for a function of yours, or one of {known}, vit."
+            f"{name} is not a family; give your own function as module:function, or one of {known}, vit."
         )
     return name
 
@@ -148,19 +148,25 @@ def _data_lines(found: "proposal.Proposal", place: Path) -> list[str]:
     if data.loader is not None:
         lines.append(_line("loader", data.loader))
     if data.root is not None:
-        lines.append(_line("root", os.path.relpath(data.root, place.absolute().parent), "beside this file"))
+        lines.append(
+            _line("root", os.path.relpath(data.root, place.absolute().parent), "relative to this file")
+        )
     if data.image_size is not None:
         lines.append(
             _line(
-                "image_size", data.image_size, "the shorter side is scaled to this, and the centre is taken"
+                "image_size",
+                data.image_size,
+                "the shorter side is scaled to this, then the centre is cropped",
             )
         )
     if data.split is not None:
         lines += [
             _line(
-                "test_share", data.split.test_share, "there is no test half: this share of every class is one"
+                "test_share",
+                data.split.test_share,
+                "there is no test set: this share of every class is held out",
             ),
-            _line("split_seed", data.split.seed, "chooses the test images, with the names of their files"),
+            _line("split_seed", data.split.seed, "chooses the test images, together with their file names"),
         ]
     return lines
 
@@ -169,16 +175,20 @@ def _size_lines(found: "proposal.Proposal") -> list[str]:
     left = 0.8**found.level_cap
     axes = [
         _line(
-            name, values, "" if name in found.takes else f"the function takes no {name}: networks of one size"
+            name,
+            values,
+            "" if name in found.takes else f"the function does not take {name}: networks of one size",
         )
         for name, values in (("depth", found.depths), ("width", found.widths))
     ]
     return [
         *axes,
         _line("num_examples", found.shares, "of the training images; or numbers"),
-        _line("replicates", found.replicates, "how often everything is trained, with other random numbers"),
+        _line("replicates", found.replicates, "how many times everything is trained, with different seeds"),
         _line(
-            "level_cap", found.level_cap, f"every level removes a fifth; {left:.2g} of the weights are left"
+            "level_cap",
+            found.level_cap,
+            f"every level removes a fifth; {left:.2g} of the weights are left at the end",
         ),
     ]
 
@@ -186,9 +196,9 @@ def _size_lines(found: "proposal.Proposal") -> list[str]:
 def _recipe_lines(recipe: "Recipe") -> list[str]:
     why = {
         "sgd": "for networks with batch norm",
-        "adamw": "for networks without batch norm, as transformers",
+        "adamw": "for networks without batch norm, such as transformers",
     }[recipe.optimizer]
-    mirrored = "mirrors and shifts images; none if left and right differ"
+    mirrored = "flips and shifts images; use none if left and right differ"
     lines = [
         _line("name", recipe.name, "the name in tables"),
         _line("epochs", recipe.epochs, "longer is better, up to a point"),
@@ -198,7 +208,7 @@ def _recipe_lines(recipe: "Recipe") -> list[str]:
         _line("weight_decay", recipe.weight_decay),
         _line("schedule", recipe.schedule),
         _line("warmup", recipe.warmup, "epochs"),
-        _line("rewind", recipe.rewind, "the epoch to which weights go back before they are trained again"),
+        _line("rewind", recipe.rewind, "the epoch that weights are rewound to before retraining"),
         _line("augmentation", recipe.augmentation, mirrored if recipe.augmentation != "none" else ""),
     ]
     if recipe.weight_decay_on != "all":
@@ -207,7 +217,7 @@ def _recipe_lines(recipe: "Recipe") -> list[str]:
 
 
 def summary(found: "proposal.Proposal", place: Path) -> str:
-    """What the plan has, how long it takes, and what comes next."""
+    """What the plan contains, how long it takes, and what to do next."""
     sizes = [
         f"{name} {listed(f'{value:g}' for value in values)}"
         for name, values in (("depth", found.depths), ("width", found.widths))
@@ -225,7 +235,7 @@ def summary(found: "proposal.Proposal", place: Path) -> str:
 
 
 def summary_as_json(found: "proposal.Proposal", place: Path) -> dict[str, Any]:
-    """The same for programs."""
+    """The same as JSON."""
     return {
         "plan": str(place),
         "depths": list(found.depths),
@@ -254,7 +264,7 @@ def _notes(found: "proposal.Proposal") -> list[str]:
             f"an argument {' and one '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
         )
         notes.append(
-            f"{found.family} takes no {' and no '.join(missing)}, so the plan cannot compare sizes; give the function "
-            f"{several} to have the best size chosen."
+            f"{found.family} does not take {' or '.join(missing)}, so the plan cannot compare sizes; give the "
+            f"function {several}, so that prunecast can choose the best size."
         )
     return notes

@@ -36,7 +36,7 @@ class HighError(click.ParamType[str | float]):
 @click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
 @law_option(
     laws.AUTO,
-    "The law to fit; auto is the one that the data prefer, eq2 the paper's. Your own is MODULE:NAME.",
+    "The law to fit; auto is the one that the data prefer, eq2 is the paper's, MODULE:NAME is your own.",
 )
 @click.option(
     "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or fixed."
@@ -46,7 +46,7 @@ class HighError(click.ParamType[str | float]):
     type=click.Choice(["relative", "log"]),
     default="relative",
     show_default=True,
-    help="What is squared and summed: (estimate − measured)/measured, or the difference of logarithms.",
+    help="Residual to minimise: (estimate − measured)/measured, or the difference of logarithms.",
 )
 @click.option("--huber", type=Number(), help="Count deviations larger than this linearly, not squared.")
 @click.option(
@@ -85,13 +85,15 @@ def fit(
 @click.command()
 @click.argument("law", metavar="LAW", type=click.Path(path_type=Path))
 @click.option("--density", type=Numbers(), required=True, help="Share of prunable weights kept.")
-@click.option("--depth", type=Numbers(), help="Needed where it varies in the law's data.")
-@click.option("--width", type=Numbers(), help="Needed where it varies in the law's data.")
+@click.option("--depth", type=Numbers(), help="Needed if it varies in the law's data.")
+@click.option("--width", type=Numbers(), help="Needed if it varies in the law's data.")
 @click.option(
-    "--num-examples", type=Numbers(), help="Needed where it varies, unless the unpruned error is given."
+    "--num-examples", type=Numbers(), help="Needed if it varies, unless the unpruned error is given."
 )
 @click.option(
-    "--unpruned-error", type=Numbers(), help="Error at density 1; by default as measured, else predicted."
+    "--unpruned-error",
+    type=Numbers(),
+    help="Error at density 1; by default the measured one, or else the predicted one.",
 )
 @JSON
 @LATEX
@@ -114,7 +116,7 @@ def predict(law: Path, as_json: bool, as_latex: bool, **asked: tuple[float, ...]
 @click.command()
 @table_options
 def compare(source: Source, as_json: bool, as_latex: bool) -> None:
-    """Rank the laws and their rivals on TABLE, in sample and on configurations they have not seen."""
+    """Rank the laws and their rivals on TABLE, in sample and on configurations left out of the fit."""
     table = source.read()
     scores = laws.compare(table)
     if as_json:

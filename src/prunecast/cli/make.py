@@ -35,11 +35,11 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
     "--store",
     metavar="STORE",
     type=FOLDER,
-    help="Folder of the training runs.  [default: store in the output]",
+    help="Folder for the training runs.  [default: store in the output]",
 )
 @DEVICE
 @click.option(
-    "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not have."
+    "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not use."
 )
 @gathered
 def make(
@@ -55,9 +55,9 @@ def make(
     """Train and prune the network that `choose` names; TABLE is a table or a law that `prunecast fit -o` saved.
 
     Ctrl-C stops it; run the same command to continue. The network is pruned to exactly the chosen density and written
-    as safetensors, dense and sparse, as code that needs torch and safetensors alone and, with the extra onnx, as an
-    ONNX file, with a card that compares its measured error with the predicted one. The exit status is 1 if no network
-    meets the target, and nothing is trained then.
+    as safetensors, dense and sparse, as code that needs only torch and safetensors and, with the extra onnx, as an
+    ONNX file, with a card that compares its measured and predicted errors. If no network meets the target,
+    nothing is trained and the exit status is 1.
     """
     try:
         from prunecast.export import order
@@ -111,7 +111,17 @@ def _levels(placed: "Order") -> str:
 
 def card_text(made: "Card", folder: Path) -> str:
     """What was measured and what was predicted, the sizes, and where the files are."""
-    from prunecast.export import dead, no_onnx, sizes_header, title, verdict, zeros
+    from prunecast.export import (
+        COMPARED,
+        compared,
+        dead,
+        latency_verdict,
+        no_onnx,
+        sizes_header,
+        title,
+        verdict,
+        zeros,
+    )
 
     counts, disk = made.counts, made.disk
     rows = [
@@ -127,12 +137,20 @@ def card_text(made: "Card", folder: Path) -> str:
         Section(
             title=f"Made: {title(made)}.",
             text=[verdict(made)],
-            grids=[Grid(header=["Size", *header], rows=rows)],
+            grids=[
+                *(
+                    [Grid(header=list(map(str.capitalize, COMPARED)), rows=compared(made))]
+                    if made.latency
+                    else []
+                ),
+                Grid(header=["Size", *header], rows=rows),
+            ],
             notes=[
+                *([latency_verdict(made.latency)] if made.latency else []),
                 *([dead(made)] if counts.dead_layers else []),
                 zeros(made),
                 *([no_onnx(made.code)] if disk.onnx is None else []),
-                f"The network and its card are in {folder}; README.md has the rest.",
+                f"The network and its card are in {folder}; see README.md there for details.",
             ],
         )
     )

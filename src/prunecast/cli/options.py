@@ -30,11 +30,11 @@ class LawName(click.ParamType[str]):
         self._auto = (AUTO,) if auto else ()
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """The names that there are."""
+        """The valid names."""
         return f"[{'|'.join((*self._auto, *selectable_laws(), 'MODULE:NAME'))}]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The law's name, after it was found or imported; its module may be in the table's folder."""
+        """The law's name, once it is found or imported; its module may be in the table's folder."""
         if value in self._auto:
             return str(value)
         import_from("" if ctx is None else ctx.params.get("table", ""))
@@ -53,20 +53,23 @@ def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable
 LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print the tables as LaTeX, for booktabs.")
 BEST_LAW = law_option(
     AUTO,
-    "The law to fit; auto is the one that best predicts sizes left out of its fit. Your own is MODULE:NAME.",
+    "The law to fit; auto is the one that best predicts sizes left out of the fit, MODULE:NAME is your own.",
 )
 TABLE = (
     click.argument("table", metavar="TABLE", is_eager=True),
     click.option(
-        "--where", multiple=True, metavar="COLUMN=VALUE", help="Keep only such rows; may be repeated."
+        "--where",
+        multiple=True,
+        metavar="COLUMN=VALUE",
+        help="Keep only rows with this value; may be repeated.",
     ),
     click.option(
         "--metric",
         default=str(Metric.ERROR),
         show_default=True,
         metavar="NAME",
-        help="What the table holds: error, loss, perplexity or another of which less is better, or a score such as f1 "
-        "or bleu.",
+        help="What the table measures: error, loss, perplexity or another metric where lower is better, or a score "
+        "such as f1 or bleu.",
     ),
     click.option(
         "--column",
@@ -78,11 +81,13 @@ TABLE = (
     click.option(
         "--depth-from", metavar="COLUMN", help="Take depths from a column of names such as resnet20."
     ),
-    click.option("--chance", type=Number(), help="Error of guessing, where the dataset is not a known one."),
+    click.option(
+        "--chance", type=Number(), help="Error of guessing, if prunecast does not know the dataset."
+    ),
     click.option(
         "--without-too-large",
         is_flag=True,
-        help="Leave out networks too large for their data (a smaller one has less error unpruned), as the paper does.",
+        help="Leave out networks too large for their data (a smaller one has a lower unpruned error), like the paper.",
     ),
 )
 CANDIDATES = (
@@ -91,8 +96,8 @@ CANDIDATES = (
         type=click.Choice([*(measure.value for measure in Measure), PARAMETERS]),
         default=Measure.STORED.value,
         show_default=True,
-        help="What counts as small: non-zero weights with (parameters) or without biases and normalisation, "
-        "arithmetic, l·w²·d, or bytes and latency where the table has them.",
+        help="The size to minimise: non-zero weights with (parameters) or without biases and normalisation, "
+        "arithmetic, l·w²·d, or bytes or latency if the table has them.",
     ),
     click.option(
         "--confidence",
@@ -101,13 +106,17 @@ CANDIDATES = (
         show_default=True,
         help="Probability that the target is met.",
     ),
-    click.option("--num-examples", type=Number(), help="Training examples; by default the most measured."),
+    click.option(
+        "--num-examples",
+        type=Number(),
+        help="Number of training examples; by default the largest measured number.",
+    ),
     click.option(
         "--sizes",
         type=click.Choice([sizes.value for sizes in SizeRange]),
         default=DEFAULT_SIZES.value,
         show_default=True,
-        help="Only measured sizes, also others within what was measured, or also some outside.",
+        help="Consider only measured sizes, also others within the measured range, or also some outside it.",
     ),
 )
 
@@ -132,7 +141,7 @@ class Source:
 
     @property
     def read_otherwise(self) -> bool:
-        """Whether an option selects or converts what the table holds."""
+        """Whether an option selects or converts rows of the table."""
         return bool(self.where or self.columns or self.depth_from or self.without_too_large) or (
             self.chance is not None
         )
@@ -158,8 +167,8 @@ def _pairs(option: str, given: Iterable[str], example: str) -> dict[str, str]:
             raise PrunecastError(f"{option} {name}{sign}{value}: write it as {example}")
         if found.setdefault(name.strip(), value) != value:
             raise PrunecastError(
-                f"{option} asks for {name.strip()} {found[name.strip()]} and {value}, and no row has both: leave "
-                "one of them out"
+                f"{option} asks for {name.strip()} {found[name.strip()]} and {value}, but no row has both; leave one "
+                "of them out"
             )
     return found
 
@@ -191,7 +200,7 @@ def table_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def candidate_options(command: Command) -> Command:
-    """What counts as small, and among which networks to choose."""
+    """The size to minimise, and which networks to consider."""
     return _together(CANDIDATES, command)
 
 
@@ -202,7 +211,7 @@ def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Comma
 
 
 def command_line(context: click.Context) -> str:
-    """The command with every argument that was given, as one would type it again."""
+    """The command with all its arguments, as it would be typed again."""
     words = [context.command_path]
     for own in context.command.params:
         value = context.params[own.name or ""]

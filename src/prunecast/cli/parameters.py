@@ -11,7 +11,7 @@ from prunecast.text import parse_number
 
 
 class Number(click.ParamType[float]):
-    """One number; a fraction such as 1/16 and a percentage such as 12% are welcome."""
+    """One number; a fraction such as 1/16 or a percentage such as 12% is accepted."""
 
     name = "number"
 
@@ -43,7 +43,7 @@ class Milliseconds(click.ParamType[float]):
 
 
 class Numbers(click.ParamType[tuple[float, ...]]):
-    """One number, or several separated by commas; fractions such as 1/16 and percentages are welcome."""
+    """One number, or several separated by commas; fractions such as 1/16 and percentages are accepted."""
 
     name = "numbers"
 
@@ -60,24 +60,24 @@ class Numbers(click.ParamType[tuple[float, ...]]):
 
 
 class Device(click.ParamType[str]):
-    """cpu, cuda, or one of several GPUs as cuda:1."""
+    """cpu, cuda, or one of several GPUs such as cuda:1."""
 
     name = "device"
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """The devices that there are."""
+        """The valid devices."""
         return "[cpu|cuda|cuda:N]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The device's name, if it is one; whether this machine has it is found out later."""
+        """The device's name, if it is valid; whether this machine has it is checked later."""
         kind, colon, index = str(value).partition(":")
         if kind not in ("cpu", "cuda") or (colon and (kind == "cpu" or not index.isdecimal())):
-            self.fail(f"{value!r} is no device; give cpu, cuda or cuda:N.", param, ctx)
+            self.fail(f"{value!r} is not a device; give cpu, cuda or cuda:N.", param, ctx)
         return str(value)
 
 
 class OutputFile(click.Path):
-    """A file to be written, in a folder that is there."""
+    """A file to write, in a folder that exists."""
 
     def __init__(self) -> None:
         super().__init__(dir_okay=False, path_type=Path)

@@ -32,7 +32,7 @@ class Clock:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     @property
@@ -84,7 +84,7 @@ def _line(plan: "Plan", event: "Event", clock: Clock) -> str:
 
 
 def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
-    """Ends of chains, failures and what was left out stay on the screen, levels do not."""
+    """Print finished, failed and left-out chains above the panel; levels are only shown in it."""
     from prunecast.sweep import Progress, event_line
 
     if not isinstance(event, Progress) or event.ended:
@@ -92,7 +92,7 @@ def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
 
 
 def panel(progress: "SweepProgress", clock: Clock) -> Group:
-    """The latest level of the chains in work, a bar, and the time left."""
+    """The latest level of each running chain, a progress bar, and the time left."""
     rows = [
         [
             str(number),

@@ -17,14 +17,18 @@ from prunecast.files import dumps, write_text
 @click.command()
 @table_source
 @BEST_LAW
-@output("report.html", "The page, one file.")
-@click.option("--target-error", type=Number(), help="The target that the page shows first, as 0.12 or 12%.")
+@output("report.html", "File for the page.")
+@click.option(
+    "--target-error", type=Number(), help="The target that the page shows first, such as 0.12 or 12%."
+)
 @candidate_options
-@click.option("--studies/--no-studies", default=True, help="With or without the paper's studies of the law.")
-@click.option("--all-studies", is_flag=True, help="Also those that take minutes on large tables.")
+@click.option(
+    "--studies/--no-studies", default=True, help="Whether to include the paper's studies of the law."
+)
+@click.option("--all-studies", is_flag=True, help="Also include studies that take minutes on large tables.")
 @JSON
 def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
-    """Write one page that answers for every target error which network of TABLE's family to train and prune."""
+    """Write one page that shows, for every target error, which network of TABLE's family to train and prune."""
     from rich.console import Console
 
     from prunecast.report import page
@@ -46,15 +50,24 @@ def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
 @table_source
 @BEST_LAW
 @output("figures", "Folder for the figures.", folder=True)
-@click.option("--only", multiple=True, metavar="NAME", help="Only this figure; may be repeated.")
-@click.option("--latex", is_flag=True, help="Write a .tex file with a figure environment for each, too.")
+@click.option(
+    "--paper",
+    is_flag=True,
+    help="Draw the paper's own figures, by their numbers and in their layout, with Eq. 1 and Eq. 2.",
+)
+@click.option("--only", multiple=True, metavar="NAME", help="Draw only this figure; may be repeated.")
+@click.option("--latex", is_flag=True, help="Also write a .tex file with a figure environment for each.")
 @JSON
-def figures(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
+def figures(source: Source, output: Path, paper: bool, as_json: bool, **asked: Any) -> None:
     """Draw every figure of the paper that TABLE allows, as PDF, PNG and SVG."""
-    from prunecast.report import draw_figures
+    from prunecast.laws import AUTO, DEFAULT_LAW
+    from prunecast.report import draw_figures, draw_paper_figures
 
+    if paper and asked.pop("law") not in (AUTO, DEFAULT_LAW):
+        raise PrunecastError("--paper draws Eq. 1 and Eq. 2, so it takes no other --law.")
+    draw = draw_paper_figures if paper else draw_figures
     try:
-        drawn = draw_figures(source.read(), output, **asked)
+        drawn = draw(source.read(), output, **asked)
     except OSError as problem:
         raise PrunecastError(f"{output} cannot be written: {problem.strerror}; choose another path") from None
     if as_json:
@@ -64,12 +77,14 @@ def figures(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
         return
     for one in drawn:
         echo(f"{one.name}: " + (", ".join(map(str, one.paths)) or f"not drawn; {one.missing}"))
+        for why in one.left_out:
+            echo(f"  without {why}")
 
 
 @click.command()
 @output("demo", "Folder for the table, the law, the page and the store.", folder=True)
 @click.option(
-    "--target-error", type=Number(), default=0.05, show_default=True, help="The largest error accepted."
+    "--target-error", type=Number(), default=0.05, show_default=True, help="The largest error you accept."
 )
 @click.option("--plan", metavar="PLAN", default="demo", show_default=True, help="The plan of the sweep.")
 @JSON

@@ -24,21 +24,19 @@ def plans(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> str:
         f"{name:<{widest}}  {summary}" + (f" [{', '.join(scales)}]" if len(scales) > 1 else "")
         for name, (summary, scales) in shipped.items()
     ]
-    hint = (
-        "prunecast plan NAME shows one of them, prunecast run NAME runs it; --scale takes a word in brackets."
-    )
+    hint = "prunecast plan NAME shows a plan, prunecast run NAME runs it; --scale takes one of the words in brackets."
     return "\n".join([*lines, "", hint])
 
 
 def plans_as_json(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str, Any]:
-    """The plans that ship, for programs."""
+    """The plans that ship, as JSON."""
     return {name: {"summary": summary, "scales": list(scales)} for name, (summary, scales) in shipped.items()}
 
 
 def plan_as_json(
     seen: "Overview", measured: "estimation.Estimate | None", jobs: int, never_pruned: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """A plan for programs: its axes and networks and, where it was timed, the most seconds that it takes."""
+    """A plan as JSON: its axes and networks and, if it was timed, the most seconds it takes."""
     body: dict[str, Any] = {
         "plan": seen.name,
         "chains": seen.chains,
@@ -57,7 +55,7 @@ def plan_as_json(
 def run_as_json(
     name: str, progress: "SweepProgress", store: Path, output: Path | None, *, stopped: bool
 ) -> dict[str, Any]:
-    """The outcome of a run for programs."""
+    """The outcome of a run as JSON."""
     return {
         "plan": name,
         "stopped": stopped,
@@ -72,7 +70,7 @@ def run_as_json(
 
 
 def status_as_json(name: str, statuses: "Sequence[ChainStatus]") -> dict[str, Any]:
-    """The state of every chain for programs."""
+    """The state of every chain as JSON."""
     return {"plan": name, "chains": [_chain_as_json(own) for own in statuses]}
 
 
@@ -150,7 +148,7 @@ def _networks(networks: "Sequence[Network]") -> Grid:
 
 
 def _time(measured: "estimation.Estimate", jobs: int) -> str:
-    """The time of everything, and of each way in which chains train."""
+    """The total time, and the time for each way of training chains."""
     ways = [
         (measured.packed, "packed as a fleet", measured.packed.seconds),
         (
@@ -206,7 +204,7 @@ def _assumptions(measured: "estimation.Estimate") -> Iterator[str]:
         if any(own.uncompiled for own in measured.packs):
             yield "Some packs were timed uncompiled. A fleet compiles them, which makes them faster."
     if measured.networks:
-        yield "Other sizes of networks are interpolated by multiply-adds."
+        yield "Other network sizes are interpolated by multiply-adds."
 
 
 def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = False) -> str:
@@ -223,7 +221,7 @@ def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = F
     return terminal.text(
         Section(
             title=title,
-            text=[f"({plural(hidden, 'chain', 'is', 'are')} not listed; --all lists every one)"]
+            text=[f"({plural(hidden, 'chain', 'is', 'are')} not listed; --all lists all of them)"]
             if hidden
             else [],
             grids=[*([Grid(header=CHAINS, rows=rows, left=2)] if rows else []), *_workers(statuses, most)],

@@ -14,7 +14,7 @@ from prunecast.report import terminal
 @click.argument("name", metavar="[TABLE]", required=False)
 @JSON
 def tables(name: str | None, as_json: bool) -> None:
-    """List the measured tables that ship, or say where TABLE comes from."""
+    """List the measured tables that ship, or show where TABLE comes from."""
     if name is None:
         pages = {one: shipped.provenance(one) for one in shipped.names()}
         click.echo(json.dumps(pages, ensure_ascii=False) if as_json else _listed(shipped.pairs(), pages))
@@ -28,7 +28,7 @@ def _listed(pairs: dict[str, tuple[str, ...]], pages: dict[str, dict[str, object
     widest = max(map(len, pages))
     lines = [f"{name:<{widest}}  {page['rows']:>6,} rows  {page['title']}" for name, page in pages.items()]
     named = [f"{pair} is short for {own[0]}." for pair, own in pairs.items()]
-    hint = "prunecast tables TABLE says where a table comes from; fit, report and the others take the same names."
+    hint = "prunecast tables TABLE shows where a table comes from; fit, report and other commands take the same names."
     return "\n".join([*lines, "", *named, hint])
 
 

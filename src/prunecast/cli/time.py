@@ -41,7 +41,7 @@ HEADER = ("Median ms", "10% to 90%", "Images/s")
     help="PyTorch or ONNX Runtime, on the CPU; may be repeated.",
 )
 @click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads of a network."
+    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads per network."
 )
 @click.option(
     "--seconds",
@@ -69,9 +69,9 @@ def time_(
 ) -> None:
     """Measure how long networks take on this machine's CPU.
 
-    FOLDER is a network that `prunecast make` wrote; it is compared with the unpruned one that it came from. Of a PLAN
-    all networks in the store are measured, and -o writes its table with a column latency_ms, which `choose --minimise
-    latency` and `--max-latency` read. Nothing else should run meanwhile.
+    FOLDER is a network that `prunecast make` wrote; it is compared with its unpruned network. For a PLAN, all networks
+    in the store are measured, and -o writes its table with a column latency_ms, which `choose --minimise latency` and
+    `--max-latency` read. Run nothing else at the same time.
     """
     try:
         from prunecast.export import Timing, time_made
@@ -104,7 +104,7 @@ def _time_plan(
         raise PrunecastError(
             f"{store} has no finished level of {plan}; run the plan first, or name its --store."
         )
-    rows = [{**row(own.spec, own.record), **latency_columns(own.latencies)} for own in levels]
+    rows = [{**row(own.spec, own.record), **latency_columns(own.latencies, how)} for own in levels]
     if output is not None:
         write_table(rows, output)
     if as_json:
@@ -116,7 +116,7 @@ def _time_plan(
 
 
 def made_text(found: "TimedNetwork", folder: str, how: "Timing") -> str:
-    """A made network beside the unpruned one."""
+    """A made network and the unpruned one."""
     rows = []
     for own, whole in zip(found.made, found.unpruned, strict=True):
         name = [own.runtime, str(own.batch)]
@@ -160,6 +160,6 @@ def cells(own: "Latency") -> list[str]:
 
 def _how(how: "Timing") -> str:
     return (
-        f"On the CPU with {plural(how.threads, 'thread')}, {how.seconds:g} s of calls each after a warm-up. What else "
-        "runs on the machine changes these numbers."
+        f"On the CPU with {plural(how.threads, 'thread')}, {how.seconds:g} s of calls each after a warm-up. Other "
+        "programs running on the machine change these numbers."
     )

@@ -14,7 +14,7 @@ from prunecast.text import plural
 
 LOG = logging.getLogger(__name__)
 OBJECT_STORE = 100 * 2**20
-"""Bytes of shared memory of a cluster that is started here; only the descriptions of workers travel."""
+"""Bytes of shared memory of a cluster that is started here; only descriptions of workers are sent."""
 QUIET = {
     "RAY_DEDUP_LOGS_SKIP_REGEX": r"^(Raylet is terminated|A worker died or was killed|The node with node id)",
     "RAY_IGNORE_UNHANDLED_ERRORS": "1",
@@ -145,14 +145,14 @@ def refusal(failure: Exception) -> PrunecastError:
         return type(cause)(*cause.args)
     if isinstance(failure, LocalRayletDiedError):
         return PrunecastError(
-            "Ray's node on this machine has died, and with it the way to the cluster. Nothing finished is "
+            "Ray's node on this machine has died, so the cluster cannot be reached. Nothing finished is "
             "lost: start the node again, and run the same command again."
         )
     if isinstance(failure, RayTaskError):
         remedy = "install the same prunecast, torch and ray on every node"
-        return PrunecastError(f"A worker could not begin: {words}; {remedy}.")
+        return PrunecastError(f"A worker could not start: {words}; {remedy}.")
     return PrunecastError(
-        f"Ray gave up: {words}. Nothing finished is lost; see to the cluster, and run the same command again."
+        f"Ray gave up: {words}. Nothing finished is lost: check the cluster, and run the same command again."
     )
 
 
@@ -175,8 +175,9 @@ def check_version(version: str) -> None:
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise PrunecastError(
-            f"Ray {version} is installed here, but --on ray needs {oldest} or later: the ports of older ones cannot "
-            f"ask for a token, so anybody on the network could run code on the cluster; pip install 'ray>={oldest}'."
+            f"Ray {version} is installed here, but --on ray needs {oldest} or later: older versions cannot protect "
+            "their ports with a token, so anybody on the network could run code on the cluster; pip install "
+            f"'ray>={oldest}'."
         )
 
 
@@ -229,7 +230,7 @@ def _refused(where: str, failure: Exception) -> PrunecastError:
     if "ersion mismatch" in words:
         remedy = "install the same ray and Python on every node and here"
     elif where == "local":
-        remedy = "see whether `ray start --head` works on this machine"
+        remedy = "check whether `ray start --head` works on this machine"
     else:
         remedy = "give the --address of a running cluster as host:port, with the cluster's own token"
     return PrunecastError(f"Ray cannot join the cluster {where!r}: {words.rstrip('.')}; {remedy}.")

@@ -4,7 +4,7 @@ slurm/<driver>/lock                    locked by the driver as long as it lives
 slurm/<driver>/<number>/worker.pickle  what the workers of one array are told
 slurm/<driver>/<number>/...            what submitit writes for it, its logs, its workers' reports
 
-Jobs of a driver that died go on taking chains from the store while they run; the next driver cancels those that wait.
+Jobs of a driver that died keep taking chains from the store while they run; the next driver cancels those that wait.
 """
 
 import contextlib
@@ -55,7 +55,7 @@ from prunecast.sweep import (
 
 FOLDER = "slurm"
 HOPELESS = ("PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS")
-"""Why Slurm would let a job wait for ever."""
+"""Reasons for which a job would wait forever."""
 IN_QUEUE = ("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING")
 LAUNCH_FAILED = "launch"
 """Part of the reason for which Slurm holds a job that a node could not start."""
@@ -193,7 +193,7 @@ class SlurmBackend(Backend):
             shutil.rmtree(folder)
             if size == 1 and not self._jobs:
                 raise PrunecastError(
-                    f"Slurm takes not even one job ({refusal}); mend --sbatch or the resources."
+                    f"Slurm does not accept even one job ({refusal}); correct --sbatch or the resources."
                 ) from refusal
             self._may_submit = size > 1  # else when others have left the queue
             self._largest = max(1, size // 2)
@@ -232,8 +232,8 @@ class SlurmBackend(Backend):
         except NoAnswerError as silence:
             self._unanswered += 1
             if self._unanswered > PATIENCE:
-                hope = "the jobs go on, and the same command continues"
-                raise PrunecastError(f"Slurm does not answer any more ({silence}); {hope}.") from silence
+                hope = "the jobs continue; run the same command again to follow them"
+                raise PrunecastError(f"Slurm no longer answers ({silence}); {hope}.") from silence
             return None
         self._unanswered, self._may_submit = 0, True
         self._foreign = sum(row.name != self._name for row in found)
@@ -243,7 +243,7 @@ class SlurmBackend(Backend):
         waits = row.state == "PENDING"
         if waits and row.reason in HOPELESS:
             raise PrunecastError(
-                f"Slurm would let job {row.job} wait for ever ({row.reason}); "
+                f"Job {row.job} would wait in Slurm forever ({row.reason}); "
                 "ask for less, or for another partition or account with --sbatch."
             )
         if not waits and not job.begun and (report := _read(job, "began")):
@@ -265,7 +265,7 @@ class SlurmBackend(Backend):
         if report and report["refused"]:
             yield Ended(worker=name, refusal=PrunecastError(report["refused"]))
             return
-        state = facts.get("JobState", "its end is not known")
+        state = facts.get("JobState", "how it ended is not known")
         if state.startswith("CANCELLED"):
             yield Ended(worker=name, died=f"job {name} was cancelled", cancelled=True)
         elif report and not report["stopped"]:
@@ -282,26 +282,26 @@ class SlurmBackend(Backend):
         said = _last_line(job, name)
         if begun is None:
             self._check_node(name, job, "" if node == "(null)" else node, said)
-        state = f"stopped by {stopped}" if stopped else facts.get("JobState", "its end is not known")
+        state = f"stopped by {stopped}" if stopped else facts.get("JobState", "how it ended is not known")
         remedy = REMEDIES.get("TIMEOUT" if stopped else state, f"See its log in {job.folder}.")
-        words = f", and said at last: {said}" if said and not stopped else ""
+        words = f", and its last output was: {said}" if said and not stopped else ""
         return Ended(worker=name, died=f"was job {name} on {node} ({state}{words})", remedy=remedy)
 
     def _check_node(self, name: str, job: _Job, node: str, said: str) -> None:
-        """Refuse to go on where jobs never begin: a node that does not see the store, a Python that is not there."""
+        """Refuse to continue if jobs never start: a node that does not see the store, or a missing Python."""
         self._unbegun += 1
         if node and not _has_log(job, name):
             self._silent[node] += 1
             if self._silent[node] >= SILENT:
                 raise StoreError(
                     f"{node} does not see the store {job.folder.parents[2]}: job {name} could write nothing there; "
-                    "the store is a folder every node sees, so give --store a path on a shared file system, "
+                    "every node must see the store, so give --store a path on a shared file system, "
                     f"or keep the node out with --sbatch exclude={node}."
                 )
         if self._unbegun >= UNBEGUN and not self._any_begun:
             raise PrunecastError(
-                f"No worker could begin; the last, job {name} on {node or 'no node'}, said: {said or 'nothing'} "
-                "(every node needs this Python, with prunecast, at the same path)."
+                f"No worker could start; the last, job {name} on {node or 'no node'}, said: {said or 'nothing'} "
+                "(every node needs this Python with prunecast at the same path)."
             )
 
     def no_more(self) -> None:
@@ -348,7 +348,7 @@ def _driver_folder(store: Path) -> Iterator[Path]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as failure:
         raise StoreError(
-            f"Cannot lock {folder}: {failure.strerror}; give --store a folder that can."
+            f"Cannot lock {folder}: {failure.strerror}; give --store a folder on a file system with locks."
         ) from failure
     with file:
         try:

@@ -54,7 +54,7 @@ class Row:
 
     name: str
     job: str
-    """As Slurm's commands call it: 17_3, or 17 for one that is no part of an array."""
+    """As Slurm's commands call it: 17_3, or 17 for one that is not part of an array."""
     state: str
     restarts: int
     node: str
@@ -68,8 +68,8 @@ def check_tools() -> None:
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         raise PrunecastError(
-            f"--on slurm needs Slurm's command {missing[0]}, which is not here; "
-            "run it where jobs are submitted, as a rule on the login node of the cluster."
+            f"--on slurm needs Slurm's command {missing[0]}, which was not found; run prunecast where jobs are "
+            "submitted, usually on the login node of the cluster."
         )
 
 
@@ -85,7 +85,7 @@ def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
     """What submitit is told about a worker's resources; other options go to sbatch as they are."""
     if need.gpus != int(need.gpus):
         raise PrunecastError(
-            f"gpus is {need.gpus}, and Slurm lends whole GPUs; give 1, which a fleet of chains fills."
+            f"gpus is {need.gpus}, but Slurm allocates whole GPUs; give 1, which a fleet of chains fills."
         )
     cpus = math.ceil(need.cpus)
     delay = int(need.grace) + REPORT
@@ -142,7 +142,7 @@ def _submission_error(words: str) -> Exception:
     if any(part in low for part in SILENCE):
         return NoAnswerError(words)
     said = words[words.find("sbatch: error:") :] if "sbatch: error:" in words else words
-    return PrunecastError(f"Slurm does not take the jobs ({said}); mend --sbatch or the resources.")
+    return PrunecastError(f"Slurm does not accept the jobs ({said}); correct --sbatch or the resources.")
 
 
 def queue(names: Iterable[str]) -> list[Row]:

@@ -70,7 +70,7 @@ def find_arrays(tree: Tree, bundle: str | None = None) -> FoundArrays:
 
 
 def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, int]:
-    """Return training half, test half and number of classes (largest label + 1), or say what is wrong."""
+    """Return training set, test set and number of classes (largest label + 1), or raise an error."""
     for part in PARTS:
         if part not in arrays:
             raise PrunecastError(f"{place} has no array {part}; it needs {', '.join(PARTS)}.")
@@ -79,7 +79,9 @@ def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, i
     train, test = (_half(arrays, half, num_classes, place) for half in ("train", "test"))
     if train.images.shape[1:] != test.images.shape[1:]:
         shapes = f"{train.images.shape[1:]} and {test.images.shape[1:]}"
-        raise PrunecastError(f"{place} has images of two shapes, {shapes}; they must agree.")
+        raise PrunecastError(
+            f"{place} has images of two shapes, {shapes}; training and test images must have the same shape."
+        )
     return train, test, num_classes
 
 
@@ -87,7 +89,9 @@ def _array(arrays: Mapping[str, Any], part: str, place: Path | str) -> np.ndarra
     try:
         return np.asarray(arrays[part])
     except ValueError as ragged:
-        raise PrunecastError(f"{part} in {place} is no array ({ragged}).") from ragged
+        raise PrunecastError(
+            f"{part} in {place} is not an array ({ragged}); give images of one shape."
+        ) from ragged
 
 
 def _largest(labels: np.ndarray[Any, Any]) -> int:

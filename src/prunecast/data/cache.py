@@ -34,14 +34,14 @@ from prunecast.files import replace_file
 
 FORMAT = 1
 CLASSES = "classes.json"
-"""The file of an entry that holds the names of the classes, where they have some."""
+"""The file of an entry that holds the names of the classes, if they have names."""
 SPLIT = "split.json"
-"""The file of an entry that says how prunecast split the images, where it did."""
+"""The file of an entry that says how prunecast split the images, if it did."""
 STALE_SECONDS = 86400
 ABOUT, CHECKSUM = "about.json", "about.sha256"
 
 _verified: dict[Path, tuple[tuple[int, int, int], ...]] = {}
-"""The entries that this process has verified, and which files they were."""
+"""The entries that this process has verified, with the identity of their files."""
 
 
 class DamagedEntryError(Exception):
@@ -64,7 +64,7 @@ def key(reader: str, base: Path, files: Iterable[str]) -> str:
             known = place.stat()
         except OSError as missing:
             raise PrunecastError(
-                f"{place} cannot be read ({missing.strerror}); mend or remove it."
+                f"{place} cannot be read ({missing.strerror}); repair or remove it."
             ) from missing
         if not stat.S_ISREG(known.st_mode):
             raise PrunecastError(f"{place} is not a regular file; remove it.")
@@ -171,7 +171,7 @@ def _remove_damaged(entry: Path) -> None:
             )
             raise PrunecastError(f"{problem}; delete it.") from refused
         shutil.rmtree(aside, ignore_errors=True)
-        warnings.warn(f"The cache entry {entry} was damaged ({damage}) and is made again.", stacklevel=2)
+        warnings.warn(f"The cache entry {entry} was damaged ({damage}) and is being rebuilt.", stacklevel=2)
 
 
 def _open(entry: Path) -> Halves:

@@ -20,7 +20,7 @@ BLOCK = 1 << 24
 
 
 class Source(Protocol):
-    """The training or the test half of a dataset."""
+    """The training or the test set of a dataset."""
 
     @property
     def labels(self) -> Tensor:
@@ -58,7 +58,7 @@ class Preprocessing:
 
 @dataclass(frozen=True, kw_only=True)
 class Split:
-    """How images without a test half are split: a share of every class is tested on, chosen by a seed."""
+    """How images without a test set are split: a share of every class is used for testing, chosen by a seed."""
 
     test_share: float = 0.2
     seed: int = 0
@@ -66,22 +66,22 @@ class Split:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """A training half, a test half and their classes."""
+    """A training set, a test set and their classes."""
 
     name: str
     train: Source
     test: Source
     num_classes: int
     chance_error: float
-    """1 − the largest class's share of the test half: the error of the best constant answer."""
+    """1 − the largest class's share of the test set: the error of the best constant answer."""
     digest: str
     """A digest of the images and labels, so that a record names what it was trained on."""
     preprocessing: Preprocessing | None = None
-    """What the sources do to images without augmentation; None where a dataset of your own does not say."""
+    """What the sources do to images without augmentation; None if a dataset of your own does not define it."""
     class_names: tuple[str, ...] = ()
     """In the order of the labels; empty where they have no names."""
     split: Split | None = None
-    """How prunecast split the images; None if they came in two halves."""
+    """How prunecast split the images; None if they came with a test set."""
 
 
 def chance_error(labels: Tensor) -> float:
@@ -97,7 +97,7 @@ def subsample(
     They are a prefix of one permutation, so a smaller subsample from an equal generator is part of a larger one.
     """
     if not 0 < num_examples <= total:
-        raise PrunecastError(f"num_examples must be between 1 and the {total} there are, not {num_examples}.")
+        raise PrunecastError(f"num_examples must be between 1 and {total}, not {num_examples}.")
     chosen: np.ndarray[Any, np.dtype[np.int64]] = rng.permutation(total)[:num_examples]
     return np.sort(chosen)
 
@@ -112,21 +112,21 @@ class Half:
 
 @dataclass(frozen=True, kw_only=True)
 class Halves:
-    """Training and test half with images of one shape, their statistics and digest."""
+    """Training and test set with images of one shape, their statistics and digest."""
 
     train: Half
     test: Half
     num_classes: int
     mean: list[float]
-    """Mean of each channel over the training half, in bytes."""
+    """Mean of each channel over the training set, in bytes."""
     std: list[float]
-    """Standard deviation of each channel over the training half, in bytes."""
+    """Standard deviation of each channel over the training set, in bytes."""
     digest: str
     """Digest of all images and labels."""
     class_names: tuple[str, ...] = ()
     """The names of class folders; empty where the files have none."""
     split: Split | None = None
-    """How prunecast split the images; None if they came in two halves."""
+    """How prunecast split the images; None if they came with a test set."""
 
 
 class Found(Protocol):
@@ -141,7 +141,7 @@ class Found(Protocol):
 
 
 def described(train: Half, test: Half, num_classes: int) -> Halves:
-    """Return the halves with their statistics and digest."""
+    """Return both sets with their statistics and digest."""
     mean, std = byte_statistics(train.images)
     digest = content_digest(train, test)
     return Halves(train=train, test=test, num_classes=num_classes, mean=mean, std=std, digest=digest)
@@ -183,7 +183,9 @@ def checked_labels(labels: Any, count: int, num_classes: int, place: Path | str)
     """Return labels as int64; labels that do not fit the images or classes raise an error that names the place."""
     values = np.asarray(labels)
     if values.ndim != 1 or len(values) != count:
-        raise PrunecastError(f"{place} has {values.size} labels for {count} images; there must be one each.")
+        raise PrunecastError(
+            f"{place} has {values.size} labels for {count} images; give one label per image."
+        )
     if count == 0:
         raise PrunecastError(f"{place} has no images.")
     if values.dtype.kind not in "iu":

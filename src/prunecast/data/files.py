@@ -36,7 +36,7 @@ MOST_HEADER_BYTES = 1 << 20
 MOST_BYTES = 8 << 30
 """A larger archive is not read into memory."""
 MOST_EXPANSION = 200
-"""Nor is one that expands to more than this many times its size; image files are compressed already ..."""
+"""Nor is one that expands to more than this many times its size (image files are already compressed) ..."""
 HARMLESS_BYTES = 256 << 20
 """... unless it is no larger than this."""
 CHUNK = 1 << 20
@@ -193,7 +193,7 @@ def read_archive(archive: Path) -> Archive:
         raise PrunecastError(_too_large(archive, limit)) from None
     except Exception as broken:  # damaged archives raise nearly anything
         reason = str(broken) or type(broken).__name__
-        raise PrunecastError(f"{archive} cannot be read ({reason}); fetch it again.") from broken
+        raise PrunecastError(f"{archive} cannot be read ({reason}); download it again.") from broken
     return Archive(base=archive, contents=contents)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 CHUNK = 256
-"""Images that a thread decodes in one go."""
+"""Images that a thread decodes at a time."""
 MOST_PIXELS = 89_478_485
 """Larger images are refused: a few kilobytes could fill the memory. It is the size from which Pillow warns."""
 ANNOTATIONS = "val/val_annotations.txt"
@@ -43,17 +43,17 @@ class Listing:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundFolders:
-    """The image files of both halves; classes are numbered in the order of their names."""
+    """The image files of the training and the test set; classes are numbered in the order of their names."""
 
     tree: Tree
     train: Listing
     test: Listing
     notes: tuple[str, ...]
-    """The file of annotations, where the test half has one."""
+    """The annotation file of the test set, if it has one."""
     classes: tuple[str, ...]
     image_size: int | None
     split: Split | None = None
-    """How prunecast split the images; None if they came in two halves."""
+    """How prunecast split the images; None if they came with a test set."""
 
     @property
     def files(self) -> Sequence[str]:
@@ -61,7 +61,7 @@ class FoundFolders:
         return (*self.train.files, *self.test.files, *self.notes)
 
     def write(self, folder: Path) -> int:
-        """Decode both halves; without an image_size all images must have the size of the first."""
+        """Decode both sets; without an image_size all images must have the size of the first."""
         first = self.train.files[0]
         for part, listing in (("train", self.train), ("test", self.test)):
             decode(self.tree, listing.files, folder / f"{part}_images.npy", self.image_size, first)
@@ -75,9 +75,9 @@ class FoundFolders:
 def find_folders(
     tests: tuple[str, ...], image_size: int | None, split: Split | None = None
 ) -> Callable[[Tree], FoundFolders]:
-    """Return a function that finds class folders; `tests` are the names the test half may have.
+    """Return a function that finds class folders; `tests` are the names that the test set may have.
 
-    With a `split`, class folders without halves are split by it.
+    With a `split`, class folders without a test set are split by it.
     """
 
     def find(tree: Tree) -> FoundFolders:
@@ -119,21 +119,21 @@ def _top(names: Sequence[str], halves: tuple[str, ...]) -> str | None:
 
 
 def _split(tree: Tree, names: Sequence[str], image_size: int | None, split: Split) -> FoundFolders:
-    """Class folders without halves, split by a seed."""
+    """Class folders without a test set, split by a seed."""
     outer = {name.split("/")[0] for name in names if "/" in name}
     wrapped = len(outer) == 1 and any(name.count("/") > 1 for name in names)
     top = f"{outer.pop()}/" if wrapped else ""
     classes = _by_class(tree, names, top)
     if len(classes) == 1:
         raise PrunecastError(
-            f"{tree.base / top} has one class folder, {next(iter(classes))}; sort its images into at least two."
+            f"{tree.base / top} has only one class folder, {next(iter(classes))}; sort its images into at least two."
         )
     train, test = dict[str, list[str]](), dict[str, list[str]]()
     for name, images in classes.items():
         if len(images) == 1:
             raise PrunecastError(
-                f"{tree.base / top / name} has one image; add another one, because a class without a split needs one "
-                "image to train and one to test on."
+                f"{tree.base / top / name} has only one image; add another one, because every class needs one image "
+                "to train and one to test on."
             )
         drawn = _drawn(images, top, split.seed)
         count = min(max(1, round(split.test_share * len(images))), len(images) - 1)
@@ -196,7 +196,7 @@ def _test(
                 raise PrunecastError(f"{tree.base / half / name} is a class that {train} does not have.")
             return classes
     wanted = " or ".join(f"`{test}`" for test in tests)
-    raise PrunecastError(f"{tree.base / top} has no folder {wanted} to test on.")
+    raise PrunecastError(f"{tree.base / top} has no folder {wanted} with test images.")
 
 
 def _listing(classes: dict[str, list[str]], numbers: dict[str, int]) -> Listing:
@@ -214,7 +214,9 @@ def _annotated(tree: Tree, names: Sequence[str], top: str, numbers: dict[str, in
     for number, line in enumerate(lines, start=1):
         name, label = [*line.split("\t"), ""][:2]
         if label not in numbers or "/" in name:
-            raise PrunecastError(f"{tree.base / notes} line {number} names no image and class: {line!r}.")
+            raise PrunecastError(
+                f"{tree.base / notes} line {number} does not name an image and a class: {line!r}."
+            )
         labels[prefix + name] = numbers[label]
     present = set(_images(name for name in names if name.startswith(prefix)))
     for name in sorted(present ^ labels.keys()):
@@ -264,7 +266,7 @@ def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = No
     except PrunecastError:
         raise
     except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
-        raise PrunecastError(f"{place} is not a readable image ({broken}); mend or remove it.") from broken
+        raise PrunecastError(f"{place} is not a readable image ({broken}); repair or remove it.") from broken
 
 
 def centred(image: "Image", scaled_size: int, size: int) -> Bytes:
@@ -293,7 +295,7 @@ def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None,
             image = opened(tree, name)
             if image_size is None and image.size != (width, height):
                 sizes = f"{image.width}x{image.height} pixels, but {tree.base / model} has {width}x{height}"
-                remedy = "set image_size to bring all images to one size"
+                remedy = "set image_size to resize all images to one size"
                 raise PrunecastError(f"{tree.base / name} has {sizes}; {remedy}.")
             images[row] = np.asarray(image) if image_size is None else centred(image, image_size, image_size)
 

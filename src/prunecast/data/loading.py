@@ -35,13 +35,13 @@ READERS: dict[str, Callable[[int | None, Split], Find]] = {
 """Functions of an image size and a split (used for image files only) that return how to find a dataset among files."""
 DATASETS = (DIGITS.name, *READERS, IMAGENET.name)
 FROM_IMAGE_FILES = ("tinyimagenet", "folder")
-"""Readers that bring images to one size."""
+"""Readers that resize images to one size."""
 DIGITS_HIGHEST = 16
 """The highest value of a pixel of the digits."""
 SURVEYED = 100
 """Images whose sizes a survey looks at."""
 MOST_OF_DEVICE = 0.5
-"""If the bytes of one half need more than this share of a GPU's free memory, they stay on the host."""
+"""If one set needs more than this share of a GPU's free memory, it stays on the host."""
 
 
 def load(
@@ -62,7 +62,7 @@ def load(
     dataset = _loaded(name, root, place, image_size, split)
     if dataset.split is None and split != Split():
         where = f"{root}" if root is not None else f"the dataset {name}"
-        raise PrunecastError(f"{where} has a test half already; remove test_share and split_seed.")
+        raise PrunecastError(f"{where} already has a test set; remove test_share and split_seed.")
     return dataset
 
 
@@ -121,9 +121,11 @@ def _loaded(
     if name == DIGITS.name:
         return _resident(name, digits(), place, highest=DIGITS_HIGHEST)
     if root is None:
-        raise PrunecastError(f"the dataset {name} needs a root: the folder or archive that holds it.")
+        raise PrunecastError(f"the dataset {name} needs a root: give the folder or archive that holds it.")
     if not Path(root).exists():
-        raise PrunecastError(f"{root} does not exist; the dataset {name} was to be read from there.")
+        raise PrunecastError(
+            f"{root} does not exist, but the dataset {name} should be read from there; correct the path."
+        )
     if facts is not None and facts.streamed:
         return _streamed(facts, Path(root), place, image_size or facts.image_shape[1])
     halves = read(name, Path(root), image_size, split)
@@ -195,7 +197,7 @@ def _official_names(facts: DatasetFacts | None, num_classes: int) -> tuple[str, 
 def _streamed(facts: DatasetFacts, root: Path, device: torch.device, image_size: int) -> Dataset:
     if not root.is_dir():
         raise PrunecastError(
-            f"{root} is no folder; {facts.name} is read from train/<class>/ and val/<class>/."
+            f"{root} is not a folder; {facts.name} is read from train/<class>/ and val/<class>/."
         )
     found = find_folders(("val",), image_size)(Folder(base=root))
 

@@ -48,7 +48,7 @@ class FoundCifar:
         return (*self.train, *self.test)
 
     def write(self, folder: Path) -> int:
-        """Write both halves, channels last."""
+        """Write both sets, channels last."""
         for part, files in (("train", self.train), ("test", self.test)):
             halves = [self._half(file) for file in files]
             images = np.concatenate([half.images for half in halves])
@@ -70,19 +70,19 @@ def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
     def read(file: IO[bytes], place: Path) -> Batch:
         batch = unpickle(file, place)
         if not isinstance(batch, dict):
-            raise PrunecastError(f"{place} holds no dictionary of data and labels; fetch it again.")
+            raise PrunecastError(f"{place} holds no dictionary of data and labels; download it again.")
         parts = {
             (key.encode(errors="replace") if isinstance(key, str) else key): value
             for key, value in batch.items()
         }
         data, labels = parts.get(b"data"), parts.get(label_key)
         if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (PIXELS,):
-            raise PrunecastError(f"{place} has no `data` of {PIXELS} bytes an image; fetch it again.")
+            raise PrunecastError(f"{place} has no `data` with {PIXELS} bytes per image; download it again.")
         if labels is None:
-            raise PrunecastError(f"{place} has no `{label_key.decode()}`; fetch it again.")
+            raise PrunecastError(f"{place} has no `{label_key.decode()}`; download it again.")
         if not isinstance(labels, np.ndarray) and not _are_numbers(labels):
             raise PrunecastError(
-                f"{place} has `{label_key.decode()}` that are no whole numbers; fetch it again."
+                f"{place} has `{label_key.decode()}` that are not whole numbers; download it again."
             )
         return data, labels
 
@@ -101,7 +101,7 @@ def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
         raw, record = np.frombuffer(file.read(), np.uint8), label_bytes + PIXELS
         if len(raw) == 0 or len(raw) % record:
             raise PrunecastError(
-                f"{place} is cut short: its size is no multiple of {record}; fetch it again."
+                f"{place} is truncated: its size is not a multiple of {record}; download it again."
             )
         records = raw.reshape(-1, record)
         return records[:, label_bytes:], records[:, label_bytes - 1]  # type: ignore[return-value]
@@ -136,7 +136,7 @@ def find_cifar(num_classes: int) -> Callable[[Tree], FoundCifar]:
                 if tree.has(prefix + form.train[0]):
                     return _complete(tree, prefix, form, num_classes)
         wanted = " or ".join(form.train[0] for form in FORMS[num_classes])
-        raise PrunecastError(f"{tree.base} holds no CIFAR-{num_classes}: it has no file {wanted}.")
+        raise PrunecastError(f"{tree.base} does not hold CIFAR-{num_classes}: it has no file {wanted}.")
 
     return find
 
@@ -160,7 +160,7 @@ class FoundSvhn:
     files: Sequence[str]
 
     def write(self, folder: Path) -> int:
-        """Write both halves, channels last; the label 10 means the digit 0."""
+        """Write both sets, channels last; the label 10 means the digit 0."""
         for part, name in zip(("train", "test"), self.files, strict=True):
             save(folder, part, read_mat(self.tree, name))
         return 10
@@ -185,9 +185,11 @@ def read_mat(tree: Tree, name: str) -> Half:
             arrays = loadmat(file, variable_names=("X", "y"))  # type: ignore[arg-type]
         images, labels = arrays["X"], arrays["y"].reshape(-1)
     except Exception as broken:  # scipy has no single error for a damaged file
-        raise PrunecastError(f"{place} is not a readable SVHN file ({broken!r}); fetch it again.") from broken
+        raise PrunecastError(
+            f"{place} is not a readable SVHN file ({broken!r}); download it again."
+        ) from broken
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[2] != 3:
-        raise PrunecastError(f"{place} has no X of height, width, 3, N bytes; fetch it again.")
+        raise PrunecastError(f"{place} has no X of height, width, 3, N bytes; download it again.")
     if labels.dtype.kind == "f" and np.array_equal(labels, np.floor(labels)):
         labels = labels.astype(np.int64)
     whole = checked_labels(labels, images.shape[3], 11, place)

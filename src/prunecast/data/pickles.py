@@ -29,7 +29,7 @@ def unpickle(file: IO[bytes], place: Path) -> Any:
     except Exception as broken:  # a damaged pickle can raise nearly anything
         reason = str(broken) or type(broken).__name__
         raise PrunecastError(
-            f"{place} is not a readable dataset pickle ({reason}); fetch it again."
+            f"{place} is not a readable dataset pickle ({reason}); download it again."
         ) from broken
 
 
@@ -40,13 +40,13 @@ class _Type:
         self.code = code.decode("latin1") if isinstance(code, bytes) else code
         self.order = "="
         if self.code not in WHOLE_NUMBERS:
-            raise NotAdmittedError(f"an array of type {code!r} is not admitted")
+            raise NotAdmittedError(f"an array of type {code!r} is not allowed")
 
     def build(self, state: Any) -> None:
         _version, order, *fields = state[:5]
         self.order = order.decode("latin1") if isinstance(order, bytes) else order
         if self.order not in BYTE_ORDERS or any(field is not None for field in fields):
-            raise NotAdmittedError("an array of records is not admitted")
+            raise NotAdmittedError("an array of records is not allowed")
 
 
 class _Array:
@@ -58,7 +58,7 @@ class _Array:
     def build(self, state: Any) -> None:
         _version, shape, kind, fortran, raw = state
         if not isinstance(kind, _Type) or not isinstance(raw, bytes) or not _is_shape(shape):
-            raise NotAdmittedError("an array that is no block of numbers is not admitted")
+            raise NotAdmittedError("an array that is not a block of numbers is not allowed")
         numbers = np.frombuffer(raw, np.dtype(kind.order + kind.code))
         self.values = numbers.reshape(shape, order="F" if fortran else "C")
 
@@ -70,12 +70,12 @@ def _is_shape(shape: Any) -> bool:
 def _latin_bytes(text: Any, encoding: Any) -> bytes:
     """What a pickle calls `_codecs.encode`, with which Python 3 writes bytes in old protocols, always as latin1."""
     if encoding != "latin1" or not isinstance(text, str):
-        raise NotAdmittedError(f"the encoding {encoding!r} is not admitted")
+        raise NotAdmittedError(f"the encoding {encoding!r} is not allowed")
     return text.encode("latin1")
 
 
 def _array_class(*_: Any) -> None:
-    raise NotAdmittedError("numpy.ndarray is named, but may not be called; it is not admitted")
+    raise NotAdmittedError("numpy.ndarray is named, but may not be called; it is not allowed")
 
 
 ADMITTED: dict[tuple[str, str], Callable[..., Any]] = {
@@ -164,7 +164,7 @@ class _Machine:
         elif name in SMALL_TUPLES:
             self.stack.append(tuple(self._taken(SMALL_TUPLES[name])))
         else:
-            raise NotAdmittedError(f"the instruction {name} is not admitted")
+            raise NotAdmittedError(f"the instruction {name} is not allowed")
 
     def _taken(self, count: int) -> list[Any]:
         """Take so many values off the stack."""
@@ -183,30 +183,30 @@ class _Machine:
 
     def _extend(self, values: list[Any]) -> None:
         if not isinstance(self.stack[-1], list):
-            raise NotAdmittedError("values are appended to what is no list; this is not admitted")
+            raise NotAdmittedError("values are appended to something that is not a list; this is not allowed")
         self.stack[-1].extend(values)
 
     def _set(self, items: list[Any]) -> None:
         keys, target = items[::2], self.stack[-1]
         if not isinstance(target, dict) or not all(isinstance(key, str | bytes) for key in keys):
-            raise NotAdmittedError("a dictionary whose keys are no texts is not admitted")
+            raise NotAdmittedError("a dictionary whose keys are not text is not allowed")
         target.update(zip(keys, items[1::2], strict=True))
 
     def _call(self, function: Any, arguments: Any) -> None:
         if function not in ADMITTED.values() or not isinstance(arguments, tuple):
-            raise NotAdmittedError("a call of what is no function is not admitted")
+            raise NotAdmittedError("a call of something that is not a function is not allowed")
         self.stack.append(function(*arguments))
 
     def _build(self, state: Any) -> None:
         if not isinstance(self.stack[-1], _Type | _Array):
-            raise NotAdmittedError("an object with a state of its own is not admitted")
+            raise NotAdmittedError("an object with a state of its own is not allowed")
         self.stack[-1].build(state)
 
 
 def _admitted(module: Any, name: Any) -> Callable[..., Any]:
     if not isinstance(module, str) or (module, name) not in ADMITTED:
         named = f"{module}.{name}".encode("ascii", "backslashreplace").decode()
-        raise NotAdmittedError(f"{named} is not admitted")
+        raise NotAdmittedError(f"{named} is not allowed")
     return ADMITTED[module, name]
 
 

@@ -1,7 +1,7 @@
 """Datasets of PyTorch: what a user's function returns becomes bytes once, and comes from the cache from then on.
 
 An entry of the cache is named by the source of the function's module, the number of images and a sample of them, since
-nobody knows which files such a dataset reads.
+it is not known which files such a dataset reads.
 """
 
 import hashlib
@@ -108,7 +108,7 @@ class _Half:
             again, _ = self.item(number)
             if not np.array_equal(image, again):
                 raise PrunecastError(
-                    f"{self.place}, item {number} is another image each time; remove random transforms from the "
+                    f"{self.place}, item {number} is a different image each time; remove random transforms from the "
                     "dataset, and name an augmentation in the plan's recipe."
                 )
             digest.update(f"{image.shape} {label}".encode() + image.tobytes())
@@ -148,7 +148,7 @@ class _Half:
             if image.shape != shape:
                 raise PrunecastError(
                     f"{self.place}, item {number} is {_words(image.shape)}, but the first image is {_words(shape)}; "
-                    "set image_size to bring all images to one size, or convert them to the same channels."
+                    "set image_size to resize all images to one size, or convert them to the same channels."
                 )
             images[number] = image
         images.flush()
@@ -173,7 +173,7 @@ def _image(image: object, place: str) -> Bytes:
         pixels = image[..., None] if image.ndim == 2 else image
     else:
         raise PrunecastError(
-            f"{place} has an image of type {type(image).__name__}; it must be an image of PIL, a tensor or an array."
+            f"{place} has an image of type {type(image).__name__}; it must be a PIL image, a tensor or an array."
         )
     if pixels.ndim != 3 or not 1 <= pixels.shape[2] <= MOST_CHANNELS or 0 in pixels.shape:
         wanted = "C, H, W as a tensor or H, W, C as an array, with at most 4 channels"
@@ -198,7 +198,7 @@ def _label(label: object, place: str) -> int:
     value = label.item() if isinstance(label, torch.Tensor | np.generic) and np.ndim(label) == 0 else label
     if not isinstance(value, int) or isinstance(value, bool):
         shown = f"{value!r}" if isinstance(value, float | str | bool) else type(value).__name__
-        raise PrunecastError(f"{place} has the label {shown}; it must be the number of a class, from 0.")
+        raise PrunecastError(f"{place} has the label {shown}; it must be a class number, counted from 0.")
     if value < 0:
         raise PrunecastError(f"{place} has the label {value}; classes are numbered from 0.")
     return value
@@ -208,7 +208,7 @@ def _count_classes(name: str, labels: list[Labels], named: int) -> int:
     train, test = ({int(own) for own in np.unique(part)} for part in labels)
     if test - train:
         raise PrunecastError(
-            f"dataset {name!r} is tested on the class {min(test - train)}, of which it has no training image."
+            f"dataset {name!r} has test images of the class {min(test - train)}, but no training image of it."
         )
     if named and max(train) >= named:
         raise PrunecastError(f"dataset {name!r} has the label {max(train)}, but names for {named} classes.")

@@ -109,12 +109,12 @@ def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
 def check(task: GroupTask) -> None:
     """Refuse more devices than there are, a chain that others hold and a store that cannot be written, at once."""
     if not distributed.is_available():
-        raise PrunecastError("This torch was built without torch.distributed; take devices out of the plan.")
+        raise PrunecastError("This torch was built without torch.distributed; remove devices from the plan.")
     found = torch.cuda.device_count() if task.device.startswith("cuda") else task.size
     if task.size > found:
         raise PrunecastError(
             f"The plan asks for devices = {task.size}, but torch finds {found} GPUs here; "
-            "lower devices, or run it where there are as many."
+            "lower devices, or run it on a machine with enough GPUs."
         )
     with chain_folder(task.store, task.spec).locked():
         pass
@@ -216,8 +216,8 @@ def _death(member: _Member, size: int) -> MemberDiedError:
     code = member.process.wait()
     how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     death = MemberDiedError(
-        f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; "
-        "the next try goes on from the last checkpoint."
+        f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; the next "
+        "try continues from the last checkpoint."
     )
     death.add_note(member.output.read_bytes()[-OUTPUT_KEPT:].decode(errors="replace"))
     return death

@@ -1,7 +1,19 @@
 """The chosen network itself: trained, pruned, written with its card, and loaded again."""
 
 from prunecast.export.card import Card
-from prunecast.export.card_text import ZEROS, dead, no_onnx, sizes_header, title, value, verdict, zeros
+from prunecast.export.card_text import (
+    COMPARED,
+    ZEROS,
+    compared,
+    dead,
+    latency_verdict,
+    no_onnx,
+    sizes_header,
+    title,
+    value,
+    verdict,
+    zeros,
+)
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, silently, train
 from prunecast.export.orders import Order, order
@@ -17,6 +29,7 @@ from prunecast.export.timing import (
 )
 
 __all__ = [
+    "COMPARED",
     "ZEROS",
     "Card",
     "Latency",
@@ -24,9 +37,11 @@ __all__ = [
     "TimedLevel",
     "TimedNetwork",
     "Timing",
+    "compared",
     "dead",
     "finish",
     "latency_columns",
+    "latency_verdict",
     "load_masks",
     "load_network",
     "make",

@@ -44,7 +44,7 @@ class Predicted:
     """what is predicted, and compared below"""
     value: float
     interval: tuple[float, float]
-    """in which 95% of new training runs fall"""
+    """the interval that 95% of new training runs fall in"""
     probability: float | None
     """that the target is met"""
     source: str
@@ -67,9 +67,29 @@ class Measured:
     chance_error: float
     """of the best constant answer"""
     in_interval: bool
-    """whether the predicted quantity fell where 95% should"""
+    """whether the measurement fell into the 95% interval"""
     meets_target: bool | None
     """None where no target was asked for"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CardLatency:
+    """Milliseconds of one call on the CPU: predicted before the network was trained, and measured on its files."""
+
+    predicted: float
+    interval: tuple[float, float] | None
+    """in which 95% of networks so predicted fall; None where the table has the latency of such a network"""
+    measured: float
+    """the median"""
+    low: float
+    """the 10th percentile"""
+    high: float
+    """the 90th percentile"""
+    runtime: str
+    batch: int
+    threads: int
+    within_budget: bool | None
+    """whether the measured one keeps to the budget; None where none was given"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +114,8 @@ class Counts:
     """of one image, unpruned"""
     multiply_adds_kept: int
     """of one image, if every zero is skipped"""
+    kept_dense: tuple[NotPrunable, ...] = ()
+    """prunable tensors whose inputs cannot be divided into the groups of a structure N:M"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +163,7 @@ class Training:
     replicate: int
     """the seed: initialisation, order, augmentation and subsample follow from it"""
     levels: tuple[dict[str, Any], ...]
-    """level, density, test error and seconds of every training"""
+    """level, density, test error and seconds of every training run"""
     seconds: float
     device: str
     code: str
@@ -156,7 +178,7 @@ class Card:
 
     network: Shape
     preprocessing: Preprocessing | None
-    """how an image becomes its input; None where a dataset of your own does not say"""
+    """how an image becomes its input; None if a dataset of your own does not define it"""
     class_names: tuple[str, ...]
     """in the order of its logits; numbers where the classes have no names"""
     question: Question
@@ -166,12 +188,18 @@ class Card:
     disk: Disk
     code: Code
     training: Training
+    latency: CardLatency | None = None
+    """None where the law's table has no latencies"""
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, numbers and words."""
         body = dataclasses.asdict(self)
         if self.network.units is None:
             del body["network"]["units"]
+        if self.latency is None:
+            del body["latency"]
+        if not self.counts.kept_dense:
+            del body["counts"]["kept_dense"]
         if self.question.max_latency is None:
             del body["question"]["max_latency"]
         predicted = self.predicted
@@ -181,7 +209,7 @@ class Card:
 
 
 def write_card(folder: Path, card: Card, text: str) -> None:
-    """Write the card for programs and for people; the former last, so that a folder with it is whole."""
+    """Write the card as JSON and as text; the JSON last, so that a folder that has it is complete."""
     write_whole(folder / TEXT, text.encode())
     body = json.dumps(card.as_json(), indent=1, ensure_ascii=False)
     write_whole(folder / CARD, body.encode() + b"\n")

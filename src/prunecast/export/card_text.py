@@ -3,14 +3,15 @@
 import json
 from collections.abc import Sequence
 
-from prunecast.export.card import Card, Code
+from prunecast.export.card import Card, CardLatency, Code
+from prunecast.spec import n_of_m
 from prunecast.text import plural
 from prunecast.wording import numbers, sentences
 
 ZEROS = (
-    "The zeros are scattered over the weights. They save storage in sparse.safetensors, and arithmetic only where a "
-    "runtime skips them one by one. Loaded as a plain PyTorch module the network takes as much memory and time as an "
-    "unpruned one of its depth and width."
+    "The zeros are scattered over the weights. They save storage in sparse.safetensors, but they save arithmetic only "
+    "in a runtime that skips single zeros. Loaded as a plain PyTorch module, the network takes as much memory and time "
+    "as an unpruned one of its depth and width."
 )
 
 SMALLER = (
@@ -18,18 +19,27 @@ SMALLER = (
     "than the unpruned one wherever it runs. Measure how much with `prunecast time`."
 )
 
+GROUPS = (
+    "Sparse tensor cores of GPUs skip half of the arithmetic of 2:4, with a library that stores it for them. Loaded as "
+    "a plain PyTorch module the network takes as much memory and time as an unpruned one of its depth and width."
+)
+
 TASK = "image-classification"
 LISTED = 20
-"""The card lists the names of so many classes."""
+"""The card lists the names of up to this many classes."""
 
 
 def zeros(card: Card) -> str:
     """What pruning saves, and what it does not."""
+    pair = n_of_m(str(card.training.method.get("structure", "")))
+    if pair is not None and card.network.level:
+        kept, group = pair[1] - card.network.level, pair[1]
+        return f"{kept} of every {group} consecutive weights along the inputs of a layer are kept. {GROUPS}"
     return ZEROS if card.network.units is None else SMALLER
 
 
 def verdict(card: Card) -> str:
-    """Predicted beside measured, in a sentence or two."""
+    """The prediction and the measurement, in a sentence or two."""
     promised, found = card.predicted, card.measured
     about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     where = "inside" if found.in_interval else "outside"
@@ -44,6 +54,34 @@ def verdict(card: Card) -> str:
     )
     does = "meets" if found.meets_target else "misses"
     return f"{words} It {does} the target of {card.question.target_error:g}{likely}."
+
+
+COMPARED = ("", "predicted", "95% interval", "measured")
+
+
+def compared(card: Card) -> list[tuple[str, ...]]:
+    """Error and latency, predicted beside measured, a row each."""
+    promised, latency = card.predicted, card.latency
+    about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
+    rows: list[tuple[str, ...]] = [(promised.metric.measured, about, span, f"{value(card):.4f}")]
+    if latency is not None:
+        ends = " to ".join(f"{end:.3g}" for end in latency.interval or ())
+        span = ends or "timed before"
+        rows.append(("latency, ms", f"{latency.predicted:.3g}", span, f"{latency.measured:.3g}"))
+    return rows
+
+
+def latency_verdict(found: CardLatency) -> str:
+    """How latency was measured, and whether it keeps to the budget."""
+    runtime = {"torch": "PyTorch", "onnx": "ONNX Runtime"}[found.runtime]
+    words = (
+        f"Latency is the median of many calls with {plural(found.batch, 'image')} in {runtime}, on the CPU of the "
+        f"machine that made it with {plural(found.threads, 'thread')}; 80% of them took {found.low:.3g} to "
+        f"{found.high:.3g} ms."
+    )
+    if found.within_budget is None:
+        return words
+    return f"{words} It {'keeps to' if found.within_budget else 'exceeds'} the budget."
 
 
 def value(card: Card) -> float:
@@ -64,6 +102,7 @@ def text(card: Card) -> str:
     sections = [
         f"{header(card)}\n\n# {title(card)}",
         verdict(card),
+        *([_table(COMPARED, compared(card)), latency_verdict(card.latency)] if card.latency else []),
         _sizes(card),
         zeros(card),
         _errors(card),
@@ -77,7 +116,7 @@ def text(card: Card) -> str:
 
 
 def header(card: Card) -> str:
-    """What the search of Hugging Face reads: the task and the results; texts are quoted as in JSON, which is YAML."""
+    """What the Hugging Face search reads: the task and the results, quoted as in JSON, which is valid YAML."""
     results = {
         "task": {"type": TASK},
         "dataset": {"name": card.training.dataset, "type": card.training.dataset, "split": "test"},
@@ -121,6 +160,7 @@ def _sizes(card: Card) -> str:
         rows.insert(1, ("of these on a path from image to output", "", f"{counts.connected:,}"))
     table = _table(("size", *sizes_header(card)), rows)
     never = [not_prunable(card)] if counts.not_prunable else []
+    never += [kept_dense(card)] if counts.kept_dense else []
     return "\n\n".join([table, *never, *([dead(card)] if counts.dead_layers else [])])
 
 
@@ -133,7 +173,17 @@ def not_prunable(card: Card) -> str:
     """The tensors that are never pruned, with their shares of all parameters."""
     counts = card.counts
     shares = [f"{one.name} ({one.parameters / counts.parameters:.1%})" for one in counts.not_prunable]
-    return f"Beside biases and normalisation, never pruned: {', '.join(shares)} of the parameters."
+    return f"Apart from biases and normalisation, never pruned: {', '.join(shares)} of the parameters."
+
+
+def kept_dense(card: Card) -> str:
+    """The prunable tensors that a structure N:M left as they were, with their shares of all parameters."""
+    counts = card.counts
+    shares = [f"{one.name} ({one.parameters / counts.parameters:.1%})" for one in counts.kept_dense]
+    return (
+        f"The structure {card.training.method['structure']} leaves {', '.join(shares)} of the parameters dense, "
+        "because the inputs cannot be divided into groups."
+    )
 
 
 def dead(card: Card) -> str:
@@ -227,18 +277,18 @@ def running(code: Code) -> str:
         return "`model.py` defines the network by its layers and can be trained further."
     if code.kind == "operators":
         one = (
-            " It takes a batch apart, because it could not be traced for batches."
+            " It processes one image at a time, because it could not be traced for batches."
             if code.image_by_image
             else ""
         )
         return f"`model.py` has the operators of the network's evaluation mode, so it cannot be trained further.{one}"
     where = (
-        "of which family_source.py is a copy; what that file imports must be installed"
+        "from the copy in family_source.py; the modules that this file imports must be installed"
         if code.copied
         else "whose package must be installed"
     )
     return (
-        f"`model.py` calls the function of the family, {where}. torch.export cannot trace the network, as a rule "
+        f"`model.py` calls the function of the family, {where}. torch.export cannot trace the network, usually "
         "because it branches on the values of an image."
     )
 
@@ -262,7 +312,7 @@ def onnx_use(card: Card) -> str:
 def no_onnx(code: Code) -> str:
     """Why there is no ONNX file, and what to do."""
     if code.onnx_missing:
-        return "For an ONNX file, pip install 'prunecast[onnx]' and run the same command; it trains nothing again."
+        return "For an ONNX file, pip install 'prunecast[onnx]' and run the same command; nothing is trained again."
     return "There is no ONNX file, because torch.onnx cannot trace this network; card.json says why (onnx_problem)."
 
 

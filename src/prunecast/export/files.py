@@ -64,7 +64,7 @@ def packed(network: Mapping[str, Tensor], masks: Mapping[str, Tensor]) -> Tensor
 
 
 def _places(mask: Tensor) -> tuple[str, Tensor]:
-    """Where kept weights stand, in the way that takes fewer bytes."""
+    """The positions of kept weights, in the form that takes fewer bytes."""
     if POSITION_BYTES * int(mask.sum()) < mask.numel() // WEIGHTS_A_BYTE:
         return "positions", mask.flatten().nonzero().flatten().to(torch.int32)
     return "bits", torch.from_numpy(np.packbits(mask.numpy()))
@@ -104,16 +104,18 @@ def read_network(folder: Path, digest: str) -> tuple[Tensors, Tensors]:
 def _read(path: Path, digest: str) -> tuple[Tensors, dict[str, Any]]:
     tensors, notes = read_tensors(path)
     if notes.get("format", FORMAT + 1) > FORMAT:
-        raise PrunecastError(f"{path} was written by a newer prunecast: upgrade.")
+        raise PrunecastError(f"{path} was written by a newer prunecast: upgrade prunecast.")
     if notes["spec"] != digest:
-        raise PrunecastError(f"{path} is of another network than the card beside it: make the network again.")
+        raise PrunecastError(
+            f"{path} belongs to a different network than the card in its folder: make the network again."
+        )
     return tensors, notes
 
 
 def load_network(folder: str | Path) -> nn.Module:
     """The network that `prunecast make` wrote: its family's module with the pruned weights, ready to classify.
 
-    Of a network without whole channels it is the smaller module.
+    If whole channels were removed, it is the smaller module.
 
     The folder needs card.json, and either model.safetensors with mask.safetensors or sparse.safetensors.
     """
@@ -166,5 +168,5 @@ def read_card(folder: Path) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as failure:
         raise PrunecastError(f"{path} cannot be read: make the network again") from failure
     if version > FORMAT:
-        raise PrunecastError(f"{path} was written by a newer prunecast: upgrade")
+        raise PrunecastError(f"{path} was written by a newer prunecast: upgrade prunecast")
     return card

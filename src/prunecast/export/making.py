@@ -20,23 +20,37 @@ from prunecast.choice import Choice
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.export import card_text
-from prunecast.export.card import Card, Code, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export.card import (
+    Card,
+    CardLatency,
+    Code,
+    Counts,
+    Disk,
+    Measured,
+    Predicted,
+    Shape,
+    Training,
+    write_card,
+)
 from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_network
 from prunecast.export.model_file import write_program
 from prunecast.export.onnx import OnnxFile, write_onnx
 from prunecast.export.orders import Order, order
 from prunecast.export.program import Program
+from prunecast.export.timing import Timing, time_network
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
 from prunecast.pruning import (
     ChainFolder,
     Masks,
+    NOfM,
     Record,
     chain_folder,
     choose_examples,
     dead_layers,
     full_masks,
     make_folder,
+    structure_of,
 )
 from prunecast.spec import CHANNELS, ChainSpec, Precision
 from prunecast.sweep import (
@@ -68,8 +82,8 @@ def make(
 ) -> Card:
     """Choose a network, train and prune it as the plan says, and write it with its card into a folder.
 
-    What is in the store already is not trained again. `on_event` is called with each level as it is finished. `asked`
-    are the options of `order`.
+    Levels that are already in the store are not trained again. `on_event` is called with each level when it is
+    finished. `asked` has the options of `order`.
     """
     placed = order(source, plan, folder, **asked)
     train(placed, follow or silently, on_event)
@@ -79,17 +93,17 @@ def make(
 def train(
     order: Order, follow: Follow, on_event: OnEvent | None = None, executor: Executor | None = None
 ) -> None:
-    """Train and prune level by level, from where the store stands, in this process unless `executor` is given."""
+    """Train and prune level by level, continuing from the store, in this process unless `executor` is given."""
     progress = SweepProgress(chain_statuses(order.plan, order.store))
     executor = executor or partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
     events = run_plan(order.plan, order.store, executor=executor, on_event=on_event)
     follow(events, order.plan, progress)
     if progress.failed:
-        raise PrunecastError(f"the training failed: {progress.failed[0].error}")
+        raise PrunecastError(f"training failed: {progress.failed[0].error}")
 
 
 def silently(events: Iterable[Event], plan: Plan, progress: SweepProgress) -> None:
-    """Count what happens, and say nothing."""
+    """Count the events without showing them."""
     for event in events:
         progress.update(event)
 
@@ -108,7 +122,7 @@ def finish(order: Order) -> Card:
     write_network(order.folder, made.network, made.masks, spec.digest)
     errors = errors_of(copy.deepcopy(made.model), order.folder, spec, order.dataset)
     code = write_code(order, made)
-    card = describe(order, records, stored.spec()[1], errors, made, code)
+    card = describe(order, records, stored.spec()[1], errors, made, code, latency_of(order, made))
     write_card(order.folder, card, card_text.text(card))
     return card
 
@@ -157,7 +171,7 @@ def _arrived(order: Order, records: tuple[Record, ...], ended: str) -> None:
     of = "" if order.level is None else f" of {order.level}"
     where = f"at level {last.level}{of}" if last else "before its first level"
     raise PrunecastError(
-        f"the network did not get to density {order.choice.answer.density:.4g}: its chain ended {where} "
+        f"the network did not reach density {order.choice.answer.density:.4g}: its chain ended {where} "
         f"({ended or 'unfinished'}); try another --replicate, or ask for a smaller --target-error or a higher --density"
     )
 
@@ -279,6 +293,7 @@ def describe(
     errors: Errors,
     made: Made,
     code: tuple[Program, OnnxFile],
+    latency: CardLatency | None = None,
 ) -> Card:
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
     return Card(
@@ -288,10 +303,31 @@ def describe(
         question=order.choice.question,
         predicted=predicted(order.choice),
         measured=_measured(order.choice, errors, records[-1]),
-        counts=_counts(made, records[-1]),
+        counts=_counts(order, made, records[-1]),
         disk=_disk(order.folder),
         code=_code(*code),
         training=_training(order, records, about),
+        latency=latency,
+    )
+
+
+def latency_of(order: Order, made: Made) -> CardLatency | None:
+    """The latency of a made network, timed as those of the table; None where the table has none."""
+    promised, most = order.choice.answer, order.choice.question.max_latency
+    if promised.latency_ms is None:
+        return None
+    how = Timing().named(order.fit.origin.timed_with)
+    (found,) = time_network(copy.deepcopy(made.model), made.shape.image_shape, how)
+    return CardLatency(
+        predicted=promised.latency_ms,
+        interval=promised.latency_interval,
+        measured=found.milliseconds,
+        low=found.low,
+        high=found.high,
+        runtime=found.runtime,
+        batch=found.batch,
+        threads=how.threads,
+        within_budget=None if most is None else found.milliseconds <= most,
     )
 
 
@@ -302,7 +338,7 @@ def _class_names(dataset: Dataset) -> tuple[str, ...]:
 
 
 def predicted(choice: Choice) -> Predicted:
-    """What was promised."""
+    """What was predicted."""
     best = choice.answer
     return Predicted(
         law=choice.law,
@@ -347,7 +383,8 @@ def _shape(order: Order, last: Record, units: Mapping[str, int] | None = None) -
     )
 
 
-def _counts(made: Made, last: Record) -> Counts:
+def _counts(order: Order, made: Made, last: Record) -> Counts:
+    structure = structure_of(order.chain.spec.method.structure)(order.model)
     alive, masks = last.effective_density, made.masks
     stored = last.parameters - last.weights + last.nonzero
     if made.shape.units is not None:
@@ -362,6 +399,7 @@ def _counts(made: Made, last: Record) -> Counts:
         connected=None if alive is None else round(alive * last.weights),
         multiply_adds=made.multiply_adds[0],
         multiply_adds_kept=made.multiply_adds[1],
+        kept_dense=structure.kept_dense() if isinstance(structure, NOfM) else (),
     )
 
 

@@ -40,7 +40,7 @@ def read(path):
     with safe_open(path, framework="pt") as file:
         notes = json.loads(file.metadata()["notes"])
         if notes["spec"] != SPEC:
-            raise ValueError(f"{{path}} is of another network than model.py: make the network again")
+            raise ValueError(f"{{path}} belongs to a different network than model.py: make the network again")
         return {{name: file.get_tensor(name) for name in file.keys()}}, notes
 
 
@@ -77,7 +77,7 @@ def check_overwriting(folder: Path) -> None:
     for path in (folder / name for name in (PROGRAM, TEXT, COPY)):
         if is_there(path) and MARK not in read_file(path):
             raise PrunecastError(
-                f"{path} was not written by prunecast make, which would replace it: choose another -o"
+                f"{path} was not written by prunecast make, which would overwrite it: choose another -o"
             )
 
 
@@ -89,7 +89,7 @@ def write_program(
     class_names: tuple[str, ...],
     digest: str,
 ) -> Program:
-    """Write model.py for a network on the CPU, and the files that it needs beside the weights."""
+    """Write model.py for a network on the CPU, and the files that it needs besides the weights."""
     given = {
         "depth": network.depth,
         "width": as_given(network.width),
@@ -150,6 +150,6 @@ def _text(
 def _trained_further(written: Program) -> str:
     return {
         "layers": "Its layers are modules of torch.nn, so it can be trained further.",
-        "operators": "It is the traced evaluation mode, and stays in it.",
-        "source": "It calls the function of the family itself.",
+        "operators": "It was traced in evaluation mode, so it cannot be trained further.",
+        "source": "It calls the family's own function.",
     }[written.kind]

@@ -121,4 +121,4 @@ def _compare(data: bytes, model: nn.Module, image_shape: tuple[int, ...], images
     with torch.no_grad():
         own: Tensor = model(batch)
     if not np.allclose(found, own.numpy(), rtol=0, atol=CLOSE * max(1.0, float(own.abs().max()))):
-        raise ValueError("ONNX Runtime computes other logits than torch")
+        raise ValueError("ONNX Runtime computes different logits than torch")

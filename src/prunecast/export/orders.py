@@ -17,7 +17,7 @@ from prunecast.export.files import as_given
 from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
-from prunecast.pruning import Masks, count_kept, full_masks, levels_to
+from prunecast.pruning import Masks, NOfM, count_kept, full_masks, levels_to, structure_of
 from prunecast.spec import CHANNELS, RECIPES, ChainSpec, Recipe
 from prunecast.sweep import Plan, PlannedChain, loader, torch_device
 from prunecast.table import Table
@@ -55,7 +55,7 @@ class Order:
 
     @property
     def level(self) -> int | None:
-        """The level that ends at the exact density; None where whole channels go, which decide it."""
+        """The level that ends at the exact density; None if whole channels are removed, which determine it."""
         return None if self.chain.spec.method.structure == CHANNELS else self.chain.rules.level_cap
 
     @property
@@ -83,8 +83,8 @@ def order(
 ) -> Order:
     """What making would do; `question` is asked of `choose`.
 
-    The replicate fixes all random numbers; by default it is one that the plan does not have, so that the measured
-    error says something new.
+    The replicate fixes all random numbers; by default it is one that the plan does not use, so that the measured
+    error is independent of the table.
     """
     check_overwriting(folder)
     fit = as_fit(source, law)
@@ -103,7 +103,8 @@ def order(
     dataset = loader(own, place, {})()
     model = _untrained(spec, dataset)
     _same_weights(fit, spec, model)
-    spec, level = _to_density(spec, model, best.density)
+    down = chosen.question.max_parameters is not None
+    spec, level = _to_density(spec, model, best.density, down=down)
     final = spec.final_nonzero if spec.method.structure == CHANNELS else None
     rules = dataclasses.replace(own.rules, level_cap=level, final_nonzero=final)
     chain = dataclasses.replace(own, spec=spec, rules=rules, keep_weights=False, select=None)
@@ -124,11 +125,11 @@ def _possible(chosen: Choice) -> None:
         return
     best = chosen.answer
     others = [own for own in chosen.findings if isinstance(own, NetworkBeyondMeasured)]
-    wider = "".join(f", or go beyond what was measured: {network_beyond(own)}" for own in others)
+    wider = "".join(f"; outside the measured range, {network_beyond(own)}" for own in others)
     network = f"{network_name(chosen.naming, best.depth, best.width)} with {numbers.kept(best.density)}"
     raise UnmetTargetError(
-        f"{out_of_reach(chosen.question)}: the least that a new training run is expected to get is "
-        f"{numbers.estimate(best.expected_error, best.interval)}, by {network}, so ask for a larger "
+        f"{out_of_reach(chosen.question)}: the best that a new training run is expected to reach is "
+        f"{numbers.estimate(best.expected_error, best.interval)}, with {network}; ask for a larger "
         f"--target-error{wider}"
     )
 
@@ -145,7 +146,7 @@ def _untrained(spec: ChainSpec, dataset: Dataset) -> torch.nn.Module:
 
 
 def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:
-    """Refuse a table measured before the projections into attention were prunable: its densities mean another thing."""
+    """Refuse a table from before the projections into attention were prunable: its densities mean something else."""
     before, now = (families.prunable(model, earlier=earlier) for earlier in (True, False))
     counts = [sum(model.get_parameter(name).numel() for name in names) for names in (before, now)]
     measured = {
@@ -153,8 +154,9 @@ def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:
     }
     if before != now and fit.counted and counts[0] in measured and counts[1] not in measured:
         raise PrunecastError(
-            f"the networks of {fit.origin.table} have {counts[0]:,} prunable weights, and those of {spec.family} have "
-            f"{counts[1]:,} now, because attention and bilinear weights are prunable: measure the table again, or set "
+            f"the networks of {fit.origin.table} have {counts[0]:,} prunable weights, but those of {spec.family} now "
+            f"have {counts[1]:,}, because attention and bilinear weights are prunable: measure the table again, or "
+            "set "
             f"prunable_weights of the model to the earlier ones, {before}"
         )
 
@@ -163,16 +165,40 @@ def _full(model: torch.nn.Module) -> Masks:
     return full_masks({name: model.get_parameter(name) for name in families.prunable(model)})
 
 
-def _to_density(spec: ChainSpec, model: torch.nn.Module, density: float) -> tuple[ChainSpec, int]:
-    """The chain that ends with exactly so many weights, and the level that does."""
+def _to_density(
+    spec: ChainSpec, model: torch.nn.Module, density: float, *, down: bool
+) -> tuple[ChainSpec, int]:
+    """The chain that ends with exactly this many weights, and its last level.
+
+    A structure N:M ends at the last level that has at least this many, or with `down` at the first that has no
+    more.
+    """
     masks = _full(model)
     weights = count_kept(masks)
     final = min(max(1, round(density * weights)), weights)
     if not spec.method.prunes and final < weights:
         raise PrunecastError(
-            f"the method {spec.method.name!r} prunes nothing, so it never gets to density {density:.4g}"
+            f"the method {spec.method.name!r} prunes nothing, so it never reaches density {density:.4g}"
         )
+    structure = structure_of(spec.method.structure)(model)
+    if isinstance(structure, NOfM):
+        level = _grouped_level(structure, final, density, down=down)
+        return dataclasses.replace(spec, final_nonzero=structure.counts()[level]), level
     return dataclasses.replace(spec, final_nonzero=final), levels_to(spec.method, masks, final)
+
+
+def _grouped_level(structure: NOfM, final: int, density: float, *, down: bool) -> int:
+    """The level of a chain of groups that keeps about so many weights."""
+    counts = structure.counts()
+    if final < counts[-1]:
+        raise PrunecastError(
+            f"structure {structure.keep}:{structure.group} keeps at least {counts[-1]:,} of the {counts[0]:,} weights "
+            f"of this network, so it never gets to density {density:.4g}; ask for a density of "
+            f"{counts[-1] / counts[0]:.4g} or more, or for a lower --target-error."
+        )
+    if down:
+        return next(level for level, count in enumerate(counts) if count <= final)
+    return max(level for level, count in enumerate(counts) if count >= final)
 
 
 def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
@@ -195,15 +221,15 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
     if "num_examples" not in fit.columns:
         raise PrunecastError(
             "the law's table does not say how many examples its networks were trained on; add a column num_examples, "
-            "and depth and width as the plan means them"
+            "and columns depth and width with the same meaning as in the plan"
         )
     if not common:
         raise PrunecastError(_examples(plan, planned, known, num_examples))
     own = next(chain for chain in chains if chain.spec.num_examples == max(common))
     if fit.metric is Metric.VALIDATION_ERROR and not own.spec.recipe.validation_examples:
         raise PrunecastError(
-            f"the law was fitted to validation errors, and the plan {plan.name} holds no examples out: give its recipe "
-            "validation_examples"
+            f"the law was fitted to validation errors, but the plan {plan.name} holds out no examples: add "
+            "validation_examples to its recipe"
         )
     return own
 
@@ -211,13 +237,13 @@ def pattern(plan: Plan, fit: Fit, num_examples: float | None) -> PlannedChain:
 def _other(plan: Plan, name: str, wanted: str, found: list[str], table: str) -> str:
     recipe = _shipped_recipe(table, wanted) if name == "recipe" else ""
     remedy = (
-        f'; if they are the same, call it name = "{wanted}" in the plan'
+        f'; if they are the same, set name = "{wanted}" in the plan'
         if name in ("recipe", "method") and not recipe
         else ""
     )
     return (
-        f"the law was fitted to networks of the {name} {wanted!r}, and the plan {plan.name} trains those of "
-        f"{' and '.join(map(repr, found))}: give a plan of the law's {name}{recipe}{remedy}"
+        f"the law was fitted to networks of the {name} {wanted!r}, but the plan {plan.name} trains those of "
+        f"{' and '.join(map(repr, found))}: give a plan with the law's {name}{recipe}{remedy}"
     )
 
 
@@ -230,7 +256,7 @@ def _shipped_recipe(table: str, name: str) -> str:
     starts = [_changes(preset, own) for preset in RECIPES.values()]
     given = min(starts, key=len)
     written = ", ".join(f"{key} = {json.dumps(value)}" for key, value in given.items())
-    return f", a file of your own that says recipe = {{{written}}}"
+    return f" (your own file with recipe = {{{written}}})"
 
 
 def _changes(preset: Recipe, wanted: Recipe) -> dict[str, object]:
@@ -243,8 +269,8 @@ def _examples(plan: Plan, planned: set[int], known: set[int], asked: float | Non
     def listed(numbers: set[int]) -> str:
         return " and ".join(f"{number:,}" for number in sorted(numbers))
 
-    wish = "" if asked is None else f" and {asked:,.0f} were asked for"
+    wish = "" if asked is None else f" and you asked for {asked:,.0f}"
     return (
-        f"the law was fitted to networks trained on {listed(known)} examples, and the plan {plan.name} trains on "
+        f"the law was fitted to networks trained on {listed(known)} examples, but the plan {plan.name} trains on "
         f"{listed(planned)}{wish}: give a num_examples that both have"
     )

@@ -142,7 +142,7 @@ def example(image_shape: tuple[int, ...], images: int) -> Tensor:
 
 
 def _compare(written: Program, model: nn.Module, image_shape: tuple[int, ...]) -> None:
-    """Refuse code that computes other logits than the network."""
+    """Refuse code that computes different logits than the network."""
     network = network_of(written)
     network.load_state_dict(model.state_dict())
     for images in (BATCH, 1, BATCH + 2):
@@ -151,7 +151,7 @@ def _compare(written: Program, model: nn.Module, image_shape: tuple[int, ...]) -
         if own.shape != other.shape or not torch.allclose(
             own, other, rtol=0, atol=CLOSE * max(1.0, float(own.abs().max())), equal_nan=True
         ):
-            raise _CannotWriteError("the code computes other logits")
+            raise _CannotWriteError("the code computes different logits")
 
 
 def _layers(model: nn.Module) -> Program:
@@ -245,7 +245,7 @@ def _constructor(layer: nn.Module) -> str:
     """The code that builds a layer of torch.nn: its repr or, for attention, its settings, if that builds an equal."""
     kind = type(layer)
     if getattr(nn, kind.__name__, None) is not kind or layer._forward_hooks or layer._forward_pre_hooks:
-        raise _CannotWriteError(f"{kind.__name__} is no layer of torch.nn")
+        raise _CannotWriteError(f"{kind.__name__} is not a layer of torch.nn")
     written = _calls[kind](layer) if kind in _calls else repr(layer)
     code = _without_defaults(f"nn.{written}", kind)
     other = eval(code, {"nn": nn})
@@ -321,7 +321,7 @@ def _attribute(module: nn.Module, name: str) -> Tensor:
     for part in name.split("."):
         value = getattr(value, part)
     if not isinstance(value, Tensor):
-        raise _CannotWriteError(f"{name} is no tensor")
+        raise _CannotWriteError(f"{name} is not a tensor")
     return value.detach()
 
 

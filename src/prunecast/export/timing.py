@@ -1,14 +1,14 @@
-"""Latency on this machine: of a made network beside the unpruned one, or of every network of a plan's table.
+"""Latency on this machine: of a made network and the unpruned one, or of every network of a plan's table.
 
 A network is called for a while to warm up, then again and again for some time. The latency is the median of these
-calls, with the range from the 10th to the 90th percentile. What the weights are does not matter, so networks are timed
+calls, with the range from the 10th to the 90th percentile. The values of weights do not matter, so networks are timed
 with their initial ones; levels that have the same layers are timed once.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,9 +28,9 @@ from prunecast.sweep import Plan, chain_statuses, image_facts, inspect
 Runtime = Literal["torch", "onnx"]
 RUNTIMES: tuple[Runtime, ...] = ("torch", "onnx")
 FEWEST, MOST = 10, 10_000
-"""Calls of a network, whatever time they take."""
+"""The least number of calls, however long they take."""
 WARM_SHARE = 0.2
-"""Of the time that is measured, so much comes before to warm up."""
+"""The warm-up takes this share of the measured time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +59,21 @@ class Timing:
     seconds: float = 0.5
     """Of every network, runtime and batch."""
     clock: Callable[[], float] = time.perf_counter
-    """What calls are measured by; with one thread, `time.thread_time` leaves out what else the machine does."""
+    """The clock; with one thread, `time.thread_time` leaves out other programs."""
+
+    @property
+    def name(self) -> str:
+        """The first runtime and batch with the threads, as tables name them."""
+        return f"{self.runtimes[0]}-{self.batches[0]}-{self.threads}"
+
+    def named(self, name: str) -> "Timing":
+        """The same with the runtime, batch and threads that a table names; unchanged if it names none."""
+        runtime, _, numbers = name.partition("-")
+        batch, _, threads = numbers.partition("-")
+        known = next((own for own in RUNTIMES if own == runtime), None)
+        if known is None or not (batch.isdecimal() and threads.isdecimal() and int(batch) and int(threads)):
+            return self
+        return replace(self, runtimes=(known,), batches=(int(batch),), threads=int(threads))
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""
@@ -220,12 +234,13 @@ def _built(
     )
 
 
-def latency_columns(latencies: Sequence[Latency]) -> dict[str, float]:
-    """The columns of a table's row: the first latency with its range, and the medians of the others."""
+def latency_columns(latencies: Sequence[Latency], how: Timing) -> dict[str, float | str]:
+    """The columns of a table's row: the first latency with its range, how it was timed, the medians of the others."""
     first, *others = latencies
-    columns = {
+    columns: dict[str, float | str] = {
         "latency_ms": first.milliseconds,
         "latency_low_ms": first.low,
         "latency_high_ms": first.high,
+        "timed_with": how.name,
     }
     return columns | {f"latency_ms_{own.runtime}_{own.batch}": own.milliseconds for own in others}

@@ -21,7 +21,7 @@ Constructor = Callable[..., nn.Module]
 Weighted = (_ConvNd, nn.Linear)
 """The modules whose weight is prunable and initialised."""
 INTO_ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
-"""The projections of nn.MultiheadAttention beside its linear layer out_proj; a module has the first or the others."""
+"""The projections of nn.MultiheadAttention besides its linear layer out_proj; a module has the first or the others."""
 ARGUMENTS = ("depth", "width", "num_classes", "image_shape")
 """What a user's own function may take."""
 Normalising = (_NormBase, nn.LayerNorm, nn.GroupNorm)
@@ -70,7 +70,9 @@ def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
     if own is not None:
         for name in own:
             if name not in parameters:
-                raise PrunecastError(f"prunable_weights names {name!r}, which is no parameter of the model.")
+                raise PrunecastError(
+                    f"prunable_weights names {name!r}, which is not a parameter of the model."
+                )
         return tuple(own)
     names = (
         f"{path}.{name}" if path else name
@@ -114,7 +116,7 @@ def find(family: str) -> Constructor:
         raise PrunecastError(_unknown(family))
     function = load_attribute(family, "family")
     if not callable(function):
-        raise PrunecastError(f"family {family!r} is no function of depth, width and num_classes.")
+        raise PrunecastError(f"family {family!r} is not a function of depth, width and num_classes.")
     return function
 
 
@@ -129,8 +131,8 @@ def arguments(family: str) -> tuple[str, ...]:
         needed = own.default is own.empty and own.kind is not own.VAR_POSITIONAL
         if needed and (own.name not in ARGUMENTS or own not in named):
             raise PrunecastError(
-                f"family {family!r} needs the argument {own.name!r}, which prunecast does not know; give it a default. "
-                f"A family is called with those of {', '.join(ARGUMENTS)} that it takes."
+                f"family {family!r} needs the argument {own.name!r}, which prunecast does not know; give it a default "
+                f"value. A family is called with those of {', '.join(ARGUMENTS)} that it takes."
             )
     return tuple(name for name in ARGUMENTS if name in {own.name for own in named})
 

@@ -67,8 +67,8 @@ def _find(model: nn.Module, image_shape: Sequence[int]) -> Units:
         traced = trace(model, image_shape, leaves=(Attention,))
     except UntraceableError as problem:
         raise PrunecastError(
-            f"{problem}, so it is not known which channels belong together; prune single weights, or write it without "
-            "conditions on tensors and their shapes."
+            f"{problem}, so it is not known which channels belong together; prune single weights, or write the model "
+            "without conditions on tensors and their shapes."
         ) from problem
     walk = _Walk(traced=traced, weights=frozenset(prunable(model)))
     for node in traced.graph.nodes:
@@ -94,8 +94,8 @@ def _try_slicing(units: Units, model: nn.Module, image_shape: Sequence[int]) -> 
             small.eval()(torch.empty(2, *image_shape, device="meta"))
     except Exception as failure:
         raise PrunecastError(
-            f"{type(model).__name__} does not run with fewer channels, perhaps because its forward pass names their "
-            "number; compute it from the tensors' shapes there, or prune single weights."
+            f"{type(model).__name__} does not run with fewer channels, perhaps because its forward pass contains "
+            "their number; compute it from the tensors' shapes instead, or prune single weights."
         ) from failure
 
 
@@ -441,7 +441,7 @@ class _Walk:
     # Sizes as numbers.
 
     def _number(self, node: fx.Node) -> None:
-        """A node that is no tensor: a shape, a size, or what is computed from sizes; anything else keeps its inputs."""
+        """A node that is not a tensor: a shape, a size, or a value computed from sizes; others keep their inputs."""
         target: Any = node.target
         source = node.all_input_nodes[0] if node.all_input_nodes else None
         tensor = source is not None and source.name in self.traced.shapes

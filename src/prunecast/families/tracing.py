@@ -77,7 +77,7 @@ def trace(model: nn.Module, image_shape: Sequence[int], leaves: tuple[type[nn.Mo
         raise UntraceableError(f"{place} cannot be followed operation by operation") from error
     if signature(graphs[0].graph) != signature(graphs[1].graph):
         raise UntraceableError(
-            f"{type(model).__name__} computes something else in training than in evaluation"
+            f"{type(model).__name__} computes something different in training than in evaluation"
         )
     return Traced(graph=graphs[0].graph, modules=dict(model.named_modules()), shapes=shapes.found)
 

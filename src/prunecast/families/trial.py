@@ -135,7 +135,7 @@ def _explained(model: nn.Module, image_shape: Shape, failure: Exception) -> str:
     if isinstance(module, nn.Linear) and shape and shape[-1] != module.in_features:
         return (
             f"{place} takes {module.in_features:,} features, but gets {shape[-1]:,} from {images}; pool to a fixed "
-            "size before it (nn.AdaptiveAvgPool2d), or set image_size to the size that the network is made for."
+            "size before it (nn.AdaptiveAvgPool2d), or set image_size to the size that the network is designed for."
         )
     channels = getattr(module, "in_channels", None)
     if isinstance(channels, int) and len(shape) > 1 and shape[1] != channels:
@@ -145,7 +145,7 @@ def _explained(model: nn.Module, image_shape: Shape, failure: Exception) -> str:
         )
     return (
         f"{place} fails on {images} ({_first_line(failure)}); let the network accept images of this size, or set "
-        "image_size to the size that it is made for."
+        "image_size to the size that it is designed for."
     )
 
 

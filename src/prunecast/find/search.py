@@ -1,6 +1,6 @@
 """The search for an answer: look at the store, decide, train a few chains further, and look again.
 
-Every round begins with what the store holds, so a search that was stopped or killed goes on where it was. The engine
+Every round begins with what the store holds, so a search that was stopped or killed continues where it was. The engine
 runs the chains of a round as it runs those of a plan, on this machine or by the workers of a backend.
 """
 
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from prunecast.choice import DEFAULT_CONFIDENCE, Measure, check_target, validated
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
 from prunecast.metric import Metric
-from prunecast.studies import Decision, GridChain, NextStep, decide
+from prunecast.studies import Decision, GridChain, NextStep, decide, frontier_targets
 from prunecast.sweep import (
     ChainStatus,
     Event,
@@ -39,9 +38,6 @@ from prunecast.sweep import (
 from prunecast.table import Table, read
 from prunecast.text import listed
 
-FRONTIER_TARGETS = 5
-LOWEST_TARGET, HIGHEST_TARGET = 1.25, 0.5
-"""Without a target, those between this multiple of the least unpruned error and this share of the chance error."""
 PACKED = 8
 """Chains that a fleet or a cluster trains in one round."""
 NAMES = ("family", "dataset", "method", "recipe")
@@ -66,19 +62,19 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """What is looked for."""
+    """What to search for."""
 
     targets: tuple[float, ...] = ()
-    """errors; without any, some all over the range that the networks have"""
+    """target errors; if empty, several over the range of the networks"""
     confidence: float = DEFAULT_CONFIDENCE
     minimise: str = Measure.STORED
     num_examples: int | None = None
-    """by default the largest number of the plan"""
+    """by default the largest number in the plan"""
     law: str = AUTO
     budget: Budget = dataclasses.field(default_factory=Budget)
 
     def check(self, plan: Plan) -> None:
-        """Refuse what cannot be searched, before anything is trained."""
+        """Refuse an impossible search before anything is trained."""
         self.budget.check()
         for target in self.targets:
             check_target(target, Metric.ERROR)
@@ -86,7 +82,7 @@ class Search:
             raise PrunecastError(f"--confidence is {self.confidence:g}; give a probability between 0 and 1")
         if not self.targets and self.budget == Budget():
             raise PrunecastError(
-                "find needs an error to look for, or a budget: --target-error, --hours or --trainings"
+                "find needs a target error or a budget: --target-error, --hours or --trainings"
             )
         specs = [chain.spec for chain in plan.chains]
         kinds = {(s.family, s.dataset, s.method.name, s.recipe.name) for s in specs}
@@ -97,13 +93,13 @@ class Search:
                 if len(set(values)) > 1
             ]
             raise PrunecastError(
-                f"find answers about one {listed(apart)}, and the plan {plan.name} has several; split it into plans"
+                f"find needs a plan with one {listed(apart)}, but {plan.name} has several; split it into plans"
             )
         known = sorted({spec.num_examples for spec in specs})
         if self.num_examples is not None and self.num_examples not in known:
             raise PrunecastError(
-                f"--num-examples is {self.num_examples}, and the plan {plan.name} has "
-                f"{listed(map(str, known))}; give one of them"
+                f"--num-examples is {self.num_examples}, but the plan {plan.name} has {listed(map(str, known))}; give "
+                "one of them"
             )
 
 
@@ -113,7 +109,7 @@ class Stop(StrEnum):
     SETTLED = "settled"
     """more training would hardly change an answer"""
     NOTHING_LEFT = "nothing left"
-    """no chain of the plan would tell more"""
+    """no chain of the plan would change an answer much"""
     HOURS = "hours"
     TRAININGS = "trainings"
 
@@ -142,7 +138,7 @@ class Round:
     steps: tuple[NextStep, ...]
     """what is trained now; empty at the end"""
     stop: Stop | None
-    """why the search ends; None while it goes on"""
+    """why the search ends; None while it continues"""
 
 
 AfterRound = Round | Event
@@ -252,14 +248,12 @@ def _grid(statuses: Sequence[ChainStatus], failed: set[int]) -> list[GridChain]:
 
 
 def _frontier_targets(grid: Sequence[GridChain], statuses: Sequence[ChainStatus]) -> tuple[float, ...]:
-    """Errors all over the range of the networks, to two digits, so that they hardly change while more is trained."""
+    """Errors over the range of the plan's networks."""
     unpruned = [chain.errors[0] for chain in grid if chain.errors]
     chance = [own.records[0].chance_error for own in statuses if own.records]
     if not unpruned:
         return (0.5,)  # the first networks do not depend on it
-    highest = HIGHEST_TARGET * chance[0]
-    lowest = min(LOWEST_TARGET * min(unpruned), highest / 2)
-    return tuple(float(f"{target:.2g}") for target in np.geomspace(lowest, highest, FRONTIER_TARGETS))
+    return frontier_targets(unpruned, chance[0])
 
 
 def _job(plan: Plan, step: NextStep) -> tuple[int, PlannedChain]:

@@ -9,7 +9,7 @@ from prunecast.text import duration, plural
 from prunecast.wording import numbers
 
 WHY = {
-    Reason.START: "to see the range of the plan",
+    Reason.START: "to measure the range of the plan",
     Reason.FIRST_CURVE: "which should be about the right size",
     Reason.UNPRUNED: "whose unpruned error matters most",
     Reason.CURVE: "whose curve matters most",
@@ -18,7 +18,7 @@ WHY = {
 
 
 def answer_words(state: TargetState) -> str:
-    """The answer so far for one target, and how much of it is in doubt."""
+    """The answer so far for one target, and how uncertain it is."""
     chosen = state.choice
     aim = f"error {state.target_error:g}"
     if chosen is None:
@@ -26,10 +26,12 @@ def answer_words(state: TargetState) -> str:
     best = chosen.answer
     network = f"depth {best.depth:g}, width {best.width:g}, density {numbers.density(best.density)}"
     if not chosen.met:
-        return f"{aim}: not reached by what was trained; the least is {best.expected_error:.4f} ({network})"
+        return (
+            f"{aim}: not reached by any network so far; the lowest is {best.expected_error:.4f} ({network})"
+        )
     size = f"{best.stored_parameters:,.0f} stored parameters"
     low, high = state.sizes
-    return f"{aim}: {network}, {size}; the smallest possible has {low:,.0f} to {high:,.0f} (90%)"
+    return f"{aim}: {network}, {size}; the smallest possible network has {low:,.0f} to {high:,.0f} (90% interval)"
 
 
 def chain_words(chain: GridChain) -> str:
@@ -41,7 +43,7 @@ def step_words(step: NextStep) -> str:
     """What is trained next, and why."""
     how_far = "unpruned" if step.until_error is None else f"until its error is {step.until_error:.3g}"
     known = step.gain == step.gain
-    gain = f", {step.gain:.0%} off the doubt in about {duration(step.seconds)}" if known else ""
+    gain = f", reduces the uncertainty by {step.gain:.0%} in about {duration(step.seconds)}" if known else ""
     return f"{chain_words(step.chain)}, {how_far} ({WHY[step.reason]}{gain})"
 
 
@@ -49,7 +51,7 @@ def spent_words(spent: Spent) -> str:
     """What was trained so far."""
     runs = f"{plural(spent.trainings, 'training run')}, {duration(spent.seconds)} of training"
     known = spent.grid_seconds == spent.grid_seconds
-    return f"{runs} where the whole grid takes at most {duration(spent.grid_seconds)}" if known else runs
+    return f"{runs}; the whole grid would take at most {duration(spent.grid_seconds)}" if known else runs
 
 
 def round_text(now: Round) -> Iterator[str]:
@@ -70,7 +72,7 @@ def stop_line(now: Round, budget: Budget) -> str:
         Stop.TRAININGS: f"the budget of {plural(budget.trainings or 0, 'training run')} is spent",
     }
     assert now.stop is not None
-    return f"Ended, because {reasons[now.stop]}. Trained: {spent_words(now.spent)}."
+    return f"Finished, because {reasons[now.stop]}. Trained: {spent_words(now.spent)}."
 
 
 def history_section(rounds: Sequence[Round]) -> Section:
@@ -86,13 +88,13 @@ def history_section(rounds: Sequence[Round]) -> Section:
         ]
         for one in rounds
     ]
-    header = ["Training runs", "Training time", "Stored parameters", "Doubt", "Trained next"]
+    header = ["Training runs", "Training time", "Stored parameters", "Uncertainty", "Trained next"]
     return Section(
         name="search",
         title="The search",
         text=list(round_text(now)),
         grids=[Grid(header=header, rows=rows, left=0, long=True)],
-        notes=["Doubt is the standard deviation of the logarithm of the smallest network's size."],
+        notes=["Uncertainty is the standard deviation of the logarithm of the smallest network's size."],
     )
 
 

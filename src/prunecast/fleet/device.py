@@ -177,9 +177,9 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
 
 
 class DeviceThread(Generic[T]):
-    """Runs `serve` in a thread of its own and passes on what it tells.
+    """Runs `serve` in its own thread and passes on what it reports.
 
-    `serve` is called with a function that tells something, and returns when it is done or `stop` was called. Python's
+    `serve` is called with a function to report with, and returns when it is done or `stop` was called. Python's
     garbage collector is off meanwhile on a GPU, but for what the thread collects itself.
     """
 
@@ -194,7 +194,7 @@ class DeviceThread(Generic[T]):
         self._told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
 
     def run(self) -> Iterator[T]:
-        """Start the thread, yield what it tells, and raise what it raises; it has ended when this is over."""
+        """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
         thread = threading.Thread(target=self._run, name="device")
         reason: BaseException | None = None
         try:
@@ -212,7 +212,7 @@ class DeviceThread(Generic[T]):
                 thread.join()
 
     def _next(self) -> tuple[T] | BaseException | None:
-        """What the thread tells next.
+        """What the thread reports next.
 
         A signal that arrives just before a wait is handled after it, so no wait is long.
         """

@@ -193,7 +193,7 @@ class LevelTraining:
     def _advance(self, ahead: "_StepsAhead", piece: "Piece") -> Work[bool]:
         """The steps of a piece; False once a loss was found that is not finite.
 
-        Members that draw noise begin anew with every stretch, as the plain loop does, and are stopped between two.
+        Members that draw noise start again with every stretch, as the plain loop does, and are stopped between two.
         """
         noise = self.trainer.noise
         if noise is None:
@@ -209,7 +209,7 @@ class LevelTraining:
         return True
 
     def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Work[None]:
-        """Store where the members stand, unless a number is not finite any more; the end of the level tells that."""
+        """Store the members' progress, unless a number is no longer finite; the end of the level reports that."""
         trainer, first = self.trainer, self.members[0].first
         if not bool(torch.isfinite(trainer.losses).all()):
             return
@@ -321,7 +321,7 @@ def load_piece(runner: Runner, epochs: EpochData, chain: Chain, piece: Piece) ->
 
 
 def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
-    """The end of a training that lost its numbers with nobody else to blame."""
+    """The end of a training run that diverged by itself."""
     return Trained(
         network=spoilt.networks[0],
         diverged=True,
@@ -346,7 +346,7 @@ def _noticed(member: Member, healthy: int) -> int | None:
 
 
 def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tuple[int, ...]:
-    """Who lost finite losses first, or at the very end finite weights; nobody as a rule."""
+    """Which members lost finite losses first, or finite weights at the very end; usually none."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
     return tuple(place for place, good in enumerate(finite) if not good)
@@ -418,7 +418,7 @@ def _write_checkpoints(
     step: int,
     seconds: float,
 ) -> None:
-    """Store the members' trainings in progress as the plain loop stores its own, so that either goes on with them."""
+    """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
     names = layout.parameters
     for place, (member, slot) in enumerate(zip(members, places, strict=True)):
         if rewinds is not None:

@@ -60,12 +60,12 @@ class Finished:
     """The job's place in the list."""
     record: Record
     ended: str
-    """Why the chain ended with this level; empty while it goes on."""
+    """Why the chain ended with this level; empty while it continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """A job that cannot go on; the others do. `problem` is a BusyError where another process has the chain."""
+    """A job that cannot continue; the others do. `problem` is a BusyError if another process has the chain."""
 
     number: int
     problem: Exception
@@ -86,7 +86,7 @@ class Member:
 
     @property
     def first(self) -> int:
-        """The step to go on with."""
+        """The step to continue with."""
         return self.checkpoint.step if self.checkpoint else self.level.first
 
     @property
@@ -127,7 +127,7 @@ class LevelGroup:
     begun: int
     """The step that the level begins with."""
     first: int
-    """The step to go on with."""
+    """The step to continue with."""
     last: int
 
 

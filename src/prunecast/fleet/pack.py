@@ -309,7 +309,7 @@ def _refuse_unpacked(model: nn.Module, plan: Plan) -> None:
     left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(BATCH_COUNT)]
     if left:
         raise Unpackable(
-            f"The tensor {left[0]!r} belongs to no layer the packer knows, so the family cannot be packed."
+            f"The tensor {left[0]!r} does not belong to a layer that the packer knows, so the family cannot be packed."
         )
 
 

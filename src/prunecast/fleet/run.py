@@ -1,4 +1,4 @@
-"""The fleet: chains packed anew at every level, packs side by side on their own streams of one device."""
+"""The fleet: chains are repacked at every level, and packs train side by side on their own streams of one device."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,7 +57,7 @@ def fleet_events(
 
 
 def _plainly(number: int, job: Job, store: Path, told: int) -> Iterator[Event]:
-    """A chain from where it stands by the plain loop, with the whole device to itself; levels told are left out."""
+    """Continue a chain with the plain loop, alone on the device; levels already reported are left out."""
     records: list[Record] = []
     try:
         for record in run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=job.keep_weights):

@@ -161,7 +161,7 @@ class RunnerPool:
             return "side by side"
         if kind.device.type not in STACKED_ON:
             self._why[kind].append(
-                f"Stacks are not used on {kind.device.type}: they are not right there yet."
+                f"Stacks are not used on {kind.device.type}: their results are not yet correct there."
             )
             return "alone"
         try:
@@ -228,7 +228,7 @@ class RunnerPool:
             reasons.append(f"Compiling pays from {COMPILE_FROM:,} steps of a chain.")
         told = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.way]}."
         if runner.way != "fused" and reasons:
-            told += f" No faster way: {' '.join(reasons)}"
+            told += f" Faster ways are not used: {' '.join(reasons)}"
         if told not in self._told:
             self._told.add(told)
             PATH_LOG.info(told)
@@ -267,7 +267,7 @@ class RunnerPool:
         if runner.way == "fused":
             self._give_up_fusing(kind, shape, failure)
         else:
-            LOG.warning("A compiled pack failed, so the fleet goes on uncompiled: %r", failure)
+            LOG.warning("A compiled pack failed, so the fleet continues uncompiled: %r", failure)
             self._kinds[kind].compiling = False
         self._drop_idle()
         return True

@@ -79,7 +79,7 @@ class Scheduler:
         """Levels of each job that were told."""
 
     def stop(self, reason: BaseException | None = None) -> None:
-        """Let every level store where it stands as soon as it can, and begin no other; may be called by any thread.
+        """Let every level store its progress as soon as it can, and start no other; may be called by any thread.
 
         Chains are let go of for this reason, which the store takes note of where it is a time limit.
         """
@@ -88,7 +88,7 @@ class Scheduler:
         self._loop.wake()
 
     def run(self, tell: Callable[[Event], None]) -> None:
-        """Run all chains but those in `left`, and tell every finished level."""
+        """Run all chains except those in `left`, and report every finished level."""
         began = time.perf_counter()
         self._tell = tell
         with host_threads(2 * self._options.workers + 4, self._options.threads) as self._host:
@@ -107,7 +107,7 @@ class Scheduler:
                 )
 
     def _end(self) -> None:
-        """Let every level store where it stands, and let go of everything."""
+        """Let every level store its progress, and release everything."""
         self._stopping.set()
         try:
             while self._loop:

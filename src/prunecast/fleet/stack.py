@@ -238,7 +238,9 @@ def _compare_gradients(both: Pack, alone: Sequence[nn.Module], images: Tensor) -
     for slot, (own, found) in enumerate(zip(alone, _stacked_gradients(both, images, None), strict=True)):
         wanted = _gradients(own, images[slot], None)
         if not float((found - wanted).abs().max()) <= NEAR * (1 + float(wanted.abs().max())):
-            raise Unpackable(f"{type(own).__name__} has other gradients beside other networks.")
+            raise Unpackable(
+                f"{type(own).__name__} has different gradients when it is stacked with other networks."
+            )
 
 
 def _compare_rounded(both: Pack, alone: Sequence[nn.Module], images: Tensor, low: torch.dtype | None) -> None:
@@ -248,7 +250,8 @@ def _compare_rounded(both: Pack, alone: Sequence[nn.Module], images: Tensor, low
         allowed = ROUNDING * (rounded - wanted).norm() + TOLERATED * wanted.norm()
         if not float((found - wanted).norm()) <= float(allowed):
             raise Unpackable(
-                f"{type(own).__name__} has other gradients beside other networks on {images.device.type}."
+                f"{type(own).__name__} has different gradients when it is stacked with other networks on "
+                f"{images.device.type}."
             )
 
 
@@ -290,13 +293,15 @@ def _compare(both: Pack, alone: Sequence[nn.Module], images: Tensor, *, training
     for slot, own in enumerate(alone):
         expected = own.train(training)(images[slot])
         if not isinstance(expected, Tensor) or expected.dim() != 2:
-            raise Unpackable("The forward pass gives something else than one row of class scores per image.")
+            raise Unpackable("The forward pass does not return one row of class scores per image.")
         pairs = [(scores[:, slot], expected)]
         pairs += [(both.tensors()[name][slot], buffer) for name, buffer in own.named_buffers()]
         for found, wanted in pairs:
             size = 1 + float(wanted.double().abs().max()) if wanted.numel() else 1.0
             if not torch.allclose(found.double(), wanted.double(), rtol=0, atol=NEAR * size):
-                raise Unpackable(f"{type(own).__name__} gives other numbers beside other networks.")
+                raise Unpackable(
+                    f"{type(own).__name__} gives different results when it is stacked with other networks."
+                )
 
 
 def _without_dropout(network: nn.Module) -> nn.Module:

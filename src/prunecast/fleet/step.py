@@ -76,7 +76,7 @@ class PackTrainer:
 def refuse_company(recipe: Recipe) -> None:
     """Raise `Unpackable` for a recipe under which networks in one pack might influence each other."""
     if loss_of(recipe).each is None:
-        raise Unpackable(f"The loss {recipe.loss!r} gives no loss for each example.")
+        raise Unpackable(f"The loss {recipe.loss!r} does not give a loss per example.")
     if not find_optimizer(recipe).elementwise:
         raise Unpackable(f"The optimizer {recipe.optimizer!r} is not elementwise.")
 
@@ -268,5 +268,5 @@ def renew_copies(trainer: PackTrainer) -> None:
 
 
 def to_device(values: Tensor, device: torch.device) -> Tensor:
-    """Values on the way to the device, from memory that the device can read while the host goes on."""
+    """Values on the way to the device, from memory that the device can read while the host continues."""
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values

@@ -123,7 +123,7 @@ class _Walk:
     def _output(self, node: fx.Node) -> None:
         source = node.args[0]
         if not isinstance(source, fx.Node) or source not in self.layouts or self._rank(source) != 2:
-            raise Unpackable("The forward pass gives something else than one row of class scores per image.")
+            raise Unpackable("The forward pass does not return one row of class scores per image.")
         self.outputs.append(self.layouts[source])
         self.graph.output(self.copies[source])
 
@@ -144,7 +144,7 @@ class _Walk:
             self._layer(node, name, modules, layout)
         else:
             raise Unpackable(
-                f"Module {name!r} ({kind.__name__}) may mix channels in a way the packer does not know."
+                f"Module {name!r} ({kind.__name__}) may mix channels in a way that the packer does not know."
             )
 
     def _layer(self, node: fx.Node, name: str, modules: list[nn.Module], layout: Layout) -> None:
@@ -171,7 +171,7 @@ class _Walk:
             self._dropout(node, node.kwargs.get("p", node.args[1] if len(node.args) > 1 else 0.5))
         else:
             raise Unpackable(
-                f"Operation {operation_name(node)} may mix channels in a way the packer does not know."
+                f"Operation {operation_name(node)} may mix channels in a way that the packer does not know."
             )
 
     def _is_size(self, node: fx.Node) -> bool:
@@ -196,7 +196,7 @@ class _Walk:
     def _dropout(self, node: fx.Node, p: Any) -> None:
         if p != 0:
             raise Unpackable(
-                f"Operation {operation_name(node)} draws random numbers of its own, which a pack cannot repeat."
+                f"Operation {operation_name(node)} draws its own random numbers, which a pack cannot reproduce."
             )
         source = node.all_input_nodes[0]
         self.copies[node], self.layouts[node] = self.copies[source], self._argument(node, source)
@@ -227,7 +227,7 @@ class _Walk:
 
     def _keep(self, node: fx.Node, layout: Layout) -> None:
         if node.name not in self.members[0].shapes:
-            raise Unpackable(f"Operation {operation_name(node)} gives more than one tensor.")
+            raise Unpackable(f"Operation {operation_name(node)} returns more than one tensor.")
         self.copies[node] = self.graph.node_copy(node, lambda source: self.copies[source])
         self.layouts[node] = layout
 

@@ -35,7 +35,7 @@ class NoiseFloor:
     """What no law can beat: the scatter of the measurements themselves."""
 
     replicate: float
-    """relative standard deviation of a single training around the mean of its replicates"""
+    """relative standard deviation of a single training run around the mean of its replicates"""
     fit: float
     """the same for the rows fitted: means over replicates, with the noise of ε_np added where it counts"""
 

@@ -71,7 +71,7 @@ def plateau_reached(points: Points, chance: float | None) -> bool:
     """Whether the measured curves come near their high plateau.
 
     With a known chance error some rows must come near it. Without one, curves must visibly flatten: a dip can
-    make a truncated curve look as if its fitted plateau were certain, so the fit itself is no evidence.
+    make a truncated curve look as if its fitted plateau were certain, so the fit itself is not evidence.
     """
     if chance is not None:
         return int((points.error >= NEAR_PLATEAU * chance).sum()) >= PLATEAU_ROWS
@@ -105,7 +105,7 @@ def _risen(points: Points) -> int:
 
 
 def levels_to(target: float, top: float, gamma: float, kept_per_level: float) -> int:
-    """Levels until a curve that is at `top` reaches a target, if it goes on rising as d^−γ."""
+    """Levels until a curve that is at `top` reaches a target, if it continues to rise as d^−γ."""
     rise = np.log(max(target / top, 1.0))
     kept = min(kept_per_level, MOST_KEPT)
     return max(1, int(np.ceil(rise / (-gamma * np.log(kept)))))

@@ -1,5 +1,6 @@
 """The paper's law: Eq. 2 for a family, and Eq. 1, its case of a single configuration."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -183,6 +184,15 @@ def parameter_ranges(points: Points, metric: str) -> tuple[tuple[Parameter, ...]
         replace(scale, start=float(np.sqrt(points.density.min())) / 10),
     )
     return (*shared, *(exponent for exponent in exponents if exponent.axis in varying)), varying
+
+
+def single_error(parameters: Mapping[str, float], unpruned: float, density: Floats) -> Floats:
+    """ε̂ of Eq. 1 for one network at some densities."""
+    log_unpruned, gamma = np.log(unpruned), np.asarray(parameters[GAMMA])
+    height = np.log(parameters[HIGH]) - log_unpruned
+    high, low = formulas.transitions(height, gamma, np.log(parameters[SCALE]), np.zeros(()))
+    inverse_square = np.asarray(density, dtype=float) ** -2.0
+    return np.asarray(np.exp(formulas.pruned_error(log_unpruned, inverse_square, high, low, gamma).log_error))
 
 
 def equation(low: str, axes: tuple[str, ...], *, sharp: bool = False) -> str:

@@ -34,7 +34,7 @@ class NoRise(Finding, CurvesTooShort):
 
     kind: ClassVar[str] = "undetermined"
     symbols: tuple[str, ...]
-    """of the parameters that are left open"""
+    """of the undetermined parameters"""
     margin: float
     """the share above the unpruned error that counts as a rise"""
 
@@ -233,7 +233,7 @@ class LawPreference(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class LawsAveraged(Finding):
-    """Predictions are averages over laws that the data do not tell apart."""
+    """Predictions are averages over laws that the data cannot distinguish."""
 
     kind: ClassVar[str] = "averaged"
     titles: tuple[str, ...]

@@ -21,6 +21,7 @@ from prunecast.laws.diagnose import (
     plateau_reached,
     rises,
 )
+from prunecast.laws.eq2 import single_error
 from prunecast.laws.findings import FlatProfile, LawPreference, LawsAveraged
 from prunecast.laws.intervals import Uncertainty, find_uncertainty, possible_sets
 from prunecast.laws.law import (
@@ -244,7 +245,7 @@ def _possible_intervals(
 
 def _objective(residual: str, huber: float | None) -> Objective:
     if residual not in ("relative", "log"):
-        raise PrunecastError(f"no residual is called {residual!r}; there are relative and log")
+        raise PrunecastError(f"no residual is called {residual!r}; choose relative or log")
     if huber is not None and not huber > 0:
         raise PrunecastError(f"the Huber threshold must be positive, not {huber:g}")
     return Objective(residual=residual, huber=huber)
@@ -286,7 +287,7 @@ def _require_rows(points: Points, fixed: Mask, table: Table) -> None:
         )
     if not (points.density < 1).any():
         raise PrunecastError(
-            f"{table.source}: every row has density 1, but a law of pruning needs pruned networks; add their rows"
+            f"{table.source}: every row has density 1, but a pruning law needs pruned networks; add their rows"
         )
 
 
@@ -394,6 +395,7 @@ def _origin(table: Table) -> Origin:
         method=table.method,
         recipe=table.recipe,
         chance=table.chance,
+        timed_with=table.timed_with,
     )
 
 
@@ -408,6 +410,10 @@ class SingleFit:
     parameters: dict[str, float]
     deviation: Deviation
     at_bound: tuple[str, ...]
+
+    def predict(self, density: Floats) -> Floats:
+        """ε̂ of Eq. 1 at some densities."""
+        return single_error(self.parameters, self.unpruned_error, density)
 
 
 def fit_each(

@@ -5,7 +5,7 @@
     def half(rows, high_error, gamma):
         return rows.unpruned + (high_error - rows.unpruned) * (1 - rows.density) ** gamma
 
-`Formula` is the same for a form that is no law, such as a rival that laws are compared with.
+`Formula` is the same for a form that is not a law, such as a rival that laws are compared with.
 """
 
 import inspect
@@ -120,7 +120,7 @@ class FormulaLaw(Law):
     """
 
     equation: str
-    """the formula as people write it, with the parameters' symbols"""
+    """the formula in plain text, with the parameters' symbols"""
     formula: Callable[..., Array]
     inputs: frozenset[str] = field(init=False)
     """which of depth, width and num_examples the formula reads"""
@@ -219,7 +219,8 @@ class FormulaLaw(Law):
     def _require_numbers(self, error: Floats) -> None:
         if not (np.isfinite(error) & (np.asarray(error) > 0)).any():
             raise PrunecastError(
-                f"The formula of the law {self.name!r} gives no positive number at any row, whatever its parameters; "
+                f"The formula of the law {self.name!r} does not give a positive number for any row with any "
+                "parameters; "
                 "check its logarithms, roots and powers."
             )
 

@@ -63,7 +63,7 @@ class Parameter:
     axis: str = ""
     """of an exponent: depth, width or num_examples"""
     between_sizes: bool = False
-    """whether it makes the curves of different sizes differ, as exponents do"""
+    """whether it makes the curves of different sizes differ, like exponents"""
     bound_is_known: bool = False
     """whether a bound of its range has a meaning, such as "no dip", so that an estimate there is an answer"""
 
@@ -317,7 +317,8 @@ def get_law(name: str) -> Law:
     near = nearest(name, _LAWS)
     guess = "" if near is None else f" Did you mean {near}?"
     raise PrunecastError(
-        f"No law is called {name!r}; there are {', '.join(selectable_laws())}.{guess} To use a law of your own, name "
+        f"No law is called {name!r}; choose one of {', '.join(selectable_laws())}.{guess} To use a law of your own, "
+        "name "
         "it as module:attribute, or import the module that registers it."
     )
 

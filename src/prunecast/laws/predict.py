@@ -42,7 +42,7 @@ class Prediction(Displayable):
     upper: Floats
     region: npt.NDArray[np.str_]
     extrapolated: npt.NDArray[np.bool_]
-    """whether depth, width and dataset size, two at a time, or the density lie outside what was measured"""
+    """whether depth, width and dataset size, two at a time, or the density lie outside the measured range"""
 
     def __repr__(self) -> str:
         """One line for the prompt."""

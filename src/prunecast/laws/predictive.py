@@ -2,9 +2,9 @@
 
 At a measured size more is known than the law: the size's own curve. What `scatter` says of the misfit of the law, the
 noise of a chain and of the unpruned error is conditioned on the measured rows, and a new chain adds noise of its own.
-Between the measured densities this interpolates, beyond them it returns to the law. At other sizes the law stands alone
-with its usual deviation, which grows with the distance from what was measured. The parameters' doubt counts everywhere,
-as does that about the law itself, where the data allow several.
+Between the measured densities this interpolates, beyond them it returns to the law. At other sizes only the law is used
+with its deviation on configurations left out of the fit, which grows with the distance from what was measured. The
+parameters' doubt counts everywhere, as does that about the law itself, where the data allow several.
 """
 
 from collections.abc import Mapping
@@ -89,7 +89,8 @@ class Predictive:
         law = self._law(points, self.fit.spread.draws)
         places = {name: getattr(points, name) for name in AXES}
         growth = 1 + (GROWTH * doublings_outside(self.fit, places)) ** 2
-        variance = (law.doubt**2).sum(axis=0) + growth * self.fit.spread.run**2
+        usual = max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
+        variance = (law.doubt**2).sum(axis=0) + growth * usual**2
         return law.average.log_error, variance + (law.average.unpruned_slope * unpruned_std) ** 2
 
     def _below(self, density: Floats, own: Integers) -> Floats:
@@ -101,7 +102,7 @@ class Predictive:
         """The median of log ε of new runs of a measured configuration at some densities, and its variance."""
         curve, there = self._measured(index)
         law, scatter, x = self._at_measured(index, density), self.scatter, np.log(density)
-        slope, std = law.average.unpruned_slope, self._unpruned_std
+        slope, std = law.average.unpruned_slope, self.scatter.unpruned
         cross = scatter.of_law(x, curve.log_density) + law.doubt.T @ there.doubt
         cross += std**2 * np.outer(slope, curve.slope)
         alone = scatter.variance_of_law(x) + (law.doubt**2).sum(axis=0) + (std * slope) ** 2
@@ -116,8 +117,9 @@ class Predictive:
         floor, count = self.fit.noise_floor, len(self.fit.configurations)
         some = range(0, count, max(1, -(-count // MOST_CURVES)))
         curves = [self._measured(index)[0] for index in some]
+        unpruned = UNKNOWN if self.fit.dense is None else self.fit.dense.deviation
         try:
-            return inferred(curves, None if floor is None else floor.replicate)
+            return inferred(curves, None if floor is None else floor.replicate, unpruned)
         except ValueError as problem:  # of linear algebra too: a file of a law that somebody edited
             raise PrunecastError(
                 "the parameters of this law contradict the curves that it was fitted to; fit the table again"
@@ -127,11 +129,8 @@ class Predictive:
         """Of the measured rows of a configuration."""
         x = curve.log_density
         known = self.scatter.of_law(x, x) + self.scatter.of_chains(x, curve.replicates) + curve.known
+        known += self.scatter.unpruned**2 * np.outer(curve.slope, curve.slope)
         return np.asarray(known + TINY * np.eye(len(x)))
-
-    @property
-    def _unpruned_std(self) -> float:
-        return UNKNOWN if self.fit.dense is None else self.fit.dense.deviation
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""
@@ -152,7 +151,7 @@ class Predictive:
                 deviation=np.log(error) - law.average.log_error,
                 replicates=np.maximum(replicates, 1.0),
                 slope=slope,
-                known=law.doubt.T @ law.doubt + self._unpruned_std**2 * np.outer(slope, slope),
+                known=law.doubt.T @ law.doubt,
                 unpruned_shift=shift,
             )
             self._known[index] = curve, law
@@ -191,6 +190,7 @@ def predictive(fit: Predictor) -> Predictive:
 
 def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
     """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
-    usual = 0.0 if fit.dense is None else fit.dense.deviation
-    growth = 1 + (DENSE_GROWTH * doublings_outside(fit, places)) ** 2
-    return np.asarray(np.sqrt(fit.spread.unpruned**2 + growth * usual**2))
+    if fit.dense is None:
+        return np.full(np.shape(next(iter(places.values()))), fit.spread.unpruned)
+    usual = max(predictive(fit).scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
+    return np.asarray(np.hypot(usual, DENSE_GROWTH * doublings_outside(fit, places) * fit.dense.deviation))

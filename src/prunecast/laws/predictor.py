@@ -1,6 +1,6 @@
 """What every prediction needs of a fitted law, and its evaluation, averaged over the laws that the data allow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -80,7 +80,15 @@ class Predictor(Protocol):
 
     @property
     def alternatives(self) -> Sequence[Alternative]:
-        """Other laws that the data do not tell apart from this one."""
+        """Other laws that the data cannot distinguish from this one."""
+
+    @property
+    def family_law(self) -> str:
+        """The name of the law in `held_out`."""
+
+    @property
+    def held_out(self) -> Mapping[str, float]:
+        """By how much laws deviate on configurations left out of the fit: relative rms."""
 
     @property
     def dense(self) -> DenseLaw | None:
@@ -98,7 +106,7 @@ class Predictor(Protocol):
 
 
 def inputs_of(fit: Predictor) -> frozenset[str]:
-    """The axes that a prediction depends on beside its unpruned error, by the fitted law or one of its alternatives."""
+    """The axes that a prediction by the fitted law or an alternative depends on, besides its unpruned error."""
     return fit.form().inputs.union(*(one.form().inputs for one in fit.alternatives))
 
 

@@ -42,11 +42,13 @@ class Origin:
     method: str
     recipe: str
     chance: float | None
+    timed_with: str = ""
+    """runtime, batch and threads of the table's latencies, as `prunecast time` names them; empty where it has none"""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Fit(Plottable):
-    """A law with its parameters, how sure they are, how well it fits, and what the data leave open."""
+    """A fitted law: its parameters with intervals, how well it fits, and what the data do not determine."""
 
     law: str
     metric: Metric
@@ -57,19 +59,19 @@ class Fit(Plottable):
     parameters: dict[str, float]
     """by name, as the paper writes them: high_error ε↑, gamma γ, p p′, phi φ, psi ψ, and those of other laws"""
     intervals: dict[str, tuple[float, float]]
-    """95% intervals; a parameter that was fixed has an interval of no width"""
+    """95% intervals; the interval of a fixed parameter has zero width"""
     fixed: tuple[str, ...]
     """the parameters that were not fitted"""
     deviation: Deviation
     regions: dict[str, Deviation]
     noise_floor: NoiseFloor | None
     held_out: dict[str, float]
-    """rms deviation of each law on configurations left out, where there are enough of them"""
+    """rms deviation of each law on configurations left out, if there are enough of them"""
     rows: int
     at_chance: int
     """rows no better than chance, left out of the fit"""
     rises: bool
-    """whether any measured curve leaves its low plateau; else the data determine no law of pruning"""
+    """whether any measured curve leaves its low plateau; if not, the data determine no pruning law"""
     kept_per_level: float
     """share of the weights that one level of pruning keeps, read from the table"""
     counted: bool
@@ -77,13 +79,13 @@ class Fit(Plottable):
     columns: frozenset[str]
     """the columns that the table had; others were filled in"""
     selected: bool
-    """whether the table was without networks that are too large for their data"""
+    """whether networks that are too large for their data were left out of the table"""
     configurations: tuple[Configuration, ...]
     findings: tuple[Finding, ...]
-    """what a reader should know beside the numbers"""
+    """what a reader should know besides the numbers"""
     spread: Spread
     alternatives: tuple[Alternative, ...] = ()
-    """laws that the data do not tell apart from this one; predictions are averages, weighted by how likely each is"""
+    """laws that the data cannot distinguish from this one; predictions are averages, weighted by likelihood"""
     dense: DenseLaw | None
     origin: Origin
     options: dict[str, str]
@@ -107,12 +109,12 @@ class Fit(Plottable):
 
     @property
     def family_law(self) -> str:
-        """The law's name for another fit: Eq. 1 of one configuration is Eq. 2 of several."""
+        """The law's name for another fit; for Eq. 1, which fits one configuration, it is Eq. 2."""
         return self._law.family_law
 
     @property
     def dips(self) -> bool:
-        """Whether the law may predict less error than the unpruned network has."""
+        """Whether the law may predict a lower error than that of the unpruned network."""
         return self._law.dips
 
     @property
@@ -130,13 +132,13 @@ class Fit(Plottable):
 
     @property
     def plateau(self) -> str | None:
-        """The name of the parameter that is the error of the high plateau; None where the law has none."""
+        """The name of the parameter that is the error of the high plateau; None if the law has none."""
         at = self.form().find(Role.PLATEAU)
         return None if at is None else self.form().parameters[at].name
 
     @property
     def high_error(self) -> float:
-        """The error of networks pruned to nothing; where the law has no plateau, chance or the largest error."""
+        """The error of networks pruned to nothing; if the law has no plateau, chance or the largest error."""
         if self.plateau is not None:
             return self.parameters[self.plateau]
         if self.origin.chance is not None:
@@ -157,7 +159,7 @@ class Fit(Plottable):
     def residuals(self) -> pd.DataFrame:
         """One row per fitted row, shape (rows, 9): sizes, density, replicates, error, estimate and residual.
 
-        `residual` is (estimate − error)/error, what the fit minimises unless other options were given.
+        `residual` is (estimate − error)/error, which the fit minimises by default.
         """
         return statistics.residuals(self)
 
@@ -165,9 +167,9 @@ class Fit(Plottable):
     def covariance(self) -> pd.DataFrame:
         """The covariance of the parameters, shape (parameters, parameters).
 
-        In natural units, from the 400 draws that intervals of predictions use, so good to about a tenth. It is zero for
-        fixed parameters and NaN for those whose search ended at a bound. Where a parameter is undetermined or its
-        interval is far from symmetric, use `intervals`.
+        In natural units, estimated from the 400 draws behind the intervals of predictions, so accurate to about 10%.
+        It is zero for fixed parameters and NaN for those whose search ended at a bound. If a parameter is undetermined
+        or its interval is far from symmetric, use `intervals`.
         """
         return statistics.covariance(self.form(), self.parameters, self.spread.draws, self.fixed)
 
@@ -223,13 +225,12 @@ class Fit(Plottable):
         num_examples: npt.ArrayLike | None = None,
         unpruned_error: npt.ArrayLike | None = None,
     ) -> Prediction:
-        """The error of networks pruned to these densities, with the interval a single new training run falls in.
+        """The error of networks pruned to these densities, with the interval that 95% of new training runs fall in.
 
         Args:
             density: share of prunable weights kept, above 0 and at most 1.
-            depth, width, num_examples: the networks' sizes; what does not vary in the table need not be given.
-            unpruned_error: error at density 1; where not given, the measured one of that configuration, else the
-                dense law's.
+            depth, width, num_examples: the networks' sizes; needed only if they vary in the table.
+            unpruned_error: error at density 1; by default the measured one, or else the dense law's.
 
         The arguments are numbers or arrays, which broadcast against each other.
 
@@ -265,7 +266,11 @@ class Fit(Plottable):
             "columns": sorted(self.columns),
             "configurations": [_configuration_fields(one) for one in self.configurations],
             "dense": None if self.dense is None else asdict(self.dense),
-            "origin": asdict(self.origin),
+            "origin": {
+                name: value
+                for name, value in asdict(self.origin).items()
+                if value != "" or name != "timed_with"
+            },
             "findings": [findings.to_json(finding) for finding in self.findings],
             "undetermined": list(self.undetermined),
             "spread": {
@@ -282,7 +287,7 @@ def load(path: str | Path) -> Fit:
     """Read a law that `Fit.save` or `prunecast fit -o` wrote.
 
     Raises:
-        PrunecastError: the file cannot be read, is no saved law, was altered, or names a law that is not registered.
+        PrunecastError: the file cannot be read, is not a saved law, was altered, or names a law that is not registered.
     """
     return _rebuilt(saved.read(Path(path)), str(path))
 

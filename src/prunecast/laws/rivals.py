@@ -31,7 +31,7 @@ class Rival:
     form: Form
     given_unpruned: bool
     law: str | None = None
-    """the law's name where the form is a law, which is built anew for each part of a table"""
+    """the law's name if the form is a law, which is rebuilt for each part of a table"""
 
 
 def _positive(**ranges: tuple[float, float]) -> tuple[Parameter, ...]:

@@ -64,7 +64,7 @@ def checked(body: dict[str, Any], place: str) -> dict[str, Any]:
         )
     if CHECKSUM in body and body[CHECKSUM] != checksum(body):
         raise PrunecastError(
-            f"{place} was altered after prunecast wrote it: its checksum does not match; fit the table again, or "
+            f"{place} was changed after prunecast wrote it: its checksum does not match; fit the table again, or "
             f'delete the key "{CHECKSUM}" if the change is yours'
         )
     return body

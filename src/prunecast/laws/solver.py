@@ -21,7 +21,7 @@ ROWS_AT_ONCE = 1 << 16
 np.empty(31 << 17)
 
 MANY_ROWS, FINALISTS = 10_000, 3
-"""Beyond so many rows a search begins on a part of them, and only the best of its ends go on with all."""
+"""Beyond this many rows, a search starts on a part of them, and only its best results continue with all."""
 LEAST_DAMPING = 1e-12
 """Rows that leave a direction open make a singular matrix; this much damping keeps every step defined."""
 

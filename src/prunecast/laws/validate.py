@@ -101,7 +101,7 @@ def held_out_deviations(
 
 
 def law_deviations(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:
-    """δ of every predicted row, with the law built anew for each part that is fitted."""
+    """δ of every predicted row, with the law rebuilt for each part that is fitted."""
     return np.concatenate([_law_held_out(law, points, metric, split, seed) for split in splits])
 
 
@@ -180,7 +180,7 @@ SPLITS = ("in_sample", "configurations_out", "large_out")
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison(Displayable, Sequence[Score]):
-    """How the laws and their rivals do on one table, best first in each track; a sequence of scores."""
+    """Scores of the laws and their rivals on one table, best first in each track."""
 
     table: str
     metric: Metric
@@ -228,8 +228,8 @@ class Comparison(Displayable, Sequence[Score]):
 def compare(table: Table | str | Path | pd.DataFrame, seed: int = 0) -> Comparison:
     """Rank the laws and their rivals, in each track by the deviation on left-out configurations.
 
-    Forms given the unpruned error of the configuration they predict come first. The default law is in the other track,
-    too, with an unpruned error that the dense law predicts from the configurations it was fitted to.
+    Forms that are given the unpruned error of the configuration they predict come first. The default law is also in
+    the other track, with an unpruned error that the dense law predicts from the configurations it was fitted to.
 
     Args:
         table: a table, or a path, the name of a shipped table or a DataFrame to read one from.

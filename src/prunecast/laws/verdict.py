@@ -12,7 +12,7 @@ GOOD_RATIO, USABLE_RATIO = 1.5, 3.0
 USABLE_SHARE = 0.75
 """The share of its parameters that the data of a usable law determine."""
 LARGEST_MISS = 0.5
-"""A law that misses by more than this is of no use, however large the noise."""
+"""A law that misses by more than this is unusable, however large the noise."""
 RISE = {Role.PLATEAU, Role.SLOPE, Role.SCALE}
 """What the parameters that describe the rise of a curve do."""
 
@@ -51,7 +51,7 @@ class Verdict:
 
 
 def verdict(fit: Fit) -> Verdict:
-    """Judge a fit by what it misses beside the noise, and by the parameters that its data determine."""
+    """Judge a fit by its deviation relative to the noise, and by the parameters that its data determine."""
     left_out = fit.held_out.get(fit.family_law)
     missed = fit.deviation.rms if left_out is None else left_out
     noise = predictive(fit).scatter.noise if fit.noise_floor is None else fit.noise_floor.fit

@@ -33,6 +33,7 @@ from prunecast.pruning.level import (
     write_checkpoint,
 )
 from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
+from prunecast.pruning.n_of_m import NOfM
 from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
 from prunecast.pruning.prune import (
     Schedule,
@@ -46,7 +47,7 @@ from prunecast.pruning.prune import (
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
 from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
-from prunecast.pruning.structure import Structure, register_structure
+from prunecast.pruning.structure import LevelStructure, Structure, register_structure, structure_of
 from prunecast.pruning.verify import Fault, StoreCheck, verify_store
 
 __all__ = [
@@ -62,7 +63,9 @@ __all__ = [
     "FileVersion",
     "Holder",
     "Level",
+    "LevelStructure",
     "Masks",
+    "NOfM",
     "Pruned",
     "PruningContext",
     "Record",
@@ -108,6 +111,7 @@ __all__ = [
     "run_chain",
     "start_digest",
     "store_start",
+    "structure_of",
     "take_up",
     "train_level",
     "understand",

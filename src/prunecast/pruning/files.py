@@ -162,8 +162,8 @@ def is_finite(value: object, least: float = -math.inf, most: float = math.inf) -
 def damaged(path: Path, how: str) -> DamagedError:
     """The error for a file that was changed or cut short after it was written."""
     return DamagedError(
-        f"{path} is damaged: {how}. Restore it from a copy, or delete the folder {path.parent} to train "
-        "that chain anew; other chains are not touched."
+        f"{path} is damaged: {how}. Restore it from a copy, or delete the folder {path.parent} to train that chain "
+        "again from the start; other chains are not affected."
     )
 
 
@@ -171,9 +171,9 @@ def _tensor(place: dict[str, Any], data: bytes, start: int) -> Tensor:
     first, last = place["data_offsets"]
     dtype, shape = _DTYPES[place["dtype"]], place["shape"]
     if not (isinstance(shape, list) and all(map(is_whole, [*shape, first, last]))):
-        raise ValueError("no whole numbers")
+        raise ValueError("not whole numbers")
     if last - first != math.prod(shape) * dtype.itemsize or last > len(data) - start:
-        raise ValueError("another number of bytes than the shape has")
+        raise ValueError("a number of bytes that does not match the shape")
     if first == last:
         return torch.zeros(shape, dtype=dtype)
     raw = torch.frombuffer(bytearray(data[start + first : start + last]), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""Who works on a chain, written beside its lock, and how many workers died over it before.
+"""Who works on a chain, written next to its lock, and how many workers died on it before.
 
 A worker that lets go of a chain writes so; one that is killed cannot, and the next to take the chain sees that. Deaths
 count against a chain only while it makes no progress: see `DeathsError`.
@@ -18,7 +18,7 @@ from prunecast.pruning.files import is_finite, is_whole, read_json, write_json
 NAME = "worker.json"
 FORMAT = 1
 TRIES = 3
-"""How many workers in a row may die over a chain without progress; PRUNECAST_TRIES sets another number."""
+"""How many workers in a row may die on a chain without progress; PRUNECAST_TRIES sets another number."""
 
 FileVersion = tuple[int, int]
 """When a file was last written in nanoseconds, and its size: some file systems count time in seconds."""
@@ -33,7 +33,7 @@ class DeathsError(PrunecastError):
     def __init__(self, deaths: float, how: str) -> None:
         """`how` says how the last one ended, and what may help."""
         super().__init__(
-            f"{int(deaths)} workers in a row died over this chain without a new level or checkpoint; {how}"
+            f"{int(deaths)} workers in a row died on this chain without a new level or checkpoint; {how}"
         )
         self.deaths = deaths
 
@@ -106,7 +106,7 @@ def most_deaths() -> int:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who took the chain last; None if nobody has it and nobody died over it, or in a store older than this."""
+    """Who took the chain last; None if nobody has it and nobody died on it, or in an older store."""
     try:
         body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}

@@ -20,10 +20,12 @@ from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
 from prunecast.pruning.masks import Masks, count_kept, count_total, dead_layers
+from prunecast.pruning.n_of_m import NOfM
 from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
 from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed
+from prunecast.pruning.structure import structure_of
 from prunecast.spec import CHANNELS, MODULE_CALLS, rng
 from prunecast.training import Score, State, initial_state, loss_of
 
@@ -55,13 +57,13 @@ class Trained:
     network: dict[str, Tensor]
     diverged: bool
     test: Score | None
-    """None if the training diverged; the same for the other scores."""
+    """None if the training run diverged; the same for the other scores."""
     train: Score | None
     validation: Score | None
     seconds: float
     device: str
     steps: int | None = None
-    """Steps done, if the training diverged before the level's last step."""
+    """Steps done, if the training run diverged before the level's last step."""
 
 
 def open_level(chain: Chain, records: Sequence[Record]) -> Level:
@@ -112,6 +114,8 @@ def close_level(
     if not end.diverged or method.before_training:
         masks = masks_after(chain, level, end)
         following = count(chain, masks)
+        if _ended(chain, level.masks):
+            following = replace(following, exhausted=True)
         folder.write_masks(level.level + 1, masks)
         if method.retraining in ("rate-rewinding", "fine-tuning"):
             write_packed(folder.start(level.level + 1), end.network, masks, level.level + 1)
@@ -156,7 +160,16 @@ def count(chain: Chain, masks: Masks) -> Pruned:
     )
 
 
+def _ended(chain: Chain, masks: Masks) -> bool:
+    """Whether a level is the last one of a structure N:M, which is trained."""
+    if not chain.spec.method.prunes:
+        return False
+    structure = structure_of(chain.spec.method.structure)(chain.untrained)
+    return isinstance(structure, NOfM) and structure.finished(masks)
+
+
 def _exhausted(chain: Chain, masks: Masks) -> bool:
+    """Whether a network of channels, which is then not trained, has nothing that the next level could remove."""
     if chain.spec.method.structure != CHANNELS or not chain.spec.method.prunes:
         return False
     units = find_units(chain.untrained, chain.dataset.train.image_shape)
@@ -240,7 +253,7 @@ def rewound(chain: Chain, level: int, masks: Masks) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """The state of a level between two steps, from which a killed training run goes on."""
+    """The state of a level between two steps, from which a killed training run continues."""
 
     step: int
     """The next step."""
@@ -257,7 +270,7 @@ def read_checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
     try:
         return _checkpoint(chain, level)
     except DamagedError:
-        LOG.warning("%s is damaged, so its level begins anew.", path)
+        LOG.warning("%s is damaged, so its level starts again.", path)
         return None
 
 

@@ -30,7 +30,7 @@ class Chain:
     folder: ChainFolder
     dataset: Dataset
     untrained: nn.Module
-    """The network as initialised, or as its file of weights has it, on the CPU; it is never trained."""
+    """The network as initialised or loaded from its file of weights, on the CPU; it is never trained."""
     prunable: tuple[str, ...]
     examples: NDArray[np.int64]
     """The subsample."""
@@ -63,7 +63,7 @@ def open_chain(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
     folder.write_spec(spec, about)
     if folder.spec()[1].get("data") != dataset.digest:
         raise PrunecastError(
-            f"The chain in {folder.path} was trained on other data than {dataset.name!r} holds now; "
+            f"The chain in {folder.path} was trained on different data than {dataset.name!r} now holds; "
             "give the data another name in the plan, or use another --store."
         )
     return chain

@@ -13,10 +13,9 @@ from torch import nn
 
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
-from prunecast.pruning.channels import Channels
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
-from prunecast.pruning.structure import STRUCTURES, SingleWeights, Structure
+from prunecast.pruning.structure import LevelStructure, SingleWeights, Structure, structure_of
 from prunecast.spec import CHANNELS, METHOD_NAMES, Method
 
 MOST_LEVELS = 10_000
@@ -46,7 +45,7 @@ register_schedule("constant", lambda method, level: method.fraction)
 def check_method(method: Method) -> None:
     """Import what a method names, so that a missing module is reported before anything is trained."""
     CRITERIA.get(method.score)
-    STRUCTURES.get(method.structure)
+    structure_of(method.structure)
     fraction_at(method, 1)
 
 
@@ -57,8 +56,8 @@ def needs_images(method: Method) -> bool:
 
 def check_structure(method: Method, model: nn.Module, image_shape: tuple[int, ...]) -> None:
     """Refuse a network that the method's structure does not understand."""
-    structure = STRUCTURES.get(method.structure)(model)
-    if isinstance(structure, Channels):
+    structure = structure_of(method.structure)(model)
+    if isinstance(structure, LevelStructure):
         structure.check(image_shape)
 
 
@@ -77,14 +76,14 @@ def next_masks(context: PruningContext, final: int | None = None) -> Masks:
     """The masks of `context.level`, from those in the context.
 
     They are the masks of the level before, or full ones if the method prunes before training; it then removes units in
-    substeps and scores the rest anew after each. At least `final` units are kept, and exactly so many at the level that
-    would otherwise keep fewer.
+    substeps and scores the rest again after each. At least `final` units are kept, and exactly that many at the
+    level that would otherwise keep fewer.
     """
     method = context.method
     if not method.prunes:
         return dict(context.masks)
-    criterion, structure = CRITERIA.get(method.score), STRUCTURES.get(method.structure)(context.untrained)
-    if isinstance(structure, Channels):
+    criterion, structure = CRITERIA.get(method.score), structure_of(method.structure)(context.untrained)
+    if isinstance(structure, LevelStructure):
         return structure.next_masks(
             context, criterion, lambda count: _kept(method, [count], context.level, None)[0], final
         )
@@ -160,7 +159,7 @@ def levels_to(method: Method, masks: Masks, final: int) -> int:
         level += 1
         if level > MOST_LEVELS or not method.prunes:
             raise PrunecastError(
-                f"the method {method.name!r} never prunes to {final} weights; choose another."
+                f"the method {method.name!r} never prunes to {final} weights; choose another method."
             )
         fraction = fraction_at(method, level)
         remaining = [count - count_pruned(count, fraction) for count in remaining]

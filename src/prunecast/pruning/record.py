@@ -25,7 +25,8 @@ class Pruned:
     note: str = ""
     """The unknown operation."""
     exhausted: bool = False
-    """Whether every group of channels is down to its last one, so that nothing more can be removed."""
+    """Whether nothing more can be removed: every group of channels is down to its last one, or the level before was the
+    last one of a structure N:M."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +37,9 @@ class Record:
     density: float
     """Weights kept divided by prunable weights, as counted in the masks."""
     error: float
-    """The test error after the last step; the chance error if the training diverged."""
+    """The test error after the last step; the chance error if the training run diverged."""
     loss: float | None
-    """The test cross-entropy; None if the training diverged."""
+    """The test cross-entropy; None if the training run diverged."""
     train_error: float | None
     """The error on the subsample, without augmentation."""
     validation_error: float | None
@@ -52,7 +53,7 @@ class Record:
     effective_density: float | None
     """Weights on a path divided by prunable weights; None if the network has an unknown operation."""
     steps: int
-    """Steps of this training; where it diverged, those up to where that was noticed."""
+    """Steps of this training run; if it diverged, those until that was noticed."""
     seconds: float
     """Time of this training run and its evaluation, summed over restarts."""
     status: Status
@@ -65,17 +66,17 @@ class Record:
     note: str = ""
     """Why effective_density is unknown."""
     dead_layers: tuple[str, ...] | None = None
-    """Prunable tensors without a weight left; None in records of a prunecast that did not look for them."""
+    """Prunable tensors without a weight left; None in records of older versions, which did not look for them."""
     not_prunable: tuple[NotPrunable, ...] | None = None
-    """Tensors other than vectors that are never pruned; None in records of a prunecast that did not list them."""
+    """Tensors other than vectors that are never pruned; None in records of older versions, which did not list them."""
     remaining_parameters: int | None = None
-    """All parameters but those that were removed; None in records of a prunecast that did not count them."""
+    """All parameters but those that were removed; None in records of older versions, which did not count them."""
     bytes: int | None = None
     """What the network's file holds as dense tensors, without removed channels but with pruned single weights."""
     multiply_adds: int | None = None
     """Per image, without removed channels but with pruned single weights; None where they cannot be counted."""
     following: Pruned | None = None
-    """The sizes of the next level; None if the training diverged, which ends the chain."""
+    """The sizes of the next level; None if the training run diverged, which ends the chain."""
 
 
 def records_from(levels: object) -> list[Record]:

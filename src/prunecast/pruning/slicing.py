@@ -1,7 +1,7 @@
 """A level of a chain of channels on the network without the removed ones, which trains faster.
 
 The store has whole tensors, so a checkpoint of the small network is written as one of the whole network, and a fleet
-or the masked network can go on from it. Where removed channels were, weights are zero, and biases and norms have the
+or the masked network can continue from it. Where removed channels were, weights are zero, and biases and norms have the
 values that the level began with; nothing reads them.
 """
 

@@ -33,7 +33,7 @@ from prunecast.spec import ChainSpec
 
 DIGITS = 20
 WRAPPERS = ("state_dict", "model_state_dict", "model")
-"""Keys under which training scripts save the state dict beside their optimizer and their epoch."""
+"""Keys under which training scripts save the state dict along with optimizer and epoch."""
 PREFIXES = ("module.", "_orig_mod.")
 """What DistributedDataParallel and torch.compile put before every name."""
 BATCH_COUNT = "num_batches_tracked"
@@ -78,8 +78,8 @@ def load_start(store: Path, spec: ChainSpec, model: nn.Module) -> None:
     kept = start_file(store, spec.start)
     if not is_there(kept):
         raise PrunecastError(
-            f"{kept} is missing, which holds the weights that the chain starts from; run its plan again where the file "
-            "of `start` is."
+            f"{kept} is missing. It holds the weights that the chain starts from; run its plan again on a machine "
+            "that has the file of `start`."
         )
     tensors, notes = read_tensors(kept)
     for name, tensor in fitting(tensors, spec, model, str(notes.get("file", kept))).items():
@@ -163,5 +163,5 @@ def _unpickled(data: bytes) -> dict[str, Tensor]:
         if isinstance(body, Mapping) and isinstance(body.get(key), Mapping):
             body = body[key]
     if not isinstance(body, Mapping) or not all(isinstance(tensor, Tensor) for tensor in body.values()):
-        raise ValueError("no state dict")
+        raise ValueError("not a state dict")
     return {str(name): tensor.detach() for name, tensor in body.items()}

@@ -137,7 +137,7 @@ class ChainFolder:
         return records
 
     def check_age(self, done: int) -> None:
-        """Refuse records that are older than the files beside them: training would go on from other weights.
+        """Refuse records that are older than the other files: training would continue from different weights.
 
         With `done` finished levels, a killed process may have left files of the next one and masks of the one after.
         """
@@ -160,7 +160,7 @@ class ChainFolder:
         if begun is not None and begun > done:
             raise older_records(self.checkpoint, begun, done)
         if begun == DAMAGED:
-            LOG.warning("%s is damaged, so its level begins anew.", self.checkpoint)
+            LOG.warning("%s is damaged, so its level starts again.", self.checkpoint)
         for path in self._stale(done, begun):
             try:
                 path.unlink(missing_ok=True)
@@ -242,6 +242,8 @@ class ChainFolder:
             raise damaged(path, f"it belongs to the chain {spec.digest}")
         if not isinstance(body.get("data"), str) or not isinstance(body.get("environment"), dict):
             raise damaged(path, "it does not say on which data and where the chain was trained")
+        if not _names(body.get("prunable", [])):
+            raise damaged(path, "it does not name the tensors to prune")
         return spec, body
 
     def write_spec(self, spec: ChainSpec, about: Mapping[str, Any]) -> None:
@@ -250,6 +252,11 @@ class ChainFolder:
         if not is_there(path):
             make_folder(self.path)
             write_json(path, {"format": FORMAT, "spec": as_dict(spec), **about})
+
+
+def _names(value: object) -> bool:
+    """Whether a value read from JSON is a list of names."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 def chain_folder(store: Path, spec: ChainSpec) -> ChainFolder:
@@ -266,7 +273,7 @@ def _understood(path: Path) -> dict[str, Any]:
     body = read_json(path)
     if not isinstance(body.get("format"), int) or body["format"] > FORMAT:
         raise PrunecastError(
-            f"{path} has format {body.get('format')!r}; this prunecast reads up to {FORMAT}: upgrade it."
+            f"{path} has format {body.get('format')!r}; this prunecast reads up to {FORMAT}: upgrade prunecast."
         )
     return body
 
@@ -274,9 +281,12 @@ def _understood(path: Path) -> dict[str, Any]:
 def older_records(path: Path, level: int, done: int) -> DamagedError:
     """The error for records that were put back from an older copy."""
     return DamagedError(
-        f"{path.parent / RECORDS} lists {plural(done, 'finished level')}, but {path.name} beside it belongs to level "
-        f"{level}: the records are older, and training would go on from wrong weights. Restore all files of the folder "
-        "from one copy, or delete it to train that chain anew; other chains are not touched."
+        f"{path.parent / RECORDS} lists {plural(done, 'finished level')}, but {path.name} in the same folder belongs "
+        "to "
+        f"level {level}: the records are older, and training would continue from the wrong weights. Restore all files "
+        "of "
+        "the folder from one copy, or delete it to train that chain again from the start; other chains are not "
+        "affected."
     )
 
 
@@ -291,7 +301,7 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], like: Mapping[str, Ten
 def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:
     count = math.prod(shape)
     if packed.dtype != torch.uint8 or packed.shape != ((count + 7) // 8,) or not all(map(is_whole, shape)):
-        raise ValueError("another number of bytes")
+        raise ValueError("a different number of bytes")
     return torch.from_numpy(np.unpackbits(packed.numpy(), count=count).astype(bool)).reshape(shape)
 
 

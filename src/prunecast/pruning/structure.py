@@ -1,12 +1,14 @@
 """Structures: which weights are removed together.
 
-A structure divides the prunable weights into units: single weights, output channels, attention heads. It counts the
-units that are left, scores them by the scores of their weights, and removes the chosen ones from the masks. All sizes
-in a record are counted from the masks, so a structure says nothing about sizes.
+Most structures divide the prunable weights into units: single weights, output channels, attention heads. They count the
+units that are left, score them by the scores of their weights, and remove the chosen ones from the masks. Others say
+themselves what a level removes. All sizes in a record are counted from the masks, so a structure says nothing about
+sizes.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +17,10 @@ from torch import nn
 from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
 from prunecast.pruning.channels import Channels
+from prunecast.pruning.criteria import Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
-from prunecast.spec import CHANNELS, METHOD_NAMES
+from prunecast.pruning.n_of_m import NOfM
+from prunecast.spec import CHANNELS, METHOD_NAMES, n_of_m
 
 
 class Structure(Protocol):
@@ -33,6 +37,23 @@ class Structure(Protocol):
 
     def remove(self, masks: Masks, units: NDArray[np.int64]) -> Masks:
         """The masks without these units, which are numbered as in `unit_scores`."""
+
+
+@runtime_checkable
+class LevelStructure(Protocol):
+    """A structure that says itself what a level removes."""
+
+    def check(self, image_shape: tuple[int, ...]) -> None:
+        """Refuse a network that it cannot prune."""
+
+    def next_masks(
+        self, context: PruningContext, criterion: Criterion, keep: Callable[[int], int], final: int | None
+    ) -> Masks:
+        """The masks of the context's level, from those in the context.
+
+        `keep` says how much of a measure the schedule leaves, from how much there was. No more is removed than it takes
+        to get to `final` weights or fewer.
+        """
 
 
 class SingleWeights:
@@ -62,7 +83,7 @@ class SingleWeights:
         return split(kept, masks)
 
 
-StructureOf = Callable[[nn.Module], Structure | Channels]
+StructureOf = Callable[[nn.Module], Structure | LevelStructure]
 """Finds the units of an untrained network: a structure's class, or a function."""
 
 
@@ -80,6 +101,16 @@ STRUCTURES = Registry("structure", METHOD_NAMES["structure"], _own)
 def register_structure(name: str, structure: StructureOf) -> StructureOf:
     """Let plans name a structure."""
     return STRUCTURES.add(name, structure)
+
+
+def structure_of(name: str) -> StructureOf:
+    """The structure of this name: a registered one, `N:M`, or a user's own."""
+    pair = n_of_m(name)
+    return STRUCTURES.get(name) if pair is None else partial(_n_of_m, *pair)
+
+
+def _n_of_m(keep: int, group: int, model: nn.Module) -> NOfM:
+    return NOfM(keep=keep, group=group, model=model)
 
 
 register_structure("weights", SingleWeights)

@@ -168,7 +168,7 @@ def _check_replaceable(folder: ChainFolder, path: Path) -> None:
     except UnreadableError:
         raise
     except PrunecastError as problem:
-        lost = "the level in progress begins anew" if path == folder.checkpoint else "nothing is lost"
+        lost = "the level in progress starts again" if path == folder.checkpoint else "nothing is lost"
         raise PrunecastError(
             f"{path} is damaged. Delete it, or let the next run replace it; {lost}."
         ) from problem

@@ -1,4 +1,4 @@
-"""What people see of results: sections, printed as text or written as a page, and the figures."""
+"""Results as sections, printed as text or written as a page, and as figures."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from prunecast.report.fits import fit_summary, predictions, scores, single_fits
     from prunecast.report.html import Page, page
     from prunecast.report.latex import latex_figure, latex_tables
+    from prunecast.report.paper_figures import draw_paper_figures
     from prunecast.report.results import describe, result_html, result_latex, result_plot, result_text
     from prunecast.report.studies import claims, study_section, titled
 
@@ -26,6 +27,7 @@ __all__ = [
     "claims",
     "describe",
     "draw_figures",
+    "draw_paper_figures",
     "fit_summary",
     "frontier",
     "latex_figure",
@@ -49,6 +51,7 @@ _MODULES = {
     **dict.fromkeys(("latex_figure", "latex_tables"), "latex"),
     **dict.fromkeys(("describe", "result_html", "result_latex", "result_plot", "result_text"), "results"),
     **dict.fromkeys(("FIGURES", "Drawn", "draw_figures"), "figures"),
+    "draw_paper_figures": "paper_figures",
     **dict.fromkeys(("Page", "page"), "html"),
     **dict.fromkeys(("choice", "frontier", "next_training"), "choices"),
     **dict.fromkeys(("fit_summary", "predictions", "scores", "single_fits"), "fits"),

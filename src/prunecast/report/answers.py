@@ -39,14 +39,14 @@ STEPS = ((2.0, 0.02), (5.0, 0.05), (10.0, 0.1))
 HIGHEST = 0.9
 """Targets go up to this share of ε↑."""
 HOPELESS = 1e-9
-"""A target that nothing meets, whose answer is the network of least error."""
+"""A target that no network meets; its answer is the network with the lowest error."""
 TYPED = "{}"
-"""Stands for the target that was typed."""
+"""A placeholder for the target that was typed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the page is asked for; None is the most examples measured."""
+    """What the page is asked for; None means the largest measured number of examples."""
 
     target_error: float | None = None
     minimise: str = Measure.STORED
@@ -265,10 +265,10 @@ def _lookup(own: Answers, fit: Fit) -> dict[str, Any]:
 
 
 def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
-    """What the page says of every target below the least that is met.
+    """What the page shows for every target below the lowest that is met.
 
-    Findings about the lowest target looked up are left out: a network outside what was measured that meets it may miss
-    the one typed.
+    Findings about the lowest target looked up are left out: a network outside the measured range that meets it may
+    miss the one typed.
     """
     lowest = found[0].choice
     best, question = lowest.answer, lowest.question
@@ -282,7 +282,7 @@ def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
 
 
 def too_high(fit: Fit) -> list[dict[str, Any]]:
-    """From which targets on no network is needed, and why; the page says the first that a target reaches."""
+    """The targets from which on no network is needed, and why; the page shows the first reason that applies."""
     chance = fit.origin.chance
     found = [] if chance is None else [{"from": chance, "headline": wording.guessing_suffices(TYPED, chance)}]
     return [*found, {"from": fit.high_error, "headline": wording.any_network_suffices(TYPED, fit)}]

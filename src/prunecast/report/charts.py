@@ -113,7 +113,7 @@ class Source:
 def size_title(minimise: str, *, counted: bool = True) -> str:
     """The title of an axis of sizes in a measure."""
     if not counted:
-        return "depth · width² · density, in proportion to the weights kept"
+        return "depth · width² · density, proportional to the weights kept"
     longer = {Measure.MULTIPLY_ADDS: "multiply-adds per image", Measure.PAPER: "depth · width² · density"}
     return longer.get(Measure(minimise), Measure(minimise).unit)
 
@@ -170,7 +170,7 @@ def curve_rows(
 def points(x: Spec, y: Spec, own: Hue, amount: int, metric: Metric, theme: Theme) -> Spec:
     """Dots of measured networks, smaller and paler where there are many."""
     size, opacity = (34, 0.85) if amount <= MANY_POINTS else (13, 0.6)
-    fields = tooltip({**_measured_fields(metric), "estimate": "by the law", "off": "deviation"})
+    fields = tooltip({**_measured_fields(metric), "estimate": "predicted by the law", "off": "deviation"})
     encoding = {"x": x, "y": y, **own.marks(theme), "tooltip": fields}
     opacity = opacity if theme.translucent else 1.0
     return layer("points", "point", encoding, filled=True, size=size, opacity=opacity)
@@ -193,7 +193,7 @@ def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Th
     """Estimated against actual error, with the diagonal and one σ to either side."""
     both, sigma = [*measured.error, *measured.estimate], fit.deviation.std
     x = log_axis("error", f"measured {metric.word}", both)
-    y = log_axis("estimate", f"{metric.word} by the law", both)
+    y = log_axis("estimate", f"predicted {metric.word}", both)
     ends = np.array([min(both) * 0.93, max(both) * 1.07])
     datasets = {
         "points": point_rows(measured, own),
@@ -206,7 +206,7 @@ def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Th
         points(x, y, own, len(measured), metric, theme),
     ]
     description = (
-        f"{metric.plural.capitalize()} by the law against measured {metric.plural}: points on the diagonal are exact, "
+        f"Predicted {metric.plural} against measured {metric.plural}: points on the diagonal are exact, "
         "the band is one σ."
     )
     return chart(description, 380, datasets, layers, theme)
@@ -267,7 +267,7 @@ def sensitivity_chart(found: Sensitivity, of: str, title: str, theme: Theme = PA
     hues = colour("hue", "chosen", list(series), theme)
     band = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": hues}
     return chart(
-        "How σ falls as more is measured; the dashed line is the fit to everything.",
+        "How σ falls as more is measured; the dashed line is the fit to all rows.",
         280,
         {"samples": data, "full": rows(sigma=[100 * full])},
         [

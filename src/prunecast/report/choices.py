@@ -6,7 +6,7 @@ from prunecast.choice import Choice, Frontier, Measure, Naming, Network
 from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.report.document import Fact, Grid, Section
-from prunecast.studies import NextTraining, Suggestion
+from prunecast.studies import AnswerSoFar, NextTraining, Suggestion
 from prunecast.wording import (
     advice,
     amount,
@@ -27,7 +27,7 @@ LEAST_DIFFERENCE = 1.005
 
 
 def choice(chosen: Choice) -> Section:
-    """The answer first, then its size and price, the runners-up and what to know."""
+    """The answer, its size and cost, the runners-up, and what to know about them."""
     best, metric = chosen.answer, chosen.metric
     unpruned = Fact(f"Unpruned {metric.word}", numbers.error(best.unpruned_error), best.unpruned_source)
     compared = comparison(chosen)
@@ -66,14 +66,14 @@ def _sizes(chosen: Choice) -> list[Fact]:
             Fact("Multiply-adds", amount(naming, best.multiply_adds), wording.products_remark(chosen))
         )
     if best.latency_ms is not None:
-        found.append(Fact("Latency", f"{best.latency_ms:.3g} ms", "as measured by `prunecast time`"))
+        found.append(Fact("Latency", f"{best.latency_ms:.3g} ms", wording.latency_remark(best)))
     if best.bytes is not None and minimise is Measure.BYTES:
         found.append(Fact("Bytes", numbers.count(best.bytes), "of dense tensors"))
     return found
 
 
 def error(best: Network) -> str:
-    """A measured error as it is, a predicted one with the digits that it is worth."""
+    """A measured error in full, a predicted one with its significant digits."""
     if best.source == "measured":
         return numbers.error(best.error)
     return numbers.estimate(best.error, best.interval)
@@ -84,7 +84,7 @@ def _cost(best: Network) -> Fact:
 
 
 def comparison(chosen: Choice) -> str:
-    """How much smaller the answer is than the network one would usually prune; empty where nothing compares."""
+    """How much smaller the answer is than the network one would usually prune; empty if there is none."""
     matching = chosen.matching
     if matching is None or matching.times_smaller < LEAST_DIFFERENCE:
         return ""
@@ -165,42 +165,65 @@ def frontier(line: Frontier) -> Section:
 
 
 def next_training(study: NextTraining, metric: Metric) -> Section:
-    """What to train next, and whether it still matters."""
+    """What to train next, and how much of the answers is in doubt."""
     axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
     names = ["Examples" if axis == "num_examples" else axis.capitalize() for axis in axes]
-    header = ["Train", *names, "To density", "Runs", "Cost", "Teaches", "Narrows"]
-    rows = [_suggestion(one, axes) for one in study.suggestions]
+    header = ["Train", *names, f"Until {metric.word}", "Runs", "Cost", "Gain"]
+    sizes = [axis for axis in axes if axis != "num_examples"]
+    size = wording.capital(unit(study.naming, Measure.STORED))
+    known = Grid(
+        header=[
+            metric.word.capitalize(),
+            *map(str.capitalize, sizes),
+            "Density",
+            size,
+            "Smallest (90%)",
+            "Doubt",
+        ],
+        rows=[_answer_so_far(one, sizes, study.naming) for one in study.answers],
+        caption="The answers so far",
+        left=0,
+    )
+    suggested = Grid(
+        header=header, rows=[_suggestion(one, axes) for one in study.suggestions], caption="Best value first"
+    )
     return Section(
         title=wording.next_title(study),
         text=[next_conclusion(study, metric)],
-        grids=[Grid(header=header, rows=rows, caption="Best value first")],
-        facts=[
-            Fact(
-                "Uncertainty of predictions", numbers.percent(study.uncertainty), "from the law's parameters"
-            ),
-            Fact("Scatter of a single training run", numbers.percent(study.run), "around the law"),
-            Fact("Cost of choosing by today's estimate", numbers.percent(study.regret), "in parameters"),
-            Fact(
-                "The same if another law is right", numbers.percent(study.other_law_regret), "in parameters"
-            ),
+        grids=[*([known] if study.answers else []), *([suggested] if study.suggestions else [])],
+        notes=[
+            *([suggestions_legend(study, metric)] if study.suggestions else []),
+            *sentences(study.findings, metric),
         ],
-        notes=[suggestions_legend(study), *sentences(study.findings, metric)],
     )
 
 
+def _answer_so_far(one: AnswerSoFar, axes: Sequence[str], naming: Naming) -> list[str]:
+    if one.smallest is None or one.density is None or one.size is None or one.doubt is None:
+        return [f"{one.target_error:g}", *("–" for _ in axes), *("–" * 4)]
+    sizes = {"depth": one.depth, "width": one.width}
+    low, high = (amount(naming, size) for size in one.smallest)
+    return [
+        f"{one.target_error:g}",
+        *(numbers.size(sizes[axis] or 0.0) for axis in axes),
+        numbers.density(one.density),
+        amount(naming, one.size),
+        f"{low} to {high}",
+        numbers.percent(one.doubt, digits=0),
+    ]
+
+
 def _suggestion(one: Suggestion, axes: Sequence[str]) -> list[str]:
-    symbol, share = max(one.shrinks.items(), key=lambda pair: pair[1])
     place = {
         "depth": numbers.size(one.depth),
         "width": numbers.size(one.width),
         "num_examples": numbers.count(one.num_examples),
     }
     return [
-        one.kind,
+        f"{one.kind}, unpruned" if one.unpruned_first else one.kind,
         *(place[axis] for axis in axes),
-        f"{one.last_density:.2g}",
+        "–" if one.unpruned_first else f"{one.until_error:.2g}",
         f"{one.trainings}",
         numbers.number(one.cost),
-        numbers.percent(one.reduction),
-        f"{symbol} by {share:.0%}",
+        "–" if one.gain is None else numbers.percent(one.gain, digits=0),
     ]

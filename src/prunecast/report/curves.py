@@ -1,4 +1,4 @@
-"""What charts show, as arrays: measured rows with their estimates, and the predicted curve of every family member."""
+"""What charts show, as arrays: measured rows with their estimates, and the predicted curve of every network."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -73,7 +73,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One network's predicted error on its way through all densities."""
+    """One network's predicted error at all densities."""
 
     depth: float
     width: float
@@ -103,7 +103,7 @@ class Slice:
 
 
 def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
-    """All rows that survive, with what the law says of them."""
+    """All usable rows, with the law's estimates."""
     points = measured(table).points
     own = points.configuration
     columns = {name: getattr(points, name)[own] for name in ("depth", "width", "num_examples")}
@@ -125,7 +125,7 @@ def measured_rows(table: Table, fit: Fit, minimise: str = "stored") -> Rows:
 
 
 def fitted_rows(fit: Fit) -> Rows:
-    """The rows that a law was fitted to, as the fit remembers them, with what the law says of them; without sizes."""
+    """The rows that a law was fitted to, as stored in the fit, with the law's estimates; without sizes."""
     frame = fit.residuals
     columns = {name: frame[name].to_numpy(dtype=float) for name in ("depth", "width", "num_examples")}
     density, error, estimate, unpruned = (
@@ -209,7 +209,7 @@ def lowest_density(fit: Fit) -> float:
 
 
 def interval(fit: Fit, members: Candidates, density: Floats) -> tuple[Floats, Floats]:
-    """log ε̂ and the standard deviation of log ε of one new training."""
+    """log ε̂ and the standard deviation of log ε of one new training run."""
     options = predicted_options(fit, members, density)
     return options.log_error, options.spread
 

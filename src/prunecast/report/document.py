@@ -51,4 +51,4 @@ class Section:
     notes: Sequence[str] = ()
     subsections: Sequence["Section"] = ()
     side_by_side: bool = False
-    """whether the page puts tables and notes beside the chart, or notes beside the tables, where there is room"""
+    """whether the page puts tables and notes next to the chart, or notes next to the tables, if there is room"""

@@ -58,6 +58,8 @@ class Drawn:
     name: str
     paths: tuple[Path, ...]
     missing: str | None
+    left_out: tuple[str, ...] = ()
+    """panels that the table does not allow, each with the reason"""
 
 
 def draw_figures(
@@ -65,11 +67,11 @@ def draw_figures(
 ) -> list[Drawn]:
     """Draw every figure, or only some, into a folder, with the law that answers use unless another is named.
 
-    With `latex` each has a .tex file, too, with a figure environment that includes its PDF.
+    With `latex`, each also has a .tex file with a figure environment that includes its PDF.
     """
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
-        raise PrunecastError(f"no figure is called {unknown[0]!r}; there are {', '.join(FIGURES)}")
+        raise PrunecastError(f"no figure is called {unknown[0]!r}; the figures are {', '.join(FIGURES)}")
     source = Source(table=table, fit=fit(table, law=law))
     folder.mkdir(parents=True, exist_ok=True)
     return [_drawn(name, source, folder, latex=latex) for name in FIGURES if not only or name in only]
@@ -80,18 +82,19 @@ def _drawn(name: str, source: Source, folder: Path, *, latex: bool) -> Drawn:
         spec = FIGURES[name](source)
     except PrunecastError as problem:
         return Drawn(name=name, paths=(), missing=str(problem))
+    about = (FIGURES[name].__doc__ or name).partition("\n")[0]
+    caption = f"{about} Table: {source.table.source}." if latex else ""
+    return Drawn(name=name, paths=write_figure(spec, name, folder, caption), missing=None)
+
+
+def write_figure(spec: Spec, name: str, folder: Path, caption: str = "") -> tuple[Path, ...]:
+    """Write a figure as PDF, PNG and SVG, with a caption also as a .tex file; returns the paths."""
     files = {folder / f"{name}.{kind}": content for kind, content in rendered(spec).items()}
-    if latex:
-        files[folder / f"{name}.tex"] = latex_figure(name, _caption(name, source)).encode()
+    if caption:
+        files[folder / f"{name}.tex"] = latex_figure(name, caption).encode()
     for path, content in files.items():
         replace_file(path, content)
-    return Drawn(name=name, paths=tuple(files), missing=None)
-
-
-def _caption(name: str, source: Source) -> str:
-    """What a figure shows, from the builder that draws it, and of which table."""
-    about = (FIGURES[name].__doc__ or name).partition("\n")[0]
-    return f"{about} Table: {source.table.source}."
+    return tuple(files)
 
 
 def error_layers(source: Source, along: str, title: str, only: Slice | None = None) -> list[Spec]:
@@ -123,7 +126,7 @@ def error_against_density(source: Source) -> Spec:
 def error_against_invariant(source: Source) -> Spec:
     """The same networks against density and against m*: past their low plateaus they fall together."""
     if not source.fit.axes:
-        why = f"{source.fit.title} has none" if source.slices else "one size alone was measured"
+        why = f"{source.fit.title} does not have one" if source.slices else "only one size was measured"
         raise PrunecastError(f"there is no invariant to show: {why}")
     formula = f"m* = {charts.invariant_formula(source.fit)}"
     titles = (f"Measured (dots) and {source.fit.title} (lines)", "The same networks against the invariant")
@@ -160,7 +163,7 @@ def estimated_against_actual(source: Source) -> Spec:
 def contours(source: Source) -> Spec:
     """Where the error is constant, in the planes of density with width, depth and dataset size."""
     if not source.slices:
-        raise PrunecastError("one size alone was measured, so there are no contours")
+        raise PrunecastError("only one size was measured, so there are no contours")
     heading = f"Constant {source.metric.word}: measured (dots) and {source.fit.title} (lines)"
     panels = [
         panel(f"Density against {numbers.axis(one.axis)}", _contour_layers(source, one), held(one))
@@ -178,7 +181,7 @@ def _contour_layers(source: Source, one: Slice) -> list[Spec]:
     measured, law = list[Row](), list[Row]()
     for name, level in levels.items():
         for found, own in ((measured, points), (law, one.curves)):
-            crossed = [_crossing(each.density, each.error, level) for each in own]
+            crossed = [crossing(each.density, each.error, level) for each in own]
             found += [row for row in rows(hue=name, size=one.sizes, density=crossed) if row["density"]]
     x = log_axis("size", numbers.axis(one.axis), one.sizes, margin=1.15)
     y = log_axis("density", "density", source.rows.density)
@@ -186,7 +189,7 @@ def _contour_layers(source: Source, one: Slice) -> list[Spec]:
     return [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
 
 
-def _crossing(density: Floats, error: Floats, level: float) -> float:
+def crossing(density: Floats, error: Floats, level: float) -> float:
     """The lowest density at which a curve crosses an error, between its points; NaN where it never does."""
     order = np.argsort(density)
     places, errors = np.log(density[order]), np.log(error[order])
@@ -208,7 +211,7 @@ def dense_error(source: Source) -> Spec:
             grid = np.geomspace(min(own), max(own), 100)
             law += rows(hue=numbers.size(n), size=grid, error=dense.predict(grid, np.array(n)))
     measured = rows(hue=[numbers.size(c.num_examples) for c in known], size=sizes, error=errors)
-    unit = "weights" if source.fit.counted else "depth · width², in proportion to the weights"
+    unit = "weights" if source.fit.counted else "depth · width², proportional to the weights"
     encoding = {
         "x": log_axis("size", unit, sizes, margin=1.2),
         "y": log_axis("error", f"unpruned {source.metric.word}", errors),
@@ -236,9 +239,10 @@ def frontier(source: Source) -> Spec:
 def regions_and_roles(source: Source) -> Spec:
     """The three regions of a curve, and the curve again with one parameter varied at a time.
 
-    A law that may dip has no low plateau, so the default law takes its place.
+    A law that may dip has no low plateau, so the default law is used instead. The law is fitted alone: in an average
+    over several laws, a varied parameter would change only one of them.
     """
-    law = fit(source.table, law=DEFAULT_LAW) if source.fit.dips else source.fit
+    law = fit(source.table, law=DEFAULT_LAW if source.fit.dips else source.fit.family_law)
     best = min(law.configurations, key=lambda one: one.unpruned_error)
     members = family(law, best.num_examples, "measured").as_measured()
     member = members[np.flatnonzero((members.depth == best.depth) & (members.width == best.width))]

@@ -26,12 +26,12 @@ HOW_WELL = (
     findings.LawPreference,
     findings.LawsAveraged,
 )
-"""Findings about how well a law fits; the others are about what the data leave open."""
+"""Findings about how well a law fits; the others are about what the data do not determine."""
 PLACE = ("measured", "plan", "code", "device", "date", "seconds")
 PROVENANCE = (*PLACE, "family", "dataset", "method", "recipe", "caution")
 """What the page shows of a shipped table's provenance."""
 FEW_CONFIGURATIONS = 8
-"""Up to so many are listed beside the chart, others are folded away."""
+"""Up to this many are listed next to the chart; longer lists are folded."""
 OPTIONS = {"replicates": "replicates", "residual": "residual", "huber": "Huber threshold", "high_error": "ε↑"}
 
 
@@ -88,7 +88,7 @@ def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
     ]
     fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
     sizes = ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
-    header = [*sizes, *fitted, "μ", "σ", "Rows", "At its limit"]
+    header = [*sizes, *fitted, "μ", "σ", "Rows", "At limit"]
     title = f"{wording.capital(law.title)} fitted to each configuration alone"
     return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
 

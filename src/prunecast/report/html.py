@@ -33,7 +33,7 @@ class Page:
 
     html: str
     missing: str = ""
-    """why there is no law or no answer on it, in a sentence; empty where both are there"""
+    """why it has no law or no answer, in a sentence; empty if it has both"""
 
 
 def page(

@@ -27,7 +27,7 @@ from prunecast.wording import OF_LARGEST, amount, fitted_to, numbers, sentences
 from prunecast.wording import report as wording
 
 MANY_ROWS = 10_000
-"""Comparing forms on more rows than this takes long, so a page leaves it out unless asked."""
+"""Comparing forms takes long on more rows than this, so a page skips it unless asked."""
 
 
 def study_section(name: str, found: Any, metric: Metric) -> Section:
@@ -76,7 +76,7 @@ def optimality(found: Optimality, metric: Metric) -> Section:
         for one in found.frontier
     ]
     size = "Weights" if naming.counted else "Size"
-    header = [metric.word.capitalize(), "Smallest measured", size, "By the law", size, "Off", "Regret"]
+    header = [metric.word.capitalize(), "Smallest measured", size, "Predicted", size, "Off", "Regret"]
     examples = f", {numbers.count(found.num_examples)} examples" if "num_examples" in naming.axes else ""
     relative = [] if naming.counted else [wording.relative_sizes(OF_LARGEST)]
     return Section(
@@ -109,18 +109,18 @@ def claims(found: Optimality, metric: Metric) -> list[list[str]]:
 
     rises = f"{ratio(found.lowest_rise_measured)}, {ratio(found.lowest_rise_predicted)}"
     regret = f"{numbers.percent(found.largest_regret, digits=0)}, {numbers.percent(found.mean_regret)}"
-    curves = f"{single.usable} of {single.curves} show enough"
+    curves = f"{single.usable} of {single.curves} are usable"
     rows = [
-        ["size off by at most, median", percents(found.largest_miss, found.median_miss)],
+        ["deviation of the size, largest and median", percents(found.largest_miss, found.median_miss)],
         ["within 25%", f"{numbers.percent(found.within_quarter, digits=0)} of {metric.plural}"],
         ["regret of the law's choice, largest and mean", regret],
-        [f"least {metric.word} / unpruned {metric.word} on the frontier, measured and by the law", rises],
+        [f"lowest {metric.word} / unpruned {metric.word} on the frontier, measured and predicted", rises],
         [
-            "one size too large, measured and by the law",
+            "one size too large, measured and predicted",
             percents(start.too_large_measured, start.too_large_predicted, sign=True),
         ],
         [
-            "one size too small, measured and by the law",
+            "one size too small, measured and predicted",
             percents(start.too_small_measured, start.too_small_predicted, sign=True),
         ],
         [f"ε↑ and γ from one curve ({curves}), off by", percents(single.high_error_off, single.gamma_off)],
@@ -159,7 +159,7 @@ def extrapolation(found: Extrapolation, metric: Metric) -> Section:
     return Section(
         name="extrapolation",
         title=STUDIES["extrapolation"].title,
-        text=[wording.EXTRAPOLATION],
+        text=[wording.extrapolated(found), wording.EXTRAPOLATION],
         grids=[Grid(header=header, rows=rows, left=3)],
         notes=sentences(found.findings, metric),
     )
@@ -179,7 +179,7 @@ def sensitivity(found: Sensitivity, metric: Metric) -> Section:
     return Section(
         name="sensitivity",
         title=STUDIES["sensitivity"].title,
-        text=[wording.sensitivity(found)],
+        text=[wording.sensitivity(found), wording.sensitivity_repeats(found)],
         charts=[Chart(name="sensitivity", spec=spec, caption=caption)],
         grids=[
             Grid(
@@ -248,7 +248,7 @@ def invariance(found: Invariance, metric: Metric) -> Section:
     return Section(
         name="invariance",
         title=STUDIES["invariance"].title,
-        text=[wording.contours(metric)],
+        text=[wording.slopes(found, metric), wording.contours(metric)],
         grids=[Grid(header=header, rows=contours), *([single] if constancy else [])],
         notes=sentences(found.findings, metric),
     )
@@ -276,7 +276,7 @@ def forms(found: Forms, metric: Metric) -> Section:
     return Section(
         name="forms",
         title=STUDIES["forms"].title,
-        text=[wording.FORMS],
+        text=[wording.best_form(found), wording.FORMS],
         grids=[
             Grid(header=header, rows=overall),
             Grid(header=["Form", *sizes], rows=regions, caption=caption, long=True),

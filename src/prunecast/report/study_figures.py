@@ -77,7 +77,7 @@ def sensitivity(source: Source) -> Spec:
         panels.append(
             panel(title.capitalize(), layers, f"mean ± standard deviation of {found.repeats} repeats")
         )
-    heading = f"How σ of {source.fit.title} falls as more is measured (dashed: the fit to everything)"
+    heading = f"How σ of {source.fit.title} falls as more is measured (dashed: the fit to all rows)"
     return figure(panels, heading, one_legend=True)
 
 

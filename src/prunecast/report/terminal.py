@@ -42,10 +42,11 @@ def _blocks(section: Section) -> Iterator[list[RenderableType]]:
 
 
 def table(grid: Grid) -> Table:
-    """A table; of a long one at most a dozen rows."""
+    """A table whose words may wrap and whose numbers may not; of a long one at most a dozen rows."""
     made = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, show_header=any(grid.header))
     for index, name in enumerate(grid.header):
-        made.add_column(Text(name), justify="left" if index < grid.left else "right", no_wrap=True)
+        words = index < grid.left
+        made.add_column(Text(name), justify="left" if words else "right", no_wrap=not words)
     for row in some(grid.rows) if grid.long else grid.rows:
         made.add_row(*map(Text, row))
     return made

@@ -330,7 +330,8 @@ def figure(panels: Sequence[Spec], heading: str = "", *, one_legend: bool = Fals
 def share_y(panels: Sequence[Spec]) -> list[Spec]:
     """Panels side by side with one logarithmic vertical axis, labelled at the first."""
     axes = [
-        [own["encoding"]["y"] for own in one["layer"] if "scale" in own["encoding"]["y"]] for one in panels
+        [own["encoding"]["y"] for own in one["layer"] if "scale" in own["encoding"].get("y", {})]
+        for one in panels
     ]
     shared = log_axis("", "", [end for own in axes for end in own[0]["scale"]["domain"]], margin=1.0)
     for index, own in enumerate(axes):

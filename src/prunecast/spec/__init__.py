@@ -12,7 +12,7 @@ from prunecast.spec.chain import (
     seed,
     stream_key,
 )
-from prunecast.spec.methods import CHANNELS, METHOD_NAMES, METHODS, Method, method
+from prunecast.spec.methods import CHANNELS, METHOD_NAMES, METHODS, Method, method, n_of_m
 from prunecast.spec.recipes import RECIPE_NAMES, RECIPES, Precision, Recipe, recipe
 from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
 
@@ -36,6 +36,7 @@ __all__ = [
     "from_dict",
     "level_cap",
     "method",
+    "n_of_m",
     "pooled_noise",
     "recipe",
     "rng",

@@ -19,7 +19,7 @@ import numpy as np
 
 from prunecast.catalog import FAMILIES, LEVEL_CAP, find_dataset
 from prunecast.errors import PrunecastError, require, require_flag, require_number, require_text
-from prunecast.spec.methods import CHANNELS, Method
+from prunecast.spec.methods import CHANNELS, Method, n_of_m
 from prunecast.spec.recipes import ANNEALED, Recipe
 
 SPEC_VERSION = 1
@@ -56,9 +56,9 @@ class ChainSpec:
     loader: str | None = None
     """What to load if tables call it something else: `folder`, `arrays`, or `package.module:attribute`."""
     image_size: int | None = None
-    """The size to which the images of a folder are scaled; by default they keep their own."""
+    """The size that images of a folder are resized to; by default they keep their own."""
     test_share: float = 0.2
-    """Of a folder without a split, the share of every class that is tested on."""
+    """The share of every class that is used for testing, for a folder without a test set."""
     split_seed: int = 0
     """Chooses the images of that share."""
     threads: int = 1
@@ -87,7 +87,7 @@ class ChainSpec:
         ends_at_zero = self.recipe.schedule in ANNEALED and not self.recipe.final_learning_rate
         require(
             self.method.retraining != "fine-tuning" or not ends_at_zero,
-            f"Fine-tuning goes on at the last learning rate, and the schedule {self.recipe.schedule} ends at 0; "
+            f"Fine-tuning continues at the last learning rate, but the schedule {self.recipe.schedule} ends at 0; "
             "give the recipe a final_learning_rate.",
         )
         share = self.test_share
@@ -107,10 +107,11 @@ class ChainSpec:
         )
         final = self.final_nonzero
         require(final is None or final > 0, f"final_nonzero is {final}; keep at least one weight.")
-        known = self.method.structure in ("weights", CHANNELS)
+        structure = self.method.structure
+        known = structure in ("weights", CHANNELS) or n_of_m(structure) is not None
         require(
             final is None or known,
-            f"final_nonzero needs a method that prunes single weights or {CHANNELS}, not {self.method.structure}.",
+            f"final_nonzero needs a method that prunes single weights, {CHANNELS} or N:M, not {structure}.",
         )
 
     @functools.cached_property
@@ -133,7 +134,7 @@ def from_dict(values: dict[str, Any]) -> ChainSpec:
         return ChainSpec(recipe=Recipe(**recipe), method=Method(**values["method"]), **others)
     except (KeyError, TypeError) as problem:
         raise PrunecastError(
-            f"A chain's spec cannot be read ({problem}); it was written by a newer prunecast: upgrade."
+            f"A chain's spec cannot be read ({problem}); it was written by a newer prunecast: upgrade prunecast."
         ) from problem
 
 

@@ -4,7 +4,7 @@ The criteria, structures and schedules themselves are in `prunecast.pruning`; a 
 can be read without torch.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from prunecast.errors import require, require_number, require_one_of, require_text
@@ -28,7 +28,7 @@ CHANNELS = "channels"
 
 METHOD_NAMES: dict[Part, list[str]] = {
     "score": [*AFTER_TRAINING, *BEFORE_TRAINING],
-    "structure": ["weights", CHANNELS],
+    "structure": ["weights", CHANNELS, "2:4"],
     "schedule": ["constant"],
 }
 """What methods may name besides `package.module:attribute`; registering in `prunecast.pruning` adds to it."""
@@ -49,7 +49,8 @@ class Method:
     substeps: int = 100
     """`from-start` only: the number of pruning steps between the full network and a level's density."""
     structure: str = "weights"
-    """What is removed together: `weights` removes single weights, `channels` whole channels and hidden units."""
+    """What is removed together: `weights` removes single weights, `channels` whole channels and hidden units, `2:4` or
+    another `N:M` one weight per level of each group of M, until N are left."""
     schedule: str = "constant"
     """The share that each level removes; `constant` is `fraction` at every level."""
     fraction_of: Measure = "units"
@@ -61,6 +62,7 @@ class Method:
         require_text(f"{place} name", self.name)
         for part, known in METHOD_NAMES.items():
             require_registered(f"{place} {part}", getattr(self, part), known)
+        self._check_groups(place)
         require_one_of(f"{place} retraining", self.retraining, RETRAININGS)
         require_number(f"{place} fraction", self.fraction)
         require_number(f"{place} substeps", self.substeps, whole=True)
@@ -82,6 +84,23 @@ class Method:
             "before training; for magnitudes give the recipe rewind = 0 instead.",
         )
 
+    def _check_groups(self, place: str) -> None:
+        """Refuse an N:M that keeps nothing or everything, and what has no meaning with it."""
+        if (pair := n_of_m(self.structure)) is None:
+            return
+        keep, group = pair
+        require(
+            0 < keep < group,
+            f"{place} structure {self.structure} keeps {keep} of each {group} weights; give N:M with N at least 1 "
+            "and less than M, such as 2:4.",
+        )
+        defaults = {field.name: field.default for field in fields(self)}
+        for name in ("fraction", "schedule"):
+            require(
+                getattr(self, name) == defaults[name],
+                f"{place} structure {self.structure} removes one of each {group} weights per level; leave {name} out.",
+            )
+
     @property
     def before_training(self) -> bool:
         """Whether each level prunes the untrained network, independently of the other levels."""
@@ -93,12 +112,19 @@ class Method:
         return self.score != "none"
 
 
+def n_of_m(structure: str) -> tuple[int, int] | None:
+    """N and M of a structure `N:M`; None of other structures."""
+    keep, _, group = structure.partition(":")
+    return (int(keep), int(group)) if keep.isdecimal() and group.isdecimal() else None
+
+
 _METHODS = (
     Method(name="imp"),
     Method(name="imp-layerwise", score="layerwise-magnitude"),
     Method(name="imp-rate-rewinding", retraining="rate-rewinding"),
     Method(name="imp-fine-tuning", retraining="fine-tuning"),
     Method(name="imp-channels", structure=CHANNELS),
+    Method(name="imp-2:4", structure="2:4"),
     Method(name="random", score="random"),
     Method(name="none", score="none"),
     Method(name="synflow", score="synflow", retraining="from-start"),

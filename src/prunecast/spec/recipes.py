@@ -32,7 +32,7 @@ class Recipe:
     name: str
     """What tables call this recipe; it does not change the numbers."""
     epochs: float
-    """Length of the training in passes over the examples."""
+    """Length of a training run in passes over the examples."""
     learning_rate: float
     """The peak learning rate."""
     batch_size: int
@@ -58,7 +58,7 @@ class Recipe:
     schedule: str = "step"
     """The learning rate over the training run: step, cosine, one-cycle, or your own as `package.module:function`."""
     final_learning_rate: float = 0.0
-    """Schedules cosine and one-cycle: the learning rate at the end, with which fine-tuning goes on."""
+    """Schedules cosine and one-cycle: the learning rate at the end, which fine-tuning continues with."""
     gradient_clip: float | None = None
     """The largest norm of the gradient over all parameters; a longer gradient is scaled to it. None clips nothing."""
     loss: str = "cross-entropy"

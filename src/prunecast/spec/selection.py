@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 TOLERANCE = 2.0
-"""Standard errors by which a larger network may be worse before it counts as worse."""
+"""A larger network counts as worse if its error is higher by more than this many standard errors."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,28 +9,31 @@ from prunecast.studies.decision import (
     Reason,
     TargetState,
     decide,
+    frontier_targets,
     spread_out,
     stop_error,
 )
 from prunecast.studies.dips import Dips, dips
-from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation
+from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation, paper_split
 from prunecast.studies.forms import Forms, forms
 from prunecast.studies.invariance import Invariance, invariance
 from prunecast.studies.next_training import (
+    AnswerSoFar,
     NextTraining,
     Suggestion,
     SuggestionKind,
-    expected_regret,
     next_training,
 )
 from prunecast.studies.noise import Noise, noise
 from prunecast.studies.optimality import Optimality, optimality
+from prunecast.studies.refits import best_fit
 from prunecast.studies.registry import STUDIES, Study
 from prunecast.studies.sensitivity import Sample, Sensitivity, sensitivity
 
 __all__ = [
     "PAPER_SPLIT",
     "STUDIES",
+    "AnswerSoFar",
     "Decision",
     "Dips",
     "Extrapolation",
@@ -50,16 +53,18 @@ __all__ = [
     "Suggestion",
     "SuggestionKind",
     "TargetState",
+    "best_fit",
     "decide",
     "dips",
-    "expected_regret",
     "extrapolation",
     "findings",
     "forms",
+    "frontier_targets",
     "invariance",
     "next_training",
     "noise",
     "optimality",
+    "paper_split",
     "sensitivity",
     "spread_out",
     "stop_error",

@@ -58,6 +58,9 @@ SETTLED = 0.1
 """The answer's doubt, as the standard deviation of its log size, below which nothing more is trained."""
 LEAST_GAIN = 0.01
 """No chain is trained that takes less than this share off the variance of the answers in doubt."""
+FRONTIER_TARGETS = 5
+LOWEST_TARGET, HIGHEST_TARGET = 1.25, 0.5
+"""Without a target, those between this multiple of the least unpruned error and this share of the highest error."""
 DRAWS, DENSITIES = 400, 80
 FLATTEST = 0.1
 """The least slope of a curve, in logarithms, by which doubt about errors becomes doubt about densities."""
@@ -97,6 +100,16 @@ def stop_error(targets: Sequence[float], unpruned_error: float, highest_unpruned
     if unpruned_error >= SIMILAR * highest_unpruned:
         near = list(targets)
     return max(MARGIN * max(near), RISE * unpruned_error)
+
+
+def frontier_targets(unpruned_errors: Sequence[float], highest_error: float) -> tuple[float, ...]:
+    """Five errors over the range of some networks, to two digits, so that they hardly change while more is trained.
+
+    `highest_error` is what the networks' errors rise to: the error of guessing, or the law's high plateau.
+    """
+    highest = HIGHEST_TARGET * highest_error
+    lowest = min(LOWEST_TARGET * min(unpruned_errors), highest / 2)
+    return tuple(float(f"{target:.2g}") for target in np.geomspace(lowest, highest, FRONTIER_TARGETS))
 
 
 class Reason(StrEnum):
@@ -216,7 +229,7 @@ class Grid:
         return chain.ended or risen or len(errors) > chain.level_cap
 
     def step(self, chain: GridChain, reason: Reason, **expected: float) -> NextStep:
-        """A step with a chain: its unpruned network first, whose error says whether and how far to go on."""
+        """A step with a chain: its unpruned network first, whose error decides whether and how far to continue."""
         until = self.stop_error(chain.errors[0]) if chain.errors else None
         return NextStep(chain=chain, until_error=until, reason=reason, **expected)
 
@@ -419,7 +432,7 @@ class Outlook:
         return [math.log(target) - allowance for target in self.grid.targets]
 
     def _crossing(self, log_target: float) -> _Crossing:
-        """Where each chain tells most about a target: there, or where its curve has risen if it misses the target."""
+        """Where each chain informs most about a target: there, or where its curve has risen if it misses the target."""
         fit, networks, rng = self.fit, self.networks, np.random.default_rng(0)
         reachable = self._curves.min(axis=0) <= log_target
         at, slope = self._reached(np.where(reachable, log_target, self._unpruned + math.log(SEEN)))
@@ -484,7 +497,7 @@ class Outlook:
         fresh = np.array([not chain.errors for chain in chains]) & (self.networks.own[: len(chains)] < 0)
         seconds = np.array([chain.seconds for chain in chains])
         whole, unpruned = self._gain(unpruned=False), self._gain(unpruned=True)
-        runs = self._levels_left
+        runs = self.levels_left
         options = [
             (gain / cost, index, kind, gain, cost)
             for kind, gains, costs, which in (
@@ -531,7 +544,7 @@ class Outlook:
         return total / whole if whole else total
 
     @cached_property
-    def _levels_left(self) -> Floats:
+    def levels_left(self) -> Floats:
         """Training runs until each chain's error has risen enough."""
         chains = self.grid.chains
         unpruned = np.exp(self._unpruned)

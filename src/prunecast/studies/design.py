@@ -2,16 +2,11 @@
 
 With noise of one relative size the Fisher information of a row is j·jᵀ, j the derivatives of log ε̂ by the parameters.
 The greedy D-optimal choice adds, one at a time, what raises the determinant of the information most.
-
-Where ε_np of a chain is itself measured with noise, as in the fit behind the intervals, it is projected out, and the
-information of the chain's rows is Σ jjᵀ − (Σ s·j)(Σ s·j)ᵀ/(R₀ + Σ s²), with s = ∂log ε̂/∂log ε_np.
 """
-
-from dataclasses import replace
 
 import numpy as np
 
-from prunecast.laws import Floats, Integers, Mask, Points, PruningForm
+from prunecast.laws import Floats, Integers, Mask
 from prunecast.studies.refits import FullFit
 
 RIDGE = 1e-6
@@ -75,49 +70,3 @@ def _add_points(full: FullFit, theta: Floats, chosen: Mask, count: int) -> Mask:
         added = slopes[sets, :, at]
         have = have + added[:, :, None] * added[:, None, :]
     return chosen
-
-
-def measured_information(full: FullFit) -> Floats:
-    """The information of each measured configuration about the parameters and its log ε_np, in the last place."""
-    points = full.points
-    rows = _row_information(full.form, full.theta, points)
-    rows *= (points.replicates * (points.density < 1))[:, None, None]
-    total = np.add.reduceat(rows, points.starts)
-    total[:, -1, -1] += points.unpruned_replicates
-    return np.asarray(total)
-
-
-def level_information(full: FullFit, chains: Points, levels: int, kept: float) -> tuple[Floats, Floats]:
-    """The same of chains up to each of their levels 1 ... `levels`, shape (chains, levels, ...), and ε̂ at each.
-
-    A level keeps a share `kept` of the weights; what level 0 says about ε_np is left out.
-    """
-    count = chains.configurations
-    level = np.tile(np.arange(1, levels + 1), count)
-    ones = np.ones(len(level))
-    rows = replace(
-        chains,
-        configuration=np.repeat(np.arange(count), levels),
-        level=level,
-        density=kept ** level.astype(float),
-        error=ones,
-        replicates=ones,
-        nonzero=ones,
-    )
-    each = _row_information(full.form, full.theta, rows)
-    errors = np.exp(full.form.log_error(full.theta[None], rows)[0]).reshape(count, levels)
-    return np.cumsum(each.reshape(count, levels, *each.shape[1:]), axis=1), errors
-
-
-def project_unpruned(information: Floats) -> Floats:
-    """The information about the parameters alone, with ε_np, the last place, projected out."""
-    cross = information[..., :-1, -1]
-    outer = cross[..., :, None] * cross[..., None, :]
-    return np.asarray(information[..., :-1, :-1] - outer / information[..., -1:, -1:])
-
-
-def _row_information(form: PruningForm, theta: Floats, points: Points) -> Floats:
-    """The outer products of (j, s) of every row."""
-    stack = form.stack(theta[None], points)
-    slopes = np.vstack([stack[0, :-1], form.unpruned_slope(theta[None], points, stack)]).T
-    return np.asarray(slopes[:, :, None] * slopes[:, None, :])

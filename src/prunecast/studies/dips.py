@@ -53,7 +53,7 @@ class Dips:
     eq2: Deviation
     eq2_by_region: dict[str, Deviation]
     without_dips: Deviation
-    """Eq. 2 fitted anew with every error below ε_np raised to it"""
+    """Eq. 2 refitted with every error below ε_np raised to it"""
     dip_law: Deviation
     bias: float
     """what the dips add to μ of Eq. 2"""

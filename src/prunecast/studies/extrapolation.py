@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 
 import numpy as np
 
@@ -37,8 +36,8 @@ class Step:
     """the axis, `networks` (the smaller of each of depth and width) or `paper`"""
     law: str
     fitted_sizes: dict[str, tuple[float, ...]]
-    """the sizes fitted on each axis that tells them from those predicted; the paper's own split also has its number of
-    examples where the table has more"""
+    """the sizes fitted, for each axis that separates them from those predicted; the paper's own split also has its
+    number of examples if the table has more"""
     fitted_configurations: int
     predicted_configurations: int
     fitted: Deviation
@@ -86,17 +85,20 @@ def _splits(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
     if len(sizes) == 2:
         small = np.logical_and(*(_small(getattr(points, axis)) for axis in sizes))
         yield "networks", small, ~small
-    yield from islice(_paper(points), 1)
+    published = paper_split(points)
+    if published is not None:
+        yield PAPER_SPLIT, *published
 
 
-def _paper(points: Points) -> Iterator[tuple[str, Mask, Mask]]:
-    """The paper's split at each number of examples that has it, the most first."""
+def paper_split(points: Points) -> tuple[Mask, Mask] | None:
+    """The four configurations that the paper fits and those that it predicts, at the most examples that have both."""
     small = np.logical_and.reduce([np.isin(getattr(points, axis), PAPER[axis]) for axis in PAPER])
     for examples in np.unique(points.num_examples)[::-1]:
         there = points.num_examples == examples
         own, rest = there & small, there & ~small
         if own.sum() == CORNERS and rest.any():
-            yield PAPER_SPLIT, own, rest
+            return own, rest
+    return None
 
 
 def _small(sizes: Floats) -> Mask:

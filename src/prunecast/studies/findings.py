@@ -1,4 +1,4 @@
-"""What studies know beside their numbers, as typed values; `prunecast.wording` says them in words."""
+"""What studies know besides their numbers, as typed values; `prunecast.wording` puts them into words."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -88,7 +88,7 @@ class AxisToTrain(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class UnprunedErrorsGuessed(Finding):
-    """There is no law of the unpruned error, so that of new chains is a rough guess."""
+    """There is no law of the unpruned error, so its value for new chains is a rough guess."""
 
     kind: ClassVar[str] = "unpruned_errors_guessed"
 
@@ -98,26 +98,3 @@ class GainsAssumeLaw(Finding):
     """Expected gains assume that the law is right, and leave out what the dense law would gain."""
 
     kind: ClassVar[str] = "gains_assume_law"
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegretUndetermined(Finding):
-    """The expected regret depends on parameters that the data do not determine."""
-
-    kind: ClassVar[str] = "regret_undetermined"
-    symbols: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class OnlyMeasuredSizes(Finding):
-    """Only measured sizes were compared, and another one may be smaller."""
-
-    kind: ClassVar[str] = "only_measured_sizes"
-
-
-@dataclass(frozen=True, kw_only=True)
-class OtherLawsUnknown(Finding):
-    """There are too few rows to fit some of the other laws, so what they would choose is unknown."""
-
-    kind: ClassVar[str] = "other_laws_unknown"
-    laws: tuple[str, ...]

@@ -54,7 +54,7 @@ def forms(table: Table, *, seed: int = 0) -> Forms:
     points = full.points
     if points.configurations < 3:
         raise PrunecastError(
-            f"{table.source}: the study of forms leaves configurations out and needs three of them"
+            f"{table.source}: the study of forms leaves out configurations, so it needs at least three"
         )
     regions = full.regions(points)
     rows = {name: int((regions == index).sum()) for index, name in enumerate(REGIONS)}

@@ -14,7 +14,7 @@ from prunecast.table import Table
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Scatter of one region; None where the table cannot tell."""
+    """Scatter of one region; None if the table does not show it."""
 
     region: str
     rows: int

@@ -131,15 +131,15 @@ def optimality(
     known = _sizes_by_examples(fitted, full.points)
     if not known:
         raise PrunecastError(
-            f"{table.source}: no two configurations share a number of examples, which leaves nothing to choose; train "
-            "more widths or depths"
+            f"{table.source}: no two configurations have the same number of examples, so there is nothing to choose "
+            "from; train more widths or depths"
         )
     examples = _usual(known) if num_examples is None else _asked(known, num_examples, table.source)
     compared = known[examples]
     if not len(compared.error):
         raise PrunecastError(
-            f"{table.source}: no curve with {examples:g} examples crosses an error at which the law has a network "
-            "too; prune further"
+            f"{table.source}: no curve with {examples:g} examples crosses an error that the law also predicts for "
+            "some network; prune further"
         )
     frontier = tuple(compared.smallest(fitted, row) for row in range(len(compared.error)))
     miss = np.array([abs(own.predicted_nonzero / own.measured_nonzero - 1) for own in frontier])
@@ -256,8 +256,8 @@ def _asked(known: dict[float, SizesAtErrors], num_examples: float, source: str) 
             return examples
     listed = ", ".join(f"{examples:g}" for examples in known)
     raise PrunecastError(
-        f"{source}: fewer than two configurations with {num_examples:g} examples leave nothing to choose; "
-        f"ask for {listed}"
+        f"{source}: there are fewer than two configurations with {num_examples:g} examples, so there is nothing to "
+        f"choose from; ask for {listed}"
     )
 
 

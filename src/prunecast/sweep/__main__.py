@@ -24,19 +24,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m prunecast.sweep", description=main.__doc__)
     parser.add_argument("plan", help="a TOML file, or the name of a plan that ships")
     parser.add_argument("--scale", default="full", help="one of the plan's scales; by default the whole plan")
-    parser.add_argument("--data", type=Path, help="folder of the datasets; by default $PRUNECAST_DATA")
+    parser.add_argument("--data", type=Path, help="folder with the datasets; by default $PRUNECAST_DATA")
     parser.add_argument(
         "--store",
         type=Path,
         default=Path("prunecast-store"),
-        help="folder of the results; by default prunecast-store",
+        help="folder for the results; by default prunecast-store",
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda; by default cpu")
     parser.add_argument("-o", "--output", type=Path, help="CSV file for the table")
     parser.add_argument(
         "--json-lines",
         type=Path,
-        help="file to which a line of JSON per event is added; - is standard output",
+        help="append one line of JSON per event to this file; - is standard output",
     )
     parser.add_argument("--jobs", type=int, help="chains to train at the same time; by default one per core")
     parser.add_argument(

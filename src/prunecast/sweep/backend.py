@@ -33,13 +33,13 @@ class Ended:
     worker: Hashable
     """What `start` returned for it."""
     died: str = ""
-    """How it died, as "was ended by SIGKILL"; empty if it ended by itself because it had nothing left to do."""
+    """How it died, such as "was ended by SIGKILL"; empty if it ended by itself because it had nothing left to do."""
     remedy: str = "Is there enough memory for it?"
-    """What may help if it dies like this again and again."""
+    """What may help if it keeps dying like this."""
     whole_node: bool = False
-    """Whether its node was lost, which is seldom the fault of a chain."""
+    """Whether its node was lost, which is rarely caused by a chain."""
     cancelled: bool = False
-    """Whether somebody cancelled it, so that no other takes its place."""
+    """Whether somebody cancelled it, so that it is not replaced."""
     refusal: PrunecastError | None = None
     """Why no chain can be run there; it ends the sweep."""
 

@@ -1,7 +1,7 @@
 """What a plan would train and the work it takes, counted before anything runs."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +9,8 @@ from torch import nn
 
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
 from prunecast.families import NotPrunable, build, not_prunable, prunable
-from prunecast.spec import ChainSpec
+from prunecast.pruning import NOfM, structure_of
+from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, inspect, network_key
 from prunecast.sweep.plan import Plan
@@ -91,7 +92,7 @@ def overview(plan: Plan) -> Overview:
 
 @dataclass(frozen=True, kw_only=True)
 class NeverPruned:
-    """The tensors, other than vectors, of a family's smallest network in a plan that are never pruned."""
+    """Tensors, other than vectors, of a network in a plan that are never pruned."""
 
     family: str
     depth: int
@@ -101,10 +102,14 @@ class NeverPruned:
     """All parameters of that network."""
     classes_known: bool
     """Whether the number of classes is known; otherwise the network has ten."""
+    structure: str = ""
+    """The structure N:M into whose groups the tensors cannot be divided; empty where they are not prunable at all."""
 
 
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
     """What stays dense, for each family that has such tensors, from its smallest network, which is built.
+
+    What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts.
 
     A family that cannot be built is left to the run, which says why.
     """
@@ -128,7 +133,32 @@ def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
                 classes_known=chain.facts is not None,
             )
             found.append(own)
-    return tuple(found)
+    return (*found, *_not_grouped(plan))
+
+
+def _not_grouped(plan: Plan) -> Iterator[NeverPruned]:
+    """By family, width and structure N:M, the prunable tensors that stay dense."""
+    smallest: dict[tuple[str, float, str], PlannedChain] = {}
+    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.width, chain.spec.depth)):
+        if n_of_m(chain.spec.method.structure) is not None:
+            smallest.setdefault((chain.spec.family, chain.spec.width, chain.spec.method.structure), chain)
+    for (family, width, name), chain in smallest.items():
+        try:
+            model = _built(chain)
+        except Exception:  # a user's own function raises anything
+            continue
+        structure = structure_of(name)(model)
+        assert isinstance(structure, NOfM)
+        if tensors := structure.kept_dense():
+            yield NeverPruned(
+                family=family,
+                depth=chain.spec.depth,
+                width=width,
+                tensors=tensors,
+                parameters=sum(parameter.numel() for parameter in model.parameters()),
+                classes_known=chain.facts is not None,
+                structure=name,
+            )
 
 
 def _built(chain: PlannedChain) -> nn.Module:

@@ -34,13 +34,13 @@ from prunecast.sweep.status import is_locked
 from prunecast.sweep.worker import WorkerSpec, count_deaths, has_ended, work
 
 FLEET = 64.0
-"""Widths added up that keep a whole GPU busy: two packs in training, and two to take their place."""
+"""Total width that keeps a whole GPU busy: two packs in training, and two that follow."""
 PAUSE = 0.2
 """Seconds between two looks at the store, at least."""
 MOST_PAUSE = 30.0
 """Seconds between two starts of workers, at most, while they end without having done anything."""
 MOST_IN_VAIN = 3
-"""Workers in a row that may die without having taken a chain, once starts are that far apart."""
+"""How many workers in a row may die without having taken a chain, once starts are that far apart."""
 LEAVING = 30.0
 """Seconds that workers have to end by themselves when all chains have ended."""
 
@@ -225,7 +225,7 @@ class _Driver:
         if pool.in_vain >= MOST_IN_VAIN and pool.pause >= MOST_PAUSE:
             raise PrunecastError(
                 f"Workers die before they take a chain: the last one {ended.died}. {ended.remedy} Nothing finished is "
-                "lost; `python -m prunecast.sweep PLAN --jobs 1` shows what is wrong with one."
+                "lost; `python -m prunecast.sweep PLAN --jobs 1` shows what is wrong."
             )
 
     def _give_up(self, pool: _Pool) -> None:
@@ -238,7 +238,7 @@ class _Driver:
         pool.given_up |= len(pool.cancelled) >= len(pool.open)
         for job in pool.open.values() if pool.given_up else ():
             if not self._is_held(job) and not has_ended(job, self._store):
-                error = f"{pool.cancelled[-1]}; the next run goes on with this chain"
+                error = f"{pool.cancelled[-1]}; the next run continues this chain"
                 write_failure(self._store, job, error, "")
 
 

@@ -31,7 +31,7 @@ class Progress:
     chain: PlannedChain
     record: Record
     ended: str
-    """Why the chain ended with this level; empty while it goes on."""
+    """Why the chain ended with this level; empty while it continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,4 +67,4 @@ Outcome = Progress | Failed | Busy
 Event = Outcome | LeftOut
 
 Executor = Callable[[Sequence[Job], Path], Iterator[Outcome]]
-"""Runs every job to its end and yields what happens: `work` in this process, `drive` through a backend."""
+"""Runs all jobs and yields their events: `work` in this process, `drive` through a backend."""

@@ -40,7 +40,7 @@ def write_failure(store: Path, job: Job, error: str, trace: str) -> Failure:
 
 
 def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
-    """The chain's failure that nobody has mended yet."""
+    """The chain's failure, if it has not been fixed yet."""
     path = failure_path(store, spec)
     try:
         if not is_there(path):

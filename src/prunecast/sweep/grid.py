@@ -33,6 +33,7 @@ from prunecast.spec import (
     Unpruned,
     level_cap,
     method,
+    n_of_m,
     pooled_noise,
     recipe,
     too_large,
@@ -70,7 +71,7 @@ class Select:
     """How the selection rule is applied."""
 
     tolerance: float = TOLERANCE
-    """Standard errors by which a larger network may be worse before it counts as worse."""
+    """A larger network counts as worse if its error is higher by more than this many standard errors."""
     noise: float | None = None
     """Relative standard deviation of replicates; None takes it from the plan's own replicates."""
 
@@ -150,7 +151,7 @@ def _start_path(grid: Mapping[str, Any], place: str, spec: ChainSpec, folder: Pa
         return folder / Path(filled).expanduser()
     except RuntimeError as failure:
         raise PrunecastError(
-            f"{place}: start is {name!r}, and there is no such user; give a path."
+            f"{place}: start is {name!r}, but there is no such user; give a path."
         ) from failure
 
 
@@ -224,7 +225,7 @@ def _shared(share: Fraction, spec: ChainSpec, total: int) -> int:
     left = f"{total:,} training examples" + (f", {held:,} of them held out" if held else "")
     remedy = "hold out fewer" if held else "ask for more"
     number = int(share * (total - held))
-    require(number > 0, f"{float(share):g} of {spec.dataset} ({left}) is no example; {remedy}.")
+    require(number > 0, f"{float(share):g} of {spec.dataset} ({left}) is less than one example; {remedy}.")
     return number
 
 
@@ -250,7 +251,10 @@ def _devices(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> int:
     require_number(f"{place}: devices", devices, whole=True)
     require(devices > 0, f"{place}: devices is {devices}; give 1 or more.")
     batch = min(spec.recipe.batch_size, spec.num_examples)
-    require(devices <= batch, f"{place}: devices is {devices}, more than the {batch} examples of a batch.")
+    require(
+        devices <= batch,
+        f"{place}: devices is {devices}, more than the {batch} examples of a batch; give fewer.",
+    )
     return int(devices)
 
 
@@ -262,6 +266,8 @@ def _rules(grid: Mapping[str, Any], place: str, spec: ChainSpec) -> StopRules:
     for name, value in ((": level_cap", cap), (", [stop]: at_chance", stop.get("at_chance", 0))):
         require_number(place + name, value, whole=True)
         require(0 <= value <= LARGEST, f"{place}{name} is {value}; give 0 or more, up to {LARGEST:,}.")
+    if (pair := n_of_m(spec.method.structure)) is not None:
+        cap = min(cap, pair[1] - pair[0])
     return StopRules(level_cap=cap, **stop)
 
 

@@ -17,7 +17,7 @@ from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
 from prunecast.pruning import check_method, check_structure, fitting, read_start
-from prunecast.spec import ChainSpec
+from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import (
     DataKey,
@@ -40,7 +40,7 @@ class DataSeen:
     root: Path | None
     facts: DatasetFacts
     split: Split | None
-    """How prunecast splits it; None if it has a test half."""
+    """How prunecast splits it; None if it has a test set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +125,8 @@ def _check_axes(plan: Plan) -> None:
             if axis not in taken and len(sizes) > 1:
                 some = listed(f"{size:g}" for size in sorted(sizes))
                 raise PrunecastError(
-                    f"The plan {plan.name}: {family!r} takes no argument {axis}, so those of {axis} {some} would "
-                    f"be the same; add the argument, or give one {axis}."
+                    f"The plan {plan.name}: {family!r} has no argument {axis}, so networks of {axis} {some} would be "
+                    f"the same; add the argument, or give one {axis}."
                 )
 
 
@@ -170,7 +170,8 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
             continue
         try:
             sizes[key] = _size(chain)
-            if ":" in spec.family and structure not in checked:
+            grouped = n_of_m(spec.method.structure) is not None
+            if (":" in spec.family or grouped) and structure not in checked:
                 shape, num_classes = image_facts(chain)
                 check_structure(spec.method, _built(spec, shape, num_classes), shape)
             checked.add(structure)
@@ -213,7 +214,7 @@ def _size(chain: PlannedChain) -> Size:
 
 def _seen(chain: PlannedChain, data: Dataset) -> DataSeen:
     if data.num_classes < 2:
-        raise PrunecastError(f"{chain.root or data.name} has one class; give images of at least two.")
+        raise PrunecastError(f"{chain.root or data.name} has only one class; give images of at least two.")
     facts = DatasetFacts(
         name=chain.spec.dataset,
         num_classes=data.num_classes,

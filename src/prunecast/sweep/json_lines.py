@@ -75,7 +75,7 @@ class JsonLines:
             self._descriptor = None
 
     def started(self, progress: SweepProgress) -> None:
-        """A sweep starts or goes on."""
+        """A sweep starts or continues."""
         self._write(self._sweep("started", progress))
 
     def event(self, event: Event) -> None:
@@ -126,6 +126,6 @@ class JsonLines:
 
 def _unwritable(path: Path, failure: OSError) -> PrunecastError:
     return PrunecastError(
-        f"{path} cannot be written: {failure.strerror}. Nothing finished is lost; choose another --json-lines, or free "
-        "some space, and run the same command again."
+        f"{path} cannot be written: {failure.strerror}. Nothing finished is lost: choose another --json-lines, or "
+        "free some space, and run the same command again."
     )

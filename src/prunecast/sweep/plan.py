@@ -27,7 +27,7 @@ LARGEST_FILE, MOST_PARTS = 1 << 24, 64
 LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){{{MOST_PARTS}}}")
 """Such keys take the parser quadratic time. (This takes linear time: nothing is tried twice.)"""
 VARIABLE = "PRUNECAST_DATA"
-"""The environment variable that names the folder of datasets."""
+"""The environment variable for the folder with datasets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Plan:
     name: str
     chains: tuple[PlannedChain, ...]
     data: Path | None = None
-    """The folder of datasets, if one was named."""
+    """The folder with datasets, if one was given."""
 
 
 def shipped_plans() -> dict[str, str]:
@@ -164,7 +164,7 @@ class DataPlaces:
     folder: Path
     """The plan's folder."""
     datasets: Path | None
-    """The folder of datasets."""
+    """The folder with datasets."""
     _paths: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
     _counts: dict[tuple[object, ...], int] = field(default_factory=dict)
 
@@ -281,9 +281,12 @@ def needed_downloads(plan: Plan, *, refuse: bool) -> tuple[DatasetFacts, ...]:
 def _missing(plan: Plan, facts: DatasetFacts) -> str:
     needs = f"The plan {plan.name} needs {facts.title or facts.name}"
     if plan.data:
-        where, remedy = f"but it is not in {plan.data}", f"or name another folder with --data or {VARIABLE}"
+        where, remedy = f"which is not in {plan.data}", f"or name another folder with --data or {VARIABLE}"
     else:
-        where, remedy = "but no folder of datasets is set", f"and name that folder with --data or {VARIABLE}"
+        where, remedy = (
+            "but no folder with datasets is set",
+            f"and name that folder with --data or {VARIABLE}",
+        )
     return f"{needs}, {where}; put {facts.download} into {plan.data or 'a folder'} {remedy}."
 
 

@@ -24,7 +24,7 @@ LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
 SAFE_PATH, NOT_GIVEN = "PYTHONSAFEPATH", "prunecast"
 """Any text in this variable keeps the current folder off Python's path; ours says that nobody had set it."""
 PRELOADED = ["prunecast.sweep.processes"]
-MEMORY = "Is there enough memory for so many at once?"
+MEMORY = "Is there enough memory for this many at once?"
 
 
 @dataclass(frozen=True, kw_only=True)

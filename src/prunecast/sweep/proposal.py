@@ -51,7 +51,7 @@ CHANNELS = 32
 LARGE_IMAGE = 96
 """Images of one size up to this keep it."""
 IMAGE_SIZES = (64, 32, 96, 128, 224)
-"""Sizes to which other images are brought, until the network accepts one; those that enlarge them come last."""
+"""Sizes that other images are resized to, until the network accepts one; those that enlarge them come last."""
 MOST_TOKENS = 64
 STEPS, EPOCHS = 2000, (8, 100)
 """Steps that a training run should have, and the fewest and most epochs for them."""
@@ -63,7 +63,7 @@ WEIGHTS_LEFT = 30
 ENOUGH_TO_DIVIDE = 2000
 """Training images from which a quarter of them is worth a configuration of its own."""
 RUN_SECONDS = 0.3
-"""What a training run takes besides its steps: opening, pruning, writing."""
+"""Seconds that a training run takes besides its steps: opening, pruning, writing."""
 SPARE = 0.9
 """The share of the time that is planned."""
 
@@ -84,7 +84,7 @@ class ProposedData(DataSource):
 
     facts: DatasetFacts
     split: Split | None = None
-    """How prunecast splits it; None if it has a test half."""
+    """How prunecast splits it; None if it has a test set."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +136,7 @@ RUNGS = (
     Rung(depths=(1,), widths=(1, 2), most_levels=14),
     Rung(depths=(1,), widths=(2,), most_levels=14),
 )
-"""What fits, from the richest to the least; a size that a family lacks is left out, or else its nearest taken."""
+"""Candidate plans, the largest first; a size that a family lacks is left out or replaced by the nearest."""
 
 
 def propose(

@@ -19,13 +19,15 @@ class Resources:
     """What one worker gets; it works on one chain, or with a GPU on a fleet of them."""
 
     cpus: float = 1
+    """CPU cores of a worker."""
     gpus: float = 0
-    """GPUs of a worker; 0.25 lets four workers share one."""
+    """GPUs per worker; 0.25 lets four workers share one."""
     minutes: int | None = None
-    """How long a worker may work in one go; what is not at its end then goes on with another."""
+    """How long a worker may run; another worker continues unfinished chains."""
     memory_gb: float | None = None
+    """Memory of a worker in GB; the cluster's default if not given."""
     at_once: int | None = None
-    """The most workers at the same time; as many as the cluster has room for if not given."""
+    """Maximum number of workers at the same time; by default as many as the cluster has room for."""
 
     @property
     def grace(self) -> float:

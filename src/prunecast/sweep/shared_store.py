@@ -77,10 +77,10 @@ def _await(path: Path, identity: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while (found := _read(path)) != identity:
         if time.monotonic() > deadline:
-            what = "is another folder there" if found else "is not there"
+            what = "is a different folder there" if found else "is not there"
             raise PrunecastError(
                 f"{socket.gethostname()} does not see the store {path.parent}: it {what}; "
-                "the store is a folder every node sees, so give --store a path on a shared file system."
+                "every node must see the store, so give --store a path on a shared file system."
             )
         time.sleep(0.1)
 
@@ -103,6 +103,6 @@ def check_code(driver: str) -> None:
     """Refuse to work with other code than the driver's `code_version`: one table would mix both."""
     if code_version() != driver:
         raise PrunecastError(
-            f"{socket.gethostname()} has prunecast {code_version()} and the driver has {driver}; "
+            f"{socket.gethostname()} has prunecast {code_version()}, but the driver has {driver}; "
             "install the same version on every node."
         )

@@ -43,12 +43,12 @@ class ChainStatus:
     records: tuple[Record, ...] = ()
     """The finished levels that count under the plan's rules."""
     ended: str = ""
-    """Why the chain has ended; empty while it goes on."""
+    """Why the chain has ended; empty while it continues."""
     failure: Failure | None = None
     problem: str = ""
     """Why its records cannot be read."""
     intact: bool = True
-    """Whether they may be intact nevertheless, as those that this user may not read."""
+    """Whether they may still be intact, such as records that this user may not read."""
     locked: bool = field(default=False, compare=False)
     """Whether a process is working on it now."""
     holder: Holder | None = field(default=None, compare=False)
@@ -255,7 +255,7 @@ class PlanEdit:
     removed: int
     """Chains that it no longer has; their results stay in the store."""
     recapped: int
-    """Chains with another level cap."""
+    """Chains with a different level cap."""
 
 
 def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:

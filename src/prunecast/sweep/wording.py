@@ -6,7 +6,7 @@ from pathlib import Path
 from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
 from prunecast.pruning import Record, StoreCheck
-from prunecast.spec import CHANNELS, ChainSpec, ErrorRise, Recipe
+from prunecast.spec import CHANNELS, ChainSpec, ErrorRise, Recipe, n_of_m
 from prunecast.sweep.cost import NeverPruned
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
@@ -43,21 +43,38 @@ def _what_happened(event: Event) -> str:
 
 
 def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
-    """What stays dense, a sentence for each family that has such tensors."""
+    """What stays dense, a sentence for each family that has such tensors, or for each width where N:M is the reason."""
     for own in families:
+        if own.structure:
+            yield _not_grouped(own)
+            continue
         words = not_prunable_words(own.tensors, own.parameters)
         classes = "" if own.classes_known else " (with ten classes)"
         network = f"{own.family}, depth {own.depth}, width {own.width:g}{classes}"
-        yield f"{network}: beside biases and normalisation, {words}."
+        yield f"{network}: apart from biases and normalisation, {words}."
+
+
+def _not_grouped(own: NeverPruned) -> str:
+    group = own.structure.partition(":")[2]
+    network = f"{own.family}, depth {own.depth}, width {own.width:g}"
+    some = listed(f"{name} ({share})" for name, share in largest_shares(own.tensors, own.parameters))
+    return (
+        f"{network}: the structure {own.structure} leaves {some} of the parameters dense, because the inputs cannot be "
+        f"divided into groups of {group}."
+    )
+
+
+def largest_shares(tensors: Sequence[NotPrunable], parameters: int) -> list[tuple[str, str]]:
+    """The largest tensors and the rest of them, with their shares of all parameters."""
+    ordered = sorted(tensors, key=lambda tensor: -tensor.parameters)
+    some = [(tensor.name, f"{tensor.parameters / parameters:.1%}") for tensor in ordered[:MOST_NAMED]]
+    rest = sum(tensor.parameters for tensor in ordered[MOST_NAMED:])
+    return [*some, (f"{len(ordered) - MOST_NAMED:,} more", f"{rest / parameters:.1%}")] if rest else some
 
 
 def not_prunable_words(tensors: Sequence[NotPrunable], parameters: int) -> str:
     """The tensors that are never pruned, the largest first, with their shares of all parameters."""
-    ordered = sorted(tensors, key=lambda tensor: -tensor.parameters)
-    some = [f"{tensor.name} ({tensor.parameters / parameters:.1%})" for tensor in ordered[:MOST_NAMED]]
-    rest = sum(tensor.parameters for tensor in ordered[MOST_NAMED:])
-    if rest:
-        some.append(f"{len(ordered) - MOST_NAMED:,} more ({rest / parameters:.1%})")
+    some = [f"{name} ({share})" for name, share in largest_shares(tensors, parameters)]
     return f"never pruned: {listed(some)} of the parameters"
 
 
@@ -85,7 +102,7 @@ def first_deaths(records: Sequence[Record]) -> dict[int, list[str]]:
 def deaths_words(records: Sequence[Record]) -> str:
     """The layers of a chain that have no weight left, and since which level; empty if there are none."""
     return "; ".join(
-        f"from level {level} on {dead_words(new)}" for level, new in first_deaths(records).items()
+        f"{dead_words(new)} from level {level} on" for level, new in first_deaths(records).items()
     )
 
 
@@ -103,7 +120,7 @@ def edit_sentence(edit: PlanEdit) -> str:
     """How a plan was edited since its last run."""
     parts = [
         f"{plural(edit.added, 'chain', 'is', 'are')} new" if edit.added else "",
-        f"{plural(edit.recapped, 'chain', 'has', 'have')} another level cap" if edit.recapped else "",
+        f"{plural(edit.recapped, 'chain', 'has', 'have')} a different level cap" if edit.recapped else "",
         f"{plural(edit.removed, 'chain', 'was', 'were')} removed (results stay in the store, but not in the table)"
         if edit.removed
         else "",
@@ -130,7 +147,10 @@ def failure_lines(progress: SweepProgress) -> Iterator[str]:
     for failure in progress.failed:
         yield f"- chain {failure.number} failed: {failure.error}"
     if progress.failed:
-        yield "See failure.json in a failed chain's folder of the store for the traceback; the next run tries it again."
+        yield (
+            "For the traceback, see failure.json in the chain's folder of the store. The next run tries the chain "
+            "again."
+        )
 
 
 def stopped_line(store: Path, progress: SweepProgress) -> str:
@@ -167,27 +187,36 @@ def method_words(spec: ChainSpec) -> str:
     """What each level of a pruning method does."""
     method, rewind = spec.method, f"epoch {spec.recipe.rewind:g}"
     which = {
-        "magnitude": "smallest of the whole network",
-        "layerwise-magnitude": "smallest of each layer",
-        "synflow": "with the least synaptic flow",
-        "random": "drawn at random",
+        "magnitude": "the smallest in the whole network",
+        "layerwise-magnitude": "the smallest in each layer",
+        "synflow": "those with the least synaptic flow",
+        "random": "chosen at random",
     }
     from_file = spec.start is not None and (spec.start_trained or not spec.recipe.rewind)
-    weights = "the weights that it started from" if from_file else rewind
+    weights = "the starting weights" if from_file else rewind
     then = {
         "weight-rewinding": f"rewinds the rest to {weights}",
-        "rate-rewinding": f"trains on with the learning rates from {rewind}",
-        "fine-tuning": "trains on with the last learning rate",
+        "rate-rewinding": f"continues training with the learning rates from {rewind}",
+        "fine-tuning": "continues training with the last learning rate",
         "from-start": "trains from the beginning",
     }[method.retraining]
     if not method.prunes:
         return f"no weights are removed; each level {then}"
+    if (pair := n_of_m(method.structure)) is not None:
+        keep, group = pair
+        lowest = {"magnitude": "smallest", "random": "one drawn at random"}.get(
+            method.score, f"one with the lowest {method.score} score"
+        )
+        return (
+            f"each level removes one of every {group} weights along the inputs of a layer, the {lowest}, until {keep} "
+            f"are left, and {then}"
+        )
     share = f"{method.fraction:g}" if method.schedule == "constant" else f"a share ({method.schedule})"
     units = {"weights": "weights", CHANNELS: "channels"}.get(method.structure, f"units ({method.structure})")
     if method.fraction_of != "units":
         units = f"{method.fraction_of} by whole channels"
-    those = which.get(method.score, f"with the lowest {method.score} score")
-    return f"each level removes {share} of the surviving {units}, those {those}, and {then}"
+    those = which.get(method.score, f"those with the lowest {method.score} score")
+    return f"each level removes {share} of the surviving {units} ({those}) and {then}"
 
 
 def recipe_words(recipe: Recipe) -> str:
@@ -197,8 +226,7 @@ def recipe_words(recipe: Recipe) -> str:
     parts = [
         f"{recipe.optimizer} with momentum {recipe.momentum:g}, weight decay {recipe.weight_decay:g}{spared}",
         f"learning rate {recipe.learning_rate:g}{_schedule_words(recipe)}",
-        f"{recipe.epochs:g} epochs"
-        + (f" shrunk or stretched to {recipe.steps} steps" if recipe.steps else ""),
+        f"{recipe.epochs:g} epochs" + (f" scaled to {recipe.steps} steps" if recipe.steps else ""),
         f"warm-up of {recipe.warmup:g} epochs" if recipe.warmup else "",
         f"batch {recipe.batch_size}",
         f"loss {recipe.loss}" if recipe.loss != "cross-entropy" else "",
@@ -211,31 +239,31 @@ def recipe_words(recipe: Recipe) -> str:
 
 
 def _schedule_words(recipe: Recipe) -> str:
-    """How the learning rate goes on from its peak, or to it."""
+    """How the learning rate changes after its peak, or up to it."""
     if recipe.schedule != "step":
         end = f" down to {recipe.final_learning_rate:g}" if ":" not in recipe.schedule else ""
-        return f" by the schedule {recipe.schedule}{end}"
+        return f" with the schedule {recipe.schedule}{end}"
     drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
-    return f" times {recipe.drop_factor:g} at epochs {drops}" if drops else ""
+    return f", multiplied by {recipe.drop_factor:g} at epochs {drops}" if drops else ""
 
 
 def split_words(seen: DataSeen) -> str:
-    """How a dataset without a test half is split."""
+    """How a dataset without a test set is split."""
     assert seen.split is not None
     facts, share = seen.facts, seen.split.test_share
     return (
-        f"{seen.root} has no test half, so {share:.0%} of every class are tested on, chosen by the file names and "
-        f"split_seed {seen.split.seed}: {facts.train_examples:,} training and {facts.test_examples:,} test images of "
+        f"{seen.root} has no test set, so {share:.0%} of every class is used for testing, chosen by file name and "
+        f"split_seed {seen.split.seed}: {facts.train_examples:,} training and {facts.test_examples:,} test images in "
         f"{facts.num_classes:,} classes."
     )
 
 
 def absent_words(absent: Sequence[DatasetFacts]) -> list[str]:
-    """The official datasets that are not here, and what to do."""
+    """The official datasets that were not found, and what to do."""
     names = [facts.title or facts.name for facts in absent]
     if not names:
         return []
-    return [f"{listed(names)}: not here yet; `run` needs the files, in a folder that --data names."]
+    return [f"{listed(names)}: not found yet; `run` needs the files in the folder given by --data."]
 
 
 def data_words(spec: ChainSpec) -> str:

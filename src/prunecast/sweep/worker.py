@@ -44,9 +44,9 @@ from prunecast.sweep.shared_store import check_code, check_store
 from prunecast.sweep.status import is_locked
 
 PARTIAL_DEATH = 0.25
-"""What a death counts against a chain that is hardly at fault: its worker had other chains, or its node was lost."""
+"""The weight of a death that the chain probably did not cause: its worker had other chains, or its node was lost."""
 OUT_OF_TIME = 75
-"""Exit code of a worker that did not stop by itself when its time was over."""
+"""Exit code of a worker that had to be stopped when its time was over."""
 COMMAND = (sys.executable, "-c", "from prunecast.sweep.worker import main; main()")
 """The command of a worker. It reads a pickled `WorkerSpec` from its standard input, and stops when that is closed."""
 
@@ -253,7 +253,7 @@ class WorkerSpec:
     packed: bool = False
     """Whether it trains chains together as a fleet."""
     most_width: float | None = None
-    """Widths added up that its fleet keeps open, so that other workers have chains too; None for no limit."""
+    """Total width that its fleet keeps open, so that other workers get chains too; None for no limit."""
     resources: Resources = field(default_factory=Resources)
     store_id: str = ""
     """The store's identity; empty if the worker need not check it."""

@@ -244,7 +244,8 @@ def _level(raw: RawTable, configuration: Codes, chain: Codes, density: Numbers) 
         first = int(np.argmax((key == key.iloc[second]).to_numpy()))
         places, name = raw.places, raw.places.heading("level" if given else "density")
         raise TableError(
-            f"{places.label}: {places.place(first)} and {places.place(second)} are the same network twice (same depth,"
+            f"{places.label}: {places.place(first)} and {places.place(second)} are the same training run twice (same "
+            "depth,"
             f" width, num_examples, replicate and {name} {by[second]:g}). {_difference(raw, key)}"
         )
     return by.astype(np.int64) if given else levels(configuration, chain, density)

@@ -18,7 +18,9 @@ CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "
 COUNTS = ("parameters", "weights", "nonzero")
 """Optional columns with numbers of weights, which some laws read."""
 COSTS = ("bytes", "multiply_adds", "latency_ms")
-"""Optional columns with what a row's network costs, which choices read."""
+"""Optional columns with the cost of a row's network, which choices read."""
+TIMED_WITH = "timed_with"
+"""An optional column that says how latencies were measured: runtime, batch and threads, joined by hyphens."""
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -80,9 +82,9 @@ _SCORES = {
     "recall": (),
     "dice": (),
 }
-"""Metrics of which more is better, and other names of theirs."""
+"""Metrics where higher is better, and their other names."""
 _LOWER = {"perplexity": _words("ppl"), "cross_entropy": _words("ce xent")}
-"""Metrics other than the loss of which less is better, and other names of theirs."""
+"""Metrics other than the loss where lower is better, and their other names."""
 
 
 class Transform(StrEnum):
@@ -131,7 +133,7 @@ def as_metric(name: str) -> Metric:
     text = name.strip().replace(" ", "_")
     if not text.removeprefix(SCORE) or own == normalized(Metric.VALIDATION_ERROR):
         raise TableError(
-            f"there is no metric {name!r}; name a column of which less is better, or error, loss, perplexity, "
+            f"there is no metric {name!r}; name a column where lower is better, or error, loss, perplexity, "
             f"{', '.join(_SCORES)}."
         )
     return Metric(text)
@@ -281,7 +283,7 @@ def _suggested(name: str, column: str, metric: Metric) -> str:
     if normalized(column).endswith("error"):
         return text
     return (
-        f"{text} If it is another metric of which less is better, use {metric_option(column)}; if more is better, "
+        f"{text} If it is another metric where lower is better, use {metric_option(column)}; if higher is better, "
         f"{metric_option(SCORE + column)}."
     )
 

@@ -18,12 +18,12 @@ SAME = 1e-3
 BETWEEN_UNITS = 500
 """Two counts of one network that differ by this factor or more have different units."""
 FULL = 0.1
-"""Densities from which on biases and normalisation are few beside the weights."""
+"""At this density or above, biases and normalisation are few compared with the weights."""
 UNITS = {"thousands": 1_000, "millions": 1_000_000, "billions": 1_000_000_000}
 
 
 def check_counts(frame: pd.DataFrame, density: Numbers, places: Places) -> None:
-    """Refuse counts that are no whole numbers, that the densities exclude, or that contradict each other.
+    """Refuse counts that are not whole numbers, that the densities exclude, or that contradict each other.
 
     Rows without a count are left alone.
     """

@@ -38,7 +38,7 @@ class ColumnEmpty(Finding):
     kind: ClassVar[str] = "column_empty"
     column: str
     name: str
-    """the canonical column that it would be"""
+    """the canonical column that it was matched to"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class BaselineShared(Finding):
 
     kind: ClassVar[str] = "baseline_shared"
     method: str
-    """what the source calls no method, perhaps nothing"""
+    """what the source calls no pruning; may be empty"""
     rows: int
     shared_by: str
 
@@ -107,7 +107,7 @@ class RowsSelected(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class ReplicatesNumbered(Finding):
-    """Replicates have labels that are no whole numbers; they are numbered from 1."""
+    """Replicates have labels that are not whole numbers; they are numbered from 1."""
 
     kind: ClassVar[str] = "replicates_numbered"
     column: str

@@ -25,7 +25,7 @@ Integers = npt.NDArray[np.int64]
 LARGEST_TEXT = 256 << 20
 """How many bytes a compressed table may have when it is unpacked: about three million rows."""
 MOST_VALUES = 50_000_000
-"""How many values a Parquet file may have; as few bytes, repeated, can stand for any number of them."""
+"""How many values a Parquet file may have; a few repeated bytes can encode any number of them."""
 _BINARY = {
     b"PK\x03\x04": "a zip archive or a spreadsheet; save the sheet as CSV",
     b"\xfd7zXZ\x00": "xz-compressed; unpack it, or compress it with gzip",
@@ -117,7 +117,9 @@ def _bytes(path: Path) -> bytes:
     except IsADirectoryError:
         raise TableError(f"{path} is a folder; give the file of the table inside it.") from None
     except PermissionError:
-        raise TableError(f"{path} may not be read; ask for permission to read it.") from None
+        raise TableError(
+            f"{path} cannot be read: permission denied; ask for permission to read it."
+        ) from None
     except OSError as problem:
         raise TableError(f"{path} cannot be read: {problem.strerror}.") from None
     except ValueError as problem:  # a name with a zero byte

@@ -27,7 +27,7 @@ SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
 PERCENT = 100.0
 SIZES = ("parameters", "params", "num_params", "num_parameters", "n_params", "n_parameters", "model_size")
-"""Names of a size that serves where there is neither depth nor width."""
+"""Names of a size that is used if there is neither depth nor width."""
 DATA = (
     "tokens",
     "num_tokens",
@@ -38,7 +38,7 @@ DATA = (
     "num_steps",
     "training_steps",
 )
-"""Names of an amount of data that serves where there is no number of examples."""
+"""Names of an amount of data that is used if there is no number of examples."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +47,7 @@ class Prepared:
 
     frame: pd.DataFrame
     empty: tuple[str, ...] = ()
-    """columns with a meaning and no value, which were removed"""
+    """columns that prunecast knows but that are empty; they were removed"""
     findings: tuple[Finding, ...] = ()
 
 
@@ -145,7 +145,7 @@ def _settable(name: str, metric: Metric, label: str) -> str:
         near = nearest(name, SETTABLE)
         guess = "" if near is None else f" Did you mean {near}?"
         raise TableError(
-            f"{label}: no column is called {name!r} in prunecast.{guess} Names are {listed(SETTABLE)}."
+            f"{label}: prunecast has no column {name!r}.{guess} Its columns are {listed(SETTABLE)}."
         )
     return names[normalized(name)]
 
@@ -183,7 +183,7 @@ def parse_formula(formula: str, columns: Iterable[str], label: str) -> Binding:
                 return Binding(column=name, transform=transform, times=times, divided_by=divided_by)
     find_column(rest.split("/")[0].split("*")[0].strip(), columns, label)
     raise TableError(
-        f"{label}: {formula!r} is not a formula of a column. Write COLUMN, COLUMN*NUMBER, COLUMN/NUMBER, 1 minus one "
+        f"{label}: {formula!r} is not a valid formula. Write COLUMN, COLUMN*NUMBER, COLUMN/NUMBER, 1 minus one "
         f"of these, or 1/COLUMN, such as {column_option(density='1-sparsity/100')}."
     )
 

@@ -31,11 +31,11 @@ def matches(frame: pd.DataFrame, name: str, value: object, label: str) -> Rows:
 UNPRUNED = {
     normalized(word) for word in ("", "dense", "none", "unpruned", "no pruning", "not pruned", "baseline")
 }
-"""What people call the method of a network that is not pruned."""
+"""Names for the method of a network that is not pruned."""
 
 
 def without_method(column: "pd.Series[Any]") -> Rows:
-    """Which rows have a method that stands for no pruning, or none."""
+    """Which rows have a method that means no pruning, or no method."""
     labels, names = pd.factorize(column.astype(object))
     unpruned = np.array([*(normalized(str(name)) in UNPRUNED for name in names), True])
     return np.asarray(unpruned[labels], dtype=np.bool_)

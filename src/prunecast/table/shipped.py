@@ -70,7 +70,7 @@ def unknown(name: str) -> str:
     available = (*pairs(), *names())
     near = nearest(name, available)
     guess = "" if near is None else f" Did you mean {near}?"
-    return f"no table that ships with prunecast is called {name!r}.{guess} There are {', '.join(available)}."
+    return f"no table that ships with prunecast is called {name!r}.{guess} The tables are {', '.join(available)}."
 
 
 def path(name: str) -> Path:

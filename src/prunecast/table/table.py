@@ -22,7 +22,7 @@ from prunecast.table.checks import (
     codes,
     unpruned_errors,
 )
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, as_metric, bind
+from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, TIMED_WITH, as_metric, bind
 from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
 from prunecast.table.prepare import last_axes, prepare
@@ -31,7 +31,7 @@ from prunecast.table.values import SHARE, as_numbers, checked
 from prunecast.text import plural
 
 USUAL_NOISE = 0.034
-"""Relative standard deviation of replicates in the paper, for tables that have no replicates."""
+"""Relative standard deviation of replicates in the paper, for tables without replicates."""
 ConfigurationKey = tuple[float, float, float]
 """depth, width and number of examples"""
 
@@ -92,13 +92,19 @@ class Table:
         """The training recipe, or "" if the source does not say."""
         return self._name("recipe")
 
+    @property
+    def timed_with(self) -> str:
+        """Runtime, batch and threads of its latencies, or "" if the source does not say or rows differ."""
+        known = set(map(str, self.frame[TIMED_WITH])) if TIMED_WITH in self.frame else set()
+        return known.pop() if len(known) == 1 else ""
+
     def _name(self, column: str) -> str:
         return str(self.frame[column].iloc[0])
 
     def select(self, **where: object) -> "Table":
         """The rows where each named column equals its value, numbers compared as numbers.
 
-        Unpruned errors are computed anew if rows with density 1 are among the selected ones, and kept otherwise.
+        Unpruned errors are recomputed if rows with density 1 are among the selected ones, and kept otherwise.
         """
         rows = matching(self.frame, where, self.source)
         kept = self._keep(rows)
@@ -127,9 +133,9 @@ class Table:
     def without_too_large(self) -> "Table":
         """The rows of networks that are not too large for their data, as the paper selects them.
 
-        A configuration is too large from the point on where a deeper or wider network has a larger unpruned error, by
-        more than the noise of replicates. A table is selected once only: the remaining replicates have a different
-        noise, by which still more would be left out.
+        A configuration is too large if it is deeper or wider than another one and its unpruned error is larger by more
+        than the noise of replicates; so are all larger ones. A table is selected only once: the remaining replicates
+        have a different noise, and a second selection would leave out still more.
         """
         if self.selected:
             return self

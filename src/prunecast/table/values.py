@@ -15,7 +15,7 @@ from prunecast.text import normalized, parse_number
 Numbers = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.bool_]
 TINY = 1e-12
-"""Smaller values are zero for every purpose; a fit of them overflows."""
+"""Smaller values are practically zero; fitting them overflows."""
 LARGEST = 1e15
 """Larger whole numbers are not exact as float64."""
 

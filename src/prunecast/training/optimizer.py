@@ -75,7 +75,7 @@ class Owners:
     rows: Tensor
     """(networks, most): the rows of every network; short lists end with the number of all rows."""
     network: Tensor
-    """The network that owns a row; any where nobody does."""
+    """The network that owns a row; any network if none does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,7 +114,7 @@ def _synchronised(norm: _BatchNorm, name: str, group: ProcessGroup, device: torc
         what = type(norm).__name__ if type(norm) not in KNOWN else "batch norm without running statistics"
         raise PrunecastError(
             f"The layer {name} is a {what}, which cannot be synchronised over devices; "
-            "use torch's own batch norm, or take devices out of the plan."
+            "use torch's own batch norm, or remove devices from the plan."
         )
     options = (norm.num_features, norm.eps, norm.momentum, norm.affine)
     made = nn.SyncBatchNorm(*options) if device.type == "cuda" else SharedBatchNorm(*options, group=group)

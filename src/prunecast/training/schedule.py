@@ -59,7 +59,7 @@ def timeline(recipe: Recipe, num_examples: int) -> Timeline:
 
 
 LearningRateSchedule = Callable[[Recipe, Timeline, int], float]
-"""The learning rate of a step. Steps count from 0; fine-tuning goes on after the last one, `Timeline.total` − 1."""
+"""The learning rate of a step. Steps count from 0; fine-tuning continues after the last one, `Timeline.total` − 1."""
 
 
 def _own(name: str, found: object) -> LearningRateSchedule:

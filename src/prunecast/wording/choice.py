@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from prunecast.choice import ALLOW_AROUND, Choice, Measure, Naming, Question, findings
+from prunecast.choice import ALLOW_AROUND, POOR_LATENCY, Choice, Measure, Naming, Question, findings
 from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.text import listed, plural
@@ -21,7 +21,7 @@ def advice(choice: Choice) -> str:
     kept = f"{numbers.kept(best.density)} ({plural(best.level, 'level')})"
     if target is not None and not choice.met:
         pruned = f"keeping {kept}" if best.level else "not pruned"
-        return f"The target of {target:g} is not met; closest is {network}, {pruned}."
+        return f"The target of {target:g} is not met. The closest network is {network}, {pruned}."
     return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
 
 
@@ -61,7 +61,7 @@ def amount(naming: Naming, size: float) -> str:
 
 
 def unit(naming: Naming, minimise: Measure) -> str:
-    """What an amount is of."""
+    """The unit of an amount."""
     return minimise.unit if naming.counted else OF_LARGEST
 
 
@@ -73,10 +73,10 @@ def _size(count: float | None, share: float | None, measure: Measure) -> str:
 
 
 def choice_as_json(choice: Choice) -> dict[str, Any]:
-    """An answer for programs: its network's numbers at the top, the rest beside them."""
+    """An answer as JSON: its network's numbers at the top level, then the rest."""
     body = asdict(choice)
     for network in (body["answer"], *body["runners_up"], body["further"] or {}):
-        _drop_unknown(network, ("bytes", "latency_ms"))
+        _drop_unknown(network, ("bytes", "latency_ms", "latency_interval"))
     _drop_unknown(body["question"], ("max_latency",))
     body["notes"] = [finding_as_json(finding, choice.metric) for finding in choice.findings]
     del body["findings"]
@@ -84,7 +84,7 @@ def choice_as_json(choice: Choice) -> dict[str, Any]:
 
 
 def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Leave out what only some tables say."""
+    """Remove entries that the table does not have."""
     for name in names:
         if name in body and body[name] is None:
             del body[name]
@@ -97,18 +97,18 @@ def out_of_reach(question: Question) -> str:
 
 def _out_of_reach(target: float | None, confidence: float, budget: bool) -> str:
     sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
-    return f"No network of these sizes gets to {target:g}{sure}{' within the budget' * budget}"
+    return f"No network of these sizes reaches {target:g}{sure}{' within the budget' * budget}"
 
 
 @words(findings.TargetOutOfReach)
 def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
     text = _out_of_reach(finding.target_error, finding.confidence, finding.budget)
-    text = f"{text}, so the answer is the network with the least {metric.word}."
+    text = f"{text}, so the answer is the network with the lowest {metric.word}."
     if finding.least_unpruned is None:
         return text
     return (
-        f"{text} {_title(finding.law)} never predicts less than the unpruned {metric.word}, "
-        f"here {finding.least_unpruned:.4f} at best."
+        f"{text} {_title(finding.law)} never predicts {metric.article} {metric.word} below the "
+        f"unpruned {metric.word}, which is {finding.least_unpruned:.4f} at best."
     )
 
 
@@ -119,17 +119,17 @@ def _title(law: str) -> str:
 
 
 def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
-    """The network outside what was measured, how large it is and how to ask for it; without a full stop."""
+    """The network outside the measured range, its size and how to ask for it; without a full stop."""
     size = _size(finding.stored_parameters, finding.share_of_largest, Measure.STORED)
     return (
-        f"{_network(finding.depth, finding.width)} with {numbers.kept(finding.density)} ({size}) is predicted to meet "
-        f"it; ask for it with {ALLOW_AROUND}"
+        f"{_network(finding.depth, finding.width)} with {numbers.kept(finding.density)} ({size}) is predicted to "
+        f"meet the target; use {ALLOW_AROUND} to allow it"
     )
 
 
 @words(findings.NetworkBeyondMeasured)
 def _beyond(finding: findings.NetworkBeyondMeasured, metric: Metric) -> str:
-    return f"Outside what was measured, {network_beyond(finding)}."
+    return f"Outside the measured range, {network_beyond(finding)}."
 
 
 @words(findings.MeasuredWithinBudget)
@@ -141,22 +141,26 @@ def _within_budget(finding: findings.MeasuredWithinBudget, metric: Metric) -> st
 def _beats_law(finding: findings.MeasuredBeatsLaw, metric: Metric) -> str:
     size = _size(finding.predicted_size, finding.share_of_largest, finding.minimise)
     return (
-        f"This network was measured. It is smaller than any that {get_law(finding.law).title} predicts to meet the "
-        f"target ({size})."
+        f"This network was measured. It is smaller than any network that {get_law(finding.law).title} predicts to "
+        f"meet the target ({size})."
     )
 
 
 @words(findings.ImpossibleByLawButMeasured)
 def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) -> str:
     text = (
-        f"{_title(finding.law)} calls this target impossible: it predicts {finding.least_error:.4f} at best"
+        f"This target is impossible according to {get_law(finding.law).title}, which predicts "
+        f"{finding.least_error:.4f} at best"
     )
     if not finding.dips:
-        text += f", as it never predicts less than the unpruned {metric.word}"
-        text += f" (the law `{finding.dipping_law}` does)" if finding.dipping_law else ""
+        text += f" and never predicts {metric.article} {metric.word} below the unpruned {metric.word}"
+        text += f" (the law `{finding.dipping_law}` can)" if finding.dipping_law else ""
     if finding.measured:
-        return f"{text}. But the answer was measured."
-    return f"{text}. But by the rows measured along this network's curve, a new training run is expected to meet it."
+        return f"{text}. However, the answer was measured."
+    return (
+        f"{text}. However, judging by the rows measured along this network's curve, a new training run is expected to "
+        "meet it."
+    )
 
 
 @words(findings.OutsideMeasured)
@@ -164,8 +168,8 @@ def _outside(finding: findings.OutsideMeasured, metric: Metric) -> str:
     where = [*map(_range, finding.ranges), *map(_pair, finding.pairs)]
     if finding.density is not None:
         where.append(f"density {finding.density:.3g} (measured down to {finding.lowest_density:.3g})")
-    remedy = f", or use {STAY_WITHIN} to stay inside the measured range" if finding.avoidable else ""
-    text = f"This answer lies outside what was measured: {', '.join(where)}."
+    remedy = f", or use {STAY_WITHIN} to stay inside that range" if finding.avoidable else ""
+    text = f"This answer lies outside the measured range: {', '.join(where)}."
     return f"{text} Measure there before you rely on it{remedy}."
 
 
@@ -180,7 +184,7 @@ def _range(one: findings.MeasuredRange) -> str:
 def _pair(one: findings.MeasuredPair) -> str:
     (first, second), (value, other) = one.axes, one.values
     size = numbers.size(value)
-    these = f"{first}s up to {size}" if one.sides[0] < 0 else f"{first}s from {size} on"
+    these = f"{first}s up to {size}" if one.sides[0] < 0 else f"{first}s of {size} or more"
     limit = f"at {'least' if one.sides[1] < 0 else 'most'}"
     if second == "num_examples":
         return (
@@ -195,7 +199,7 @@ def _pair(one: findings.MeasuredPair) -> str:
 @words(findings.ParametersUndetermined)
 def _undetermined(finding: findings.ParametersUndetermined, metric: Metric) -> str:
     return (
-        f"The data do not determine {listed(finding.symbols)}, so take this as a guess; `prunecast fit` says what to "
+        f"The data do not determine {listed(finding.symbols)}, so treat this as a guess; `prunecast fit` shows what to "
         "measure."
     )
 
@@ -208,15 +212,16 @@ def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
 @words(findings.UnprunedErrorPredicted)
 def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric) -> str:
     return (
-        f"This size was never trained. The dense law predicts its unpruned {metric.word} of "
-        f"{finding.unpruned_error:.4f} (off by {finding.deviation:.1%} on sizes left out), which widens the interval."
+        f"This size was never trained. The dense law predicts an unpruned {metric.word} of "
+        f"{finding.unpruned_error:.4f} (off by {finding.deviation:.1%} on sizes left out); this "
+        "uncertainty widens the interval."
     )
 
 
 @words(findings.NoDenseLaw)
 def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
     return (
-        f"There are too few configurations for a law of the unpruned {metric.word}, so only measured sizes are "
+        f"There are too few configurations to fit a law of the unpruned {metric.word}, so only measured sizes are "
         "candidates."
     )
 
@@ -240,7 +245,8 @@ def _examples(finding: findings.ExamplesMeasured, metric: Metric) -> str:
 @words(findings.DensityOnlyAtOtherSizes)
 def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> str:
     return (
-        f"With {finding.num_examples:,.0f} examples nothing was pruned below density {finding.lowest_density:.3g}, so "
+        f"With {finding.num_examples:,.0f} examples, no network was pruned below density "
+        f"{finding.lowest_density:.3g}, so "
         "this answer relies on the curves of other dataset sizes."
     )
 
@@ -248,8 +254,8 @@ def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> s
 @words(findings.ChannelsRemoved)
 def _channels(finding: findings.ChannelsRemoved, metric: Metric) -> str:
     return (
-        "Whole channels are removed in this table, so its networks are smaller dense ones. Density is the share of "
-        "weights that they have left."
+        "In this table, pruning removes whole channels, so its networks are smaller dense networks. Density is the "
+        "share of weights that remain."
     )
 
 
@@ -258,27 +264,47 @@ def _cost(finding: findings.CostFromTable, metric: Metric) -> str:
     name = {Measure.MULTIPLY_ADDS: "Multiply-adds are", Measure.BYTES: "Bytes are"}.get(
         finding.measure, "Latency is"
     )
-    text = f"{name} the table's own and known at measured sizes only, so no other sizes were considered."
+    text = (
+        f"{name} taken from the table and known only for measured sizes, so no other sizes were considered."
+    )
+    if finding.deviation is not None:
+        text = _predicted_latency(finding, finding.deviation)
     if not finding.flat:
         return f"{text} Between measured densities, values are interpolated."
     saves = {Measure.BYTES: "bytes"}.get(finding.measure, "time")
     return (
-        f"{text} Pruning saves no {saves} here, because zeros are stored and multiplied; a method that removes whole "
-        'channels does (structure = "channels").'
+        f"{text} Pruning does not save {saves} here, because zeros are stored and multiplied; removing whole channels "
+        'does (structure = "channels").'
     )
+
+
+def _predicted_latency(finding: findings.CostFromTable, deviation: float) -> str:
+    """How the latency of sizes that were not timed is known, and how well."""
+    sizes = f"each of the {finding.timed_sizes} timed sizes"
+    off = f"{sizes}, left out in turn, is predicted {numbers.percent(deviation)} off"
+    poor = f"that is more than {POOR_LATENCY:.0%}, so time the network before you rely on it"
+    if finding.interval is not None:
+        low, high = (f"{end:.3g}" for end in finding.interval)
+        text = f"This size was not timed: its latency is predicted, and 95% of such networks take {low} to {high} ms"
+        return f"{text} ({off}{'; ' + poor if deviation > POOR_LATENCY else ''})."
+    if finding.others:
+        return f"Latency is as timed; that of other sizes is predicted ({off})."
+    if deviation <= POOR_LATENCY:
+        return "Latency is as timed; no other sizes were considered."
+    return f"Latency is as timed. No other sizes were considered, because predictions are poor: {off}."
 
 
 @words(findings.SizesProportional)
 def _proportional(finding: findings.SizesProportional, metric: Metric) -> str:
-    return f"Sizes are relative, as {_reason(finding)}; a column `weights` gives real counts."
+    return f"Sizes are relative, because {_reason(finding)}; add a column `weights` to get real counts."
 
 
 @words(findings.CountsFromTable)
 def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
-    text = f"Parameter counts are the table's own, as {_reason(finding)}"
+    text = f"Parameter counts come from the table, because {_reason(finding)}"
     if finding.complete:
         return f"{text}."
-    return f"{text}; what biases and normalisation add is unknown, and a column `parameters` gives it."
+    return f"{text}. They leave out biases and normalisation; add a column `parameters` to include them."
 
 
 @words(findings.SizeInterpolated)
@@ -287,17 +313,17 @@ def _interpolated(finding: findings.SizeInterpolated, metric: Metric) -> str:
     if finding.never_pruned is not None:
         unpruned += f" and {numbers.count(finding.never_pruned)} other parameters"
     return (
-        f"The table has no network of this size. Its size ({unpruned} before pruning) is interpolated between those "
-        "that the table counts, so the network you train may be somewhat larger or smaller."
+        f"The table has no network of this size. Its size ({unpruned} before pruning) is interpolated from the "
+        "sizes in the table, so the network you train may be somewhat larger or smaller."
     )
 
 
 def _reason(finding: findings.SizesNotExact) -> str:
     unknown = findings.CountsUnknown
     return {
-        unknown.NO_FAMILY: "the table names no family",
+        unknown.NO_FAMILY: "the table does not name a family",
         unknown.FAMILY_NOT_BUILT_IN: f"the family {finding.family!r} is not built in",
-        unknown.NO_DATASET: "the table names no dataset",
+        unknown.NO_DATASET: "the table does not name a dataset",
         unknown.CLASSES_UNKNOWN: f"the number of classes of {finding.dataset!r} is unknown",
         unknown.NO_DEPTHS: "the table has no depths",
         unknown.DEPTH_NOT_IN_FAMILY: f"the table's depths are not those of the built-in {finding.family}",

@@ -1,6 +1,6 @@
 """How findings become sentences: each type of finding has one function that words it.
 
-The modules beside this one hold these functions, one module for each package whose findings they word.
+The other modules of this package hold these functions, one module per package that defines findings.
 """
 
 from collections.abc import Callable, Iterable
@@ -35,5 +35,5 @@ def sentences(findings: Iterable[Finding], metric: Metric = Metric.ERROR) -> lis
 
 
 def finding_as_json(finding: Finding, metric: Metric = Metric.ERROR) -> dict[str, Any]:
-    """A finding for programs: its kind, its sentence and its numbers."""
+    """A finding as JSON: its kind, its sentence and its numbers."""
     return {"kind": finding.kind, "text": sentence(finding, metric), **asdict(finding)}

@@ -104,7 +104,7 @@ def _scale(finding: found.ScaleFollowsPlateau, metric: Metric) -> str:
 
 @words(found.TwoSizesOnly)
 def _two_sizes(finding: found.TwoSizesOnly, metric: Metric) -> str:
-    return f"{finding.symbol} rests on two {finding.axis}s only, so nothing tests it; train a third."
+    return f"{finding.symbol} is based on only two {finding.axis}s, so it cannot be checked; train a third."
 
 
 @words(found.AtBound)
@@ -117,15 +117,16 @@ def _at_bound(finding: found.AtBound, metric: Metric) -> str:
 def _flat(finding: found.FlatProfile, metric: Metric) -> str:
     values = listed([f"{value:.3g}" for value in finding.values], "or")
     return (
-        f"{finding.symbol} is poorly determined: {values} would fit almost as well, with the others refitted."
+        f"{finding.symbol} is poorly determined: {values} would fit almost as well if the other parameters are "
+        "refitted."
     )
 
 
 @words(found.OutsideInterval)
 def _outside(finding: found.OutsideInterval, metric: Metric) -> str:
     return (
-        f"The estimate of {finding.symbol} lies outside its interval: the paper's fit takes measured unpruned "
-        f"{metric.plural} as exact, the interval does not, and here that makes a difference."
+        f"The estimate of {finding.symbol} lies outside its interval: the paper's fit treats measured unpruned "
+        f"{metric.plural} as exact. The interval does not, and here that makes a difference."
     )
 
 
@@ -135,7 +136,8 @@ def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     follow = f" --law {finding.following_law} follows the dip." if finding.following_law else ""
     return (
         f"In {finding.dipping} of {finding.configurations} configurations the {metric.word} clearly falls below its "
-        f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there and overestimates: its mean "
+        f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there, so it overestimates: its "
+        "mean "
         f"deviation is {numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
     )
 
@@ -146,8 +148,8 @@ def _too_large(finding: found.TooLarge, metric: Metric) -> str:
     verb, whose = ("is", "its") if finding.too_large == 1 else ("are", "their")
     return (
         f"{finding.too_large} of {finding.configurations} configurations {verb} too large for {whose} data: unpruned, "
-        f"a smaller network does better than {place}. The paper leaves such networks out; --without-too-large does, "
-        "too (`Table.without_too_large` in Python)."
+        f"a smaller network does better than {place}. The paper leaves such networks out. To do the same, use "
+        "--without-too-large (`Table.without_too_large` in Python)."
     )
 
 
@@ -159,14 +161,14 @@ def _missed(finding: found.Missed, metric: Metric) -> str:
 
 @words(found.MoreMissed)
 def _more_missed(finding: found.MoreMissed, metric: Metric) -> str:
-    return f"It fits {plural(finding.count, 'more configuration')} as badly."
+    return f"It fits {plural(finding.count, 'more configuration')} just as badly."
 
 
 @words(found.FewConfigurations)
 def _few(finding: found.FewConfigurations, metric: Metric) -> str:
     return (
-        f"With {plural(finding.configurations, 'configuration')} the intervals rest on the scatter of rows alone and "
-        "assume that the law is right; more configurations would test it."
+        f"With {plural(finding.configurations, 'configuration')} the intervals are based on the scatter of rows alone "
+        "and assume that the law is right; more configurations would test it."
     )
 
 
@@ -180,9 +182,7 @@ def _widened(finding: found.WidenedIntervals, metric: Metric) -> str:
 
 @words(found.NoReplicates)
 def _no_replicates(finding: found.NoReplicates, metric: Metric) -> str:
-    return (
-        "Without replicates the noise of the measurements is unknown; train a second replicate to measure it."
-    )
+    return "Without replicates, the noise of the measurements is unknown; train a second replicate to measure it."
 
 
 @words(found.AtChance)
@@ -193,7 +193,7 @@ def _at_chance(finding: found.AtChance, metric: Metric) -> str:
 
 @words(found.LawPreference)
 def _preference(finding: found.LawPreference, metric: Metric) -> str:
-    difference = f"{finding.best_rms:.1%} against {finding.other_rms:.1%} on configurations left out"
+    difference = f"{finding.best_rms:.1%} versus {finding.other_rms:.1%} on configurations left out"
     if not finding.clear:
         return f"{_capital(finding.best_title)} and {finding.other_title} predict about equally well: {difference}."
     if finding.best == finding.law:
@@ -206,8 +206,8 @@ def _averaged(finding: found.LawsAveraged, metric: Metric) -> str:
     laws = [f"{title} ({weight:.0%})" for title, weight in zip(finding.titles, finding.weights, strict=True)]
     missed = [f"{rms:.1%}" for rms in finding.rms]
     return (
-        f"Predictions average over {listed(laws)}, by how well they predict configurations left out "
-        f"(to {listed(missed)})."
+        f"Predictions average over {listed(laws)}, weighted by how well they predict configurations left out (within "
+        f"{listed(missed)})."
     )
 
 
@@ -216,9 +216,13 @@ def verdict_numbers(verdict: Verdict) -> str:
     what = "configurations left out are" if verdict.left_out else "the configurations fitted are"
     all_of_them = verdict.determined == verdict.parameters
     share = "all" if all_of_them else f"{verdict.determined} of"
-    noise = f"{verdict.noise:.1%}" if verdict.replicated else f"about {verdict.noise:.1%}, by their roughness"
+    noise = (
+        f"{verdict.noise:.1%}"
+        if verdict.replicated
+        else f"about {verdict.noise:.1%} (estimated from the roughness of the curves)"
+    )
     return (
-        f"{what} predicted to {verdict.missed:.1%} where training runs differ by {noise}, and the data determine "
+        f"{what} predicted within {verdict.missed:.1%}, training runs differ by {noise}, and the data determine "
         f"{share} {plural(verdict.parameters, 'parameter')}"
     )
 
@@ -226,7 +230,7 @@ def verdict_numbers(verdict: Verdict) -> str:
 def verdict_sentence(verdict: Verdict) -> str:
     """A verdict on one line."""
     only = "" if verdict.usable else " Only networks that were trained are considered."
-    return f"Trust in this law here: {verdict.trust} ({verdict_numbers(verdict)}).{only}"
+    return f"Trust in this law here: {verdict.trust}; {verdict_numbers(verdict)}.{only}"
 
 
 @words(found.AxisNeverVaried)
@@ -236,8 +240,8 @@ def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
         f"{finding.value:,.0f}" if finding.axis == "num_examples" else f"{finding.value:g}",
     )
     return (
-        f"The {name} was {value} in every measurement, so the data do not show what another {name} does: take "
-        "this as a guess, with an interval that is too narrow."
+        f"The {name} was {value} in every measurement, so the data do not show the effect of another {name}. Treat "
+        "this prediction as a guess; its interval is too narrow."
     )
 
 
@@ -246,7 +250,7 @@ def _capital(text: str) -> str:
 
 
 def fit_as_json(fit: Fit, table: Table) -> dict[str, Any]:
-    """A fit for programs, with its findings and those of its table as notes, without its draws."""
+    """A fit as JSON, with its findings and those of its table as notes, without its draws."""
     body = {
         name: value
         for name, value in fit.as_json().items()

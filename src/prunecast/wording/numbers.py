@@ -7,9 +7,9 @@ from typing import Protocol
 LARGEST_DENOMINATOR = 64
 MOST_DIGITS = 8
 MOST_CERTAIN = 0.99
-"""No estimated probability is known better."""
+"""No estimated probability is shown as more certain than this."""
 UNKNOWN = "–"
-"""Shown where there is no number."""
+"""Shown if there is no number."""
 
 
 class MeanAndStd(Protocol):

@@ -5,10 +5,19 @@ from collections.abc import Iterator
 
 from prunecast.choice import Choice, Matching, Network
 from prunecast.choice import findings as choice_findings
-from prunecast.laws import Fit, Role, get_law
+from prunecast.laws import AXES, DEFAULT_LAW, Fit, Role, get_law
 from prunecast.metric import Metric
-from prunecast.studies import Dips, NextTraining, Noise, Optimality, Sensitivity
-from prunecast.text import plural
+from prunecast.studies import (
+    Dips,
+    Extrapolation,
+    Forms,
+    Invariance,
+    NextTraining,
+    Noise,
+    Optimality,
+    Sensitivity,
+)
+from prunecast.text import listed, plural
 from prunecast.wording import numbers
 from prunecast.wording.choice import amount, network_name, unit
 from prunecast.wording.laws import configuration
@@ -17,13 +26,13 @@ DEVIATION = "(estimate − measured) / measured"
 DEVIATION_COLUMNS = f"Deviation {DEVIATION}: mean μ and standard deviation σ."
 NEW_RUNS = "95% of new training runs"
 DOUBLES = 2.0
-"""From this factor on a rise is a multiple, not a percentage."""
+"""A rise by this factor or more is shown as a multiple, not as a percentage."""
 SAME_SHARE = 0.01
-"""Shares of a density that differ from 1 by less change nothing."""
+"""Density ratios that differ from 1 by less than this count as 1."""
 
 
 def capital(text: str) -> str:
-    """With a capital letter at the beginning."""
+    """The text with a capital first letter."""
     return text[:1].upper() + text[1:]
 
 
@@ -74,7 +83,10 @@ def noise(fit: Fit) -> str:
         return "There are no replicates, so the noise floor is unknown."
     differ, least = numbers.percent(floor.replicate), numbers.percent(floor.fit)
     if fit.deviation.std < floor.fit:
-        return f"Replicates differ by {differ}. That alone leaves about {least}, so the fit is as good as it can be."
+        return (
+            f"Replicates differ by {differ}. This noise alone causes about {least}, so the fit is as good as it can "
+            "be."
+        )
     return f"Replicates differ by {differ}, so no fit can get below about {least}."
 
 
@@ -101,7 +113,7 @@ def parameters(fit: Fit, deepest_dip: float) -> Iterator[str]:
 
 
 def _slope(fit: Fit) -> Iterator[str]:
-    """By how much the error rises where the density is halved; at most from the lowest error to the high plateau."""
+    """How much the error rises when the density is halved; at most from the lowest error to the high plateau."""
     slope = next((own.name for own in fit.form().parameters if own.role is Role.SLOPE), None)
     if slope is None:
         return
@@ -151,7 +163,10 @@ def _width_against_weights(psi: float, metric: Metric) -> str:
     """Whether wide and sparse beats narrow and dense: weights grow with w²·d, the error depends on w^ψ·d."""
     change = math.expm1((2 - psi) * math.log(2))
     if abs(change) < 0.02:
-        return f"At equal {metric.word}, wide and narrow networks need about equally many weights once they are pruned."
+        return (
+            f"At equal {metric.word}, wide and narrow networks need about the same number of weights once they are "
+            "pruned."
+        )
     more, smaller = ("more", "narrower") if change > 0 else ("fewer", "wider")
     return (
         f"Weights grow with the square of the width, so a network of twice the width then has "
@@ -184,7 +199,7 @@ NEEDED = (
 def measured_sizes_only(metric: Metric) -> str:
     """Why no other sizes can be chosen."""
     return (
-        f"There are too few configurations for a law of the unpruned {metric.word}, so only measured sizes can be "
+        f"There are too few configurations to fit a law of the unpruned {metric.word}, so only measured sizes can be "
         "chosen."
     )
 
@@ -192,9 +207,9 @@ def measured_sizes_only(metric: Metric) -> str:
 def sources(metric: Metric) -> str:
     """Where the numbers of a page come from."""
     return (
-        f"Measured {metric.plural} are the table's, averaged over replicates. Estimates, curves and intervals come "
+        f"Measured {metric.plural} come from the table, averaged over replicates. Estimates, curves and intervals come "
         f"from the fitted law; unpruned {metric.plural} of sizes that were not trained come from a law of the unpruned "
-        f"{metric.word}. Sizes are counted in the layers of the family where it is a built-in one. The page itself "
+        f"{metric.word}. For built-in families, sizes are counted layer by layer. The page itself "
         "computes nothing."
     )
 
@@ -209,12 +224,12 @@ SCORES = (
 
 
 def headline(choice: Choice) -> str:
-    """What to do for a target; where nothing meets it, what comes closest."""
+    """What to do for a target; if no network meets it, which one comes closest."""
     best = choice.answer
     network, kept = network_name(choice.naming, best.depth, best.width), numbers.kept(best.density)
     if not choice.met:
         pruned = f"keeping {kept}" if best.level else "not pruned"
-        return f"Nothing here meets it. Closest is {network}, {pruned}."
+        return f"No network here meets it. The closest is {network}, {pruned}."
     return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
 
 
@@ -233,15 +248,15 @@ def error_source(choice: Choice) -> str:
     """Where the error of an answer comes from."""
     best, target = choice.answer, choice.question.target_error
     if best.source != "measured":
-        return "by the law"
+        return "predicted by the law"
     if target is not None and choice.met != (best.error <= target):
         expected = numbers.estimate(best.expected_error, best.interval)
-        return f"measured; about {expected} is expected of a new training run"
+        return f"measured; a new training run is expected to get about {expected}"
     return "measured"
 
 
 def meeting_the_target(choice: Choice) -> str:
-    """How likely a new training run meets the target."""
+    """How likely a new training run is to meet the target."""
     if not choice.met:
         return "the target is not met"
     probability = choice.answer.probability
@@ -262,13 +277,21 @@ def products_remark(choice: Choice) -> str:
     return "per image" if removed else "per image, zeros skipped"
 
 
+def latency_remark(best: Network) -> str:
+    """Where an answer's latency comes from."""
+    if best.latency_interval is None:
+        return "as measured by `prunecast time`"
+    low, high = best.latency_interval
+    return f"predicted, 95% in {low:.3g} to {high:.3g} ms"
+
+
 def levels(level: int, kept_per_level: float) -> str:
     """How a density is reached."""
     return f"{plural(level, 'level')} of {numbers.percent(1 - kept_per_level, digits=0)}"
 
 
 def cost_remark(best: Network) -> str:
-    """What an answer takes to train."""
+    """What training an answer costs."""
     runs = f"× the costliest measured training run, {plural(best.trainings, 'training run')} (levels + 1)"
     return (
         runs
@@ -279,7 +302,9 @@ def cost_remark(best: Network) -> str:
 
 def answer_caption(confidence: float, metric: Metric) -> str:
     """What the chart of the answer shows."""
-    sure = "" if confidence == 0.5 else f" that {numbers.percent(confidence, digits=0)} of training runs keep"
+    sure = (
+        "" if confidence == 0.5 else f" that {numbers.percent(confidence, digits=0)} of training runs reach"
+    )
     return (
         "Dots are measured networks, coloured lines the law for each measured size, grey lines sizes that were not "
         f"trained. The thick line is the frontier: the smallest network for each {metric.word}{sure}. The large dot "
@@ -294,7 +319,7 @@ def several_dataset_sizes(fit: Fit, sizes: int) -> str:
         acts = f"through the unpruned {fit.metric.word} and through the law itself"
     return (
         f"One law was fitted to all {sizes} dataset sizes. In it, the number of training examples acts {acts}. Select "
-        "the number you will train on; the network, the curves and the frontier follow."
+        "the number you will train on to update the network, the curves and the frontier."
     )
 
 
@@ -306,13 +331,13 @@ def nothing_meets(
     kept = (
         "to expect"
         if confidence == 0.5
-        else f"that {numbers.percent(confidence, digits=0)} of training runs keep"
+        else f"that {numbers.percent(confidence, digits=0)} of training runs reach"
     )
     pruned = f"keeping {numbers.kept(best.density)}" if best.level else "not pruned"
-    return f"Nothing here gets to {target}{sure}. The least {metric.word} {kept} is {least}: {network}, {pruned}."
+    return f"No network here reaches {target}{sure}. The lowest {metric.word} {kept} is {least}: {network}, {pruned}."
 
 
-ASK_FURTHER = "To see whether a network outside what was measured would: `prunecast choose … --sizes around`."
+ASK_FURTHER = "To check networks outside the measured range, use `prunecast choose … --sizes around`."
 
 
 def guessing_suffices(target: str, chance: float) -> str:
@@ -325,10 +350,13 @@ def any_network_suffices(target: str, fit: Fit) -> str:
     high, word = numbers.number(fit.high_error), fit.metric.word
     if fit.plateau is None or fit.plateau in fit.undetermined:
         return (
-            f"The data do not show how far the {word} rises (the law guesses {high}), so it is unknown what gets to "
-            f"{target}."
+            f"The data do not show how far the {word} rises (the law guesses {high}), so it is unknown which networks "
+            f"reach {target}."
         )
-    return f"Any network gets to {target}: by the law, the {word} stays below {high} however far a network is pruned."
+    return (
+        f"Any network reaches {target}: according to the law, the {word} stays below {high} however far a network is "
+        "pruned."
+    )
 
 
 # frontier
@@ -336,7 +364,7 @@ def any_network_suffices(target: str, fit: Fit) -> str:
 
 def frontier_title(law: str, metric: Metric) -> str:
     """What a frontier is."""
-    return f"The smallest network for each {metric.word} by {law}"
+    return f"The smallest network for each {metric.word} according to {law}"
 
 
 def all_errors(count: int, metric: Metric) -> str:
@@ -347,7 +375,8 @@ def all_errors(count: int, metric: Metric) -> str:
 def least_measured(value: float, metric: Metric) -> str:
     """That less was measured than the law's frontier goes down to."""
     return (
-        f"The least {metric.word} measured is {numbers.error(value)}. A frontier uses the law alone; the answer to one "
+        f"The lowest measured {metric.word} is {numbers.error(value)}. A frontier uses the law alone; the answer to "
+        "one "
         "target also uses measured networks."
     )
 
@@ -357,29 +386,69 @@ def least_measured(value: float, metric: Metric) -> str:
 
 def next_title(study: NextTraining) -> str:
     """What suggestions are about."""
-    return f"What to train next for {get_law(study.law).title} on {study.table}"
+    return f"What to train next, by {get_law(study.law).title} on {study.table}"
 
 
 def optimality(study: Optimality, metric: Metric) -> str:
     """How close the law's smallest networks come to the measured ones."""
     return (
-        f"At {numbers.percent(study.within_quarter, digits=0)} of {metric.plural} the smallest size by the law is "
-        f"within 25% of the smallest measured one (median miss {numbers.percent(study.median_miss, digits=0)}). "
-        f"Training the network that the law picks costs {numbers.percent(study.mean_regret)} more weights than the "
-        "best one in hindsight."
+        f"At {numbers.percent(study.within_quarter, digits=0)} of {metric.plural}, the smallest size predicted by the "
+        "law is "
+        f"within 25% of the smallest measured one (median deviation {numbers.percent(study.median_miss, digits=0)}). "
+        "On "
+        f"average, the network that the law picks has {numbers.percent(study.mean_regret)} more weights than the best "
+        "one "
+        "in hindsight."
     )
 
 
-EXTRAPOLATION = "Fitted to the smaller half of the sizes and tested on the larger half: deviation μ ± σ."
+EXTRAPOLATION = (
+    "Each law is fitted to the smaller half of the sizes and tested on the larger half: deviation μ ± σ."
+)
+
+
+def extrapolated(study: Extrapolation) -> str:
+    """How well the paper's law extrapolates along each axis."""
+    steps = [step for step in study.steps if step.law == DEFAULT_LAW and step.along in AXES]
+    if not steps:
+        return "No axis has enough sizes to test an extrapolation."
+    along = listed(f"{numbers.deviation(step.predicted)} along {numbers.axis(step.along)}" for step in steps)
+    law = get_law(DEFAULT_LAW).title
+    return f"Fitted to the smaller half of the sizes, {law} predicts the larger half to {along}."
 
 
 def sensitivity(study: Sensitivity) -> str:
-    """What fits to a part of the measurements are compared with."""
-    return (
-        f"A fit to all {plural(study.rows, 'row')} of {plural(study.configurations, 'configuration')} has a deviation "
-        f"of {numbers.deviation(study.full)}. The first table shows how many measurements a fit needs to come close to "
-        f"that, in {study.repeats} repeats."
-    )
+    """How few configurations are enough for a fit."""
+    random, designed = (study.needed[f"{how}_configurations"] for how in ("random", "designed"))
+    enough = [
+        *([] if random is None else [f"{random} configurations drawn at random"]),
+        *([] if designed is None else [f"{designed} chosen by design"]),
+    ]
+    whole = f"all {study.configurations} ({numbers.deviation(study.full)})"
+    if not enough:
+        return (
+            f"No smaller number of configurations gives a fit whose σ is within one point of that to {whole}."
+        )
+    return f"The σ of a fit to {', or to '.join(enough)}, is within one point of that of a fit to {whole}."
+
+
+def sensitivity_repeats(study: Sensitivity) -> str:
+    """What the tables of a study of sensitivity show."""
+    return f"The tables show fits to part of the {plural(study.rows, 'row')}, in {study.repeats} repeats."
+
+
+def slopes(study: Invariance, metric: Metric) -> str:
+    """The slopes of contours beside those of the law."""
+    law = get_law(DEFAULT_LAW).title
+    along = [
+        f"{numbers.signed(one.mean_slope)} ± {one.std_slope:.2f} along {numbers.axis(one.axis)} "
+        f"({law}: {numbers.signed(one.predicted)})"
+        for one in study.contours
+        if one.count
+    ]
+    if not along:
+        return f"Too few curves reach the same {metric.word} to draw contours."
+    return f"Contours of constant {metric.word} have a slope of {listed(along)}."
 
 
 def contours(metric: Metric) -> str:
@@ -397,10 +466,24 @@ def single_curves(configurations: int) -> str:
 
 def relative_sizes(of: str) -> str:
     """What relative sizes are."""
-    return f"Sizes are shares {of}; a column `weights` gives counts."
+    return f"Sizes are shares {of}; add a column `weights` to get counts."
 
 
 FORMS = "The best predictor of configurations left out comes first: deviation μ ± σ."
+
+
+def best_form(study: Forms) -> str:
+    """Which form predicts configurations left out best, beside the paper's."""
+    best = study.scores[0]
+    text = (
+        f"{capital(best.title)} predicts configurations left out best, to {numbers.deviation(best.left_out)}"
+    )
+    own = next((one for one in study.scores[1:] if one.name == DEFAULT_LAW), None)
+    return (
+        f"{text}."
+        if own is None
+        else f"{text}; {own.title} predicts them to {numbers.deviation(own.left_out)}."
+    )
 
 
 def dips(study: Dips, law: str, metric: Metric) -> str:
@@ -415,8 +498,11 @@ def dips(study: Dips, law: str, metric: Metric) -> str:
 
 
 def scatter(study: Noise) -> str:
-    """What the noise is compared with."""
-    return f"For comparison, the deviations from the law have σ = {numbers.percent(study.residual)}."
+    """The noise beside the deviations from the law."""
+    law = f"the deviations from the law have σ = {numbers.percent(study.residual)}"
+    if study.overall.replicates is None:
+        return f"Curves are rough by {numbers.percent(study.overall.roughness)}; {law}."
+    return f"Replicates of one configuration differ by {numbers.percent(study.overall.replicates)}; {law}."
 
 
 def evidence(law: str) -> str:
@@ -430,10 +516,10 @@ def evidence(law: str) -> str:
 def left_out(rows: int) -> str:
     """Why the page has no comparison of forms."""
     return (
-        f"Left out, because it takes a while on {rows:,} rows; use `prunecast study forms` or --all-studies."
+        f"Skipped, because it takes a while on {rows:,} rows; use `prunecast study forms` or --all-studies."
     )
 
 
 def not_on_this_table(why: str) -> str:
     """Why a study has no result."""
-    return f"Not on this table: {why}"
+    return f"Not possible with this table: {why}"

@@ -3,12 +3,11 @@
 from dataclasses import asdict, replace
 from typing import Any
 
-from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.studies import PAPER_SPLIT, Extrapolation, NextTraining, Step, findings
 from prunecast.text import listed
 from prunecast.wording import numbers
-from prunecast.wording.core import finding_as_json, sentence, words
+from prunecast.wording.core import finding_as_json, words
 
 
 @words(findings.AxisNotVaried)
@@ -30,8 +29,8 @@ def _paper_split_missing(own: findings.PaperSplitMissing, metric: Metric) -> str
 @words(findings.CurvesAtBounds)
 def _curves_at_bounds(own: findings.CurvesAtBounds, metric: Metric) -> str:
     return (
-        f"{own.at_bounds} of {own.curves} curves fitted alone end at the search bound of a parameter; the spreads "
-        "leave them out."
+        f"{own.at_bounds} of {own.curves} curves fitted alone hit the search limit of a parameter; the spreads "
+        "exclude them."
     )
 
 
@@ -76,28 +75,13 @@ def _axis_to_train(own: findings.AxisToTrain, metric: Metric) -> str:
 
 @words(findings.UnprunedErrorsGuessed)
 def _unpruned_errors_guessed(own: findings.UnprunedErrorsGuessed, metric: Metric) -> str:
-    missing = f"There are too few configurations for a law of the unpruned {metric.word}"
-    return f"{missing}, so that of new chains is a rough guess."
+    missing = f"There are too few configurations to fit a law of the unpruned {metric.word}"
+    return f"{missing}, so its value for new chains is a rough guess."
 
 
 @words(findings.GainsAssumeLaw)
 def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
-    return f"Gains assume that the law is right. They leave out what the law of unpruned {metric.plural} would gain."
-
-
-@words(findings.RegretUndetermined)
-def _regret_undetermined(own: findings.RegretUndetermined, metric: Metric) -> str:
-    return f"These costs depend on {listed(own.symbols)}, which the data do not determine."
-
-
-@words(findings.OnlyMeasuredSizes)
-def _only_measured_sizes(own: findings.OnlyMeasuredSizes, metric: Metric) -> str:
-    return "Only measured sizes were compared, and another size may be smaller."
-
-
-@words(findings.OtherLawsUnknown)
-def _other_laws_unknown(own: findings.OtherLawsUnknown, metric: Metric) -> str:
-    return f"There are too few rows to fit {listed(own.laws)}, so what it would choose is unknown."
+    return "Gains are what the law expects, so they assume that it is right."
 
 
 def _axis(name: str) -> str:
@@ -116,32 +100,31 @@ def fitted_to(step: Step) -> str:
 
 
 def next_conclusion(study: NextTraining, metric: Metric) -> str:
-    """Whether more data would still change which network to choose."""
+    """Whether more training would still change the answers."""
+    if not study.answers:
+        return f"No {metric.word} rises far enough to fit a law, so the chains of this table come first."
+    if not any(answer.met for answer in study.answers):
+        return "There is no answer yet that more training could make more certain."
+    answers = "the answer" if len(study.answers) == 1 else "the answers"
     if study.settled:
-        return "More data would no longer change which network to choose."
-    if study.one_size:
-        return "With one size there is nothing to choose among: train another width or depth."
-    if study.doubt is not None:
-        return f"These costs are small, but more data may change them. {sentence(study.doubt, metric)}"
-    if study.other_law is not None and study.other_law_regret > study.regret:
-        return (
-            f"More data may still change which network to choose: {get_law(study.other_law).title} predicts that "
-            "another one is smallest."
-        )
-    return "More data may still change which network to choose."
+        return f"More training would hardly change {answers}."
+    if study.suggestions and study.suggestions[0].gain is None:
+        return f"No chain is expected to change {answers} much; these are the likeliest to."
+    return f"More training may still change {answers}."
 
 
-def suggestions_legend(study: NextTraining) -> str:
+def suggestions_legend(study: NextTraining, metric: Metric) -> str:
     """How to read the columns of suggestions."""
     return (
-        f"New chains and more levels prune {numbers.percent(1 - study.kept_per_level, digits=0)} per level. Cost is in "
-        "training runs of the costliest measured network; teaches: expected share taken off the variance of "
-        "predictions; narrows: the parameter whose interval shrinks most."
+        f"Each level prunes {numbers.percent(1 - study.kept_per_level, digits=0)} of the weights, until the "
+        f"{metric.word} shown. Cost is in training runs of the costliest measured network. Gain is the expected share "
+        "taken off the variance of the answers. Doubt is the standard deviation of the logarithm of the smallest "
+        "network's size; an answer is settled at 10%."
     )
 
 
 def study_as_json(study: Any, metric: Metric) -> dict[str, Any]:
-    """A study's numbers for programs, with its findings as notes."""
+    """A study's numbers as JSON, with its findings as notes."""
     known = getattr(study, "findings", None)
     if known is None:
         return asdict(study)
@@ -151,6 +134,4 @@ def study_as_json(study: Any, metric: Metric) -> dict[str, Any]:
     if isinstance(study, Extrapolation):
         for step, own in zip(study.steps, body["steps"], strict=True):
             own["fitted_on"] = fitted_to(step)
-    if isinstance(study, NextTraining):
-        body["doubt"] = "" if study.doubt is None else sentence(study.doubt, metric)
     return body

@@ -21,12 +21,12 @@ def _column_read_as(finding: found.ColumnReadAs, metric: Metric) -> str:
 
 @words(found.ColumnDefined)
 def _column_defined(finding: found.ColumnDefined, metric: Metric) -> str:
-    return f"{finding.name} is {finding.formula}, as asked."
+    return f"{finding.name} is {finding.formula}, as requested."
 
 
 @words(found.ColumnEmpty)
 def _column_empty(finding: found.ColumnEmpty, metric: Metric) -> str:
-    instead = dict.fromkeys((*CONFIGURATION, "replicate"), "it is taken to be 1 in every row")
+    instead = dict.fromkeys((*CONFIGURATION, "replicate"), "it is assumed to be 1 in every row")
     instead["level"] = "levels are computed from the densities"
     return f"Column {finding.column} is empty; {instead.get(finding.name, 'it is not used')}."
 
@@ -49,7 +49,7 @@ def _baseline_shared(finding: found.BaselineShared, metric: Metric) -> str:
     which = f"method {finding.method}" if finding.method else "no method"
     return (
         f"{plural(finding.rows, 'row')} of unpruned networks with {which} "
-        f"{'serves' if finding.rows == 1 else 'serve'} as those of {finding.shared_by}."
+        f"{'is' if finding.rows == 1 else 'are'} also used for {finding.shared_by}."
     )
 
 
@@ -60,7 +60,7 @@ def _column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
 
 @words(found.ColumnAbsent)
 def _column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
-    return f"Column {finding.column} is absent; it is taken to be 1 in every row."
+    return f"Column {finding.column} is absent; it is assumed to be 1 in every row."
 
 
 @words(found.LevelsComputed)
@@ -82,7 +82,7 @@ def _replicates_numbered(finding: found.ReplicatesNumbered, metric: Metric) -> s
 
 @words(found.ChanceAssumed)
 def _chance_assumed(finding: found.ChanceAssumed, metric: Metric) -> str:
-    return f"The chance error of {finding.dataset} is taken to be {finding.chance_error:g}."
+    return f"The chance error of {finding.dataset} is assumed to be {finding.chance_error:g}."
 
 
 @words(found.UnprunedErrorsAveraged)

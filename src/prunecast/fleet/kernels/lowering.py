@@ -36,7 +36,9 @@ def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
     if height != width or height not in SIZES:
         raise Unfused(f"Images of {height}x{width} are not fused: only squares with a side in {SIZES} are.")
     if pack.inputs.size % TILE:
-        raise Unfused(f"The packed images have {pack.inputs.size} channels, which is no multiple of {TILE}.")
+        raise Unfused(
+            f"The packed images have {pack.inputs.size} channels, which is not a multiple of {TILE}."
+        )
     reader = _Reader(pack=pack, modules=dict(pack.module.named_modules()), image_size=height)
     for node in pack.module.graph.nodes:
         reader.visit(node)
@@ -88,7 +90,7 @@ class _Reader:
         """Return the program, once every output is known to have a reader."""
         for item in self.items.values():
             if item not in self.read:
-                raise Unfused(f"{item.maker} is read by nothing, which no fused layer is.")
+                raise Unfused(f"{item.maker} is not read by any layer, so it cannot be fused.")
         ((name, head, final),) = self.heads
         return Program(
             convolutions=tuple(self.convolutions),
@@ -123,7 +125,7 @@ class _Reader:
         elif isinstance(module, nn.BatchNorm2d):
             self._norm(node, name, module)
         elif module.bias is None:
-            raise Unfused(f"{self._say(node)} has no bias, and the head of a fused network has one.")
+            raise Unfused(f"{self._say(node)} has no bias, but the head of a fused network needs one.")
         else:
             self.heads.append((name, module, self._take(node, _argument(node, 0, "input"), "mean").number))
             self._give(node, "scores", len(self.heads) - 1)
@@ -173,7 +175,9 @@ class _Reader:
             raise Unfused(f"{self._say(node)} is something else than a sum of two activations.")
         first, second = (self._take(node, source, "norm", "value") for source in node.args)
         if first.kind == "value" and node.target in IN_PLACE:
-            raise Unfused(f"{self._say(node)} changes in place what {first.maker} gives to others too.")
+            raise Unfused(
+                f"{self._say(node)} changes the output of {first.maker} in place, which other layers also read."
+            )
         if first.kind == "value":
             first, second = second, first
         if first.kind == "value" or (second.kind == "value" and second.number == 0):
@@ -188,7 +192,7 @@ class _Reader:
         axes = _argument(node, 1, "dim")
         listed = axes if isinstance(axes, tuple | list) else (axes,)
         if {axis % 4 for axis in listed} != {2, 3} or set(node.kwargs) - {"input", "dim", "keepdim"}:
-            raise Unfused(f"{self._say(node)} is another mean than over height and width.")
+            raise Unfused(f"{self._say(node)} is a mean over axes other than height and width.")
         self._average(node)
 
     def _pool(self, node: fx.Node, output_size: Any) -> None:
@@ -208,12 +212,12 @@ class _Reader:
         scores = self._take(node, node.args[0], "scores")
         classes = self.heads[scores.number][1].out_features // self.pack.slots
         if node.args[1:] != (1, (self.pack.slots, classes)):
-            raise Unfused(f"{self._say(node)} gives something else than the scores of slot after slot.")
+            raise Unfused(f"{self._say(node)} does not return the scores slot by slot.")
         self._give(node, "scores of slots", 0)
 
     def _find(self, node: fx.Node, source: Any) -> _Item:
         if not isinstance(source, fx.Node):
-            raise Unfused(f"{self._say(node)} reads {source!r}, which is no activation.")
+            raise Unfused(f"{self._say(node)} reads {source!r}, which is not an activation.")
         return self.items[source]
 
     def _take(self, node: fx.Node, source: Any, *kinds: str) -> _Item:

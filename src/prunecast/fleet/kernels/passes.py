@@ -318,14 +318,14 @@ def _refuse_other_readers(program: Program) -> None:
         of_shortcuts = [n for n in readers if n in shortcuts]
         added = [value for value in program.values if value.other == number]
         if len(main) != (number != program.final) or len(of_shortcuts) + len(added) > 1:
-            raise Unfused(f"Value {number} is read in another way than those of residual networks.")
+            raise Unfused(f"Value {number} is not read in the way that residual networks do.")
         if any(program.convolutions[n].kernel != 1 for n in of_shortcuts):
             raise Unfused("A shortcut with a kernel larger than 1x1 is not fused.")
         if any(program.convolutions[n].kernel == 1 and program.convolutions[n].stride > 1 for n in main):
             raise Unfused("A 1x1 convolution with a stride outside a shortcut is not fused.")
     final = program.values[program.final]
     if final.shortcut is None and final.other is None:
-        raise Unfused("The last value of the network is no sum with a shortcut, so it is not fused.")
+        raise Unfused("The last value of the network is not a sum with a shortcut, so it is not fused.")
 
 
 @contextlib.contextmanager

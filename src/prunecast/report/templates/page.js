@@ -98,7 +98,7 @@
     const wanted = percent ? Number((number / 100).toPrecision(12)) : number;
     const example = `Write ${word === "error" ? "an" : "a"} ${word} such as ${size.answers[size.start].shown}`;
     if (!Number.isFinite(wanted)) return { help: `${example}.` };
-    if (wanted <= 0) return { help: `No network gets to ${text}. ${example}.` };
+    if (wanted <= 0) return { help: `No network reaches ${text}. ${example}.` };
     if (share && wanted >= 1) {
       const meant = wanted < 100 && !percent ? `: for ${text}% write ${Number((wanted / 100).toPrecision(12))}` : "";
       return { help: `An error is a share of the test set, below 1${meant}.` };
@@ -117,10 +117,10 @@
     else if (!exact && (below < 0 || met < 0 || below + 1 < met)) none(wanted);
     else if (!exact && !answers[below].met) {
       present(answers[met], met);
-      heard.textContent = `Nothing here gets to ${answers[below].shown}; this is the answer for ${answers[met].shown}, the next one up.`;
+      heard.textContent = `No network here reaches ${answers[below].shown}; this is the answer for ${answers[met].shown}, the next higher target.`;
     } else {
       present(answers[below], below);
-      heard.textContent = exact ? "" : `The answer for ${answers[below].shown}, the nearest one below ${wanted}.`;
+      heard.textContent = exact ? "" : `This is the answer for ${answers[below].shown}, the nearest target below ${wanted}.`;
     }
   };
 

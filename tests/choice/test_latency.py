@@ -1,0 +1,155 @@
+"""The latency of sizes that were not timed: planted tables give it back, with intervals that hold."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from prunecast import laws, table
+from prunecast.choice import choose
+from prunecast.choice.latency import latency_predictor, predictor_of
+from prunecast.cli import cli
+
+DEPTHS, WIDTHS = (10, 20, 40), (0.25, 0.5, 1.0, 2.0)
+
+
+def work(depth, width, density):
+    """Multiply-adds and bytes as layers give them, with channels that are removed."""
+    return 2e6 * depth * width**2 * density**0.9, (4e4 * depth * width**2 + 4e3 * width) * density
+
+
+def latency(depth, width, density):
+    products, stored = work(depth, width, density)
+    return 0.1 + 0.02 * depth + 4e-8 * products + 2e-7 * stored
+
+
+def rows(*, noise=0.0, depths=DEPTHS, widths=WIDTHS, levels=12, seed=0):
+    """Planted curves; `noise` is the standard deviation of each size's own log latency."""
+    rng, found = np.random.default_rng(seed), []
+    for depth in depths:
+        for width in widths:
+            unpruned = 0.08 * (depth / 20) ** -0.2 * width**-0.3
+            slower = np.exp(noise * rng.standard_normal())
+            for level in range(levels):
+                density = 0.8**level
+                reach = density * (depth / 20) ** 0.5 * width**1.2
+                products, stored = work(depth, width, density)
+                found.append(
+                    {
+                        **{"depth": depth, "width": width, "num_examples": 50000, "level": level},
+                        **{"density": density, "weights": round(9000 * depth * width**2)},
+                        "error": min(0.85, unpruned * ((reach + 0.02) / reach) ** 0.8)
+                        * np.exp(0.003 * rng.standard_normal()),
+                        **{"multiply_adds": products, "bytes": stored},
+                        "latency_ms": latency(depth, width, density) * slower,
+                    }
+                )
+    return pd.DataFrame(found)
+
+
+def fitted(**options):
+    return laws.fit(table.as_table(rows(**options)), law="eq2")
+
+
+def planted(**options):
+    """The predictor of a planted table, without a law."""
+    return predictor_of(
+        {
+            size: {name: own[name].to_numpy()[::-1] for name in own}
+            for size, own in rows(**options).groupby(["depth", "width"])
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def timed():
+    return fitted()
+
+
+@pytest.mark.parametrize(("depth", "width", "density"), [(15, 0.7, 1.0), (30, 1.5, 0.3), (20, 0.35, 0.15)])
+def test_planted_coefficients_predict_other_sizes(timed, depth, width, density):
+    model = latency_predictor(timed).model
+    (found,) = model.predict(*(np.array([float(value)]) for value in (depth, width, density)))
+    assert found == pytest.approx(latency(depth, width, density), rel=0.02)
+    assert (model.coefficients >= 0).all()
+
+
+def test_timed_sizes_left_out_show_how_far_off_it_is(timed):
+    assert latency_predictor(timed).deviation < 0.02
+    assert planted().deviation == pytest.approx(latency_predictor(timed).deviation)
+    found = [planted(noise=0.1, seed=seed).deviation for seed in range(20)]
+    assert 0.07 < np.mean(found) < 0.2
+
+
+def test_intervals_hold_what_they_say():
+    """Noise is planted for each size; the true latency of a new size lies in the interval about as often as said."""
+    inside = []
+    for seed in range(40):
+        predictor = planted(noise=0.1, seed=seed)
+        rng = np.random.default_rng(100 + seed)
+        for width in (0.35, 0.7, 1.4):
+            (found,) = predictor.model.predict(np.array([30.0]), np.array([width]), np.array([0.5]))
+            low, high = predictor.interval(found)
+            inside.append(low <= latency(30, width, 0.5) * np.exp(0.1 * rng.standard_normal()) <= high)
+    assert np.mean(inside) > 0.85
+
+
+def test_few_sizes_or_no_work_predict_nothing():
+    assert planted(depths=(20,), widths=(0.5, 1.0)) is None
+    bare = rows().drop(columns=["bytes", "multiply_adds"])
+    assert latency_predictor(laws.fit(table.as_table(bare), law="eq2")) is None
+
+
+def test_sizes_that_were_not_timed_are_chosen():
+    few = fitted(widths=(0.25, 2.0))
+    question = {"target_error": 0.12, "minimise": "latency"}
+    best, known = (choose(few, **question, sizes=sizes) for sizes in ("within", "measured"))
+    assert best.met
+    assert best.answer.latency_ms <= known.answer.latency_ms * (1 + 1e-9)
+    own = best.answer
+    assert own.width not in WIDTHS
+    assert own.latency_ms == pytest.approx(latency(own.depth, own.width, own.density), rel=0.05)
+    low, high = own.latency_interval
+    assert low < own.latency_ms < high
+    assert known.answer.latency_interval is None
+    (finding,) = (one for one in best.findings if one.kind == "cost_from_table")
+    assert (finding.timed_sizes, finding.others, finding.interval) == (6, True, own.latency_interval)
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+def test_a_budget_holds_for_what_is_predicted_with_the_confidence_asked_for(confidence):
+    noisy = fitted(noise=0.05)
+    answer = choose(noisy, max_latency=1.0, confidence=confidence, width=0.7).answer
+    factor = latency_predictor(noisy).factor(confidence)
+    assert answer.latency_ms * factor <= 1.0 + 1e-9
+    assert answer.latency_ms * factor > 0.8
+
+
+def test_a_named_size_is_answered_even_if_predictions_are_poor():
+    poor = fitted(noise=0.5, seed=1)
+    assert latency_predictor(poor).poor
+    assert choose(poor, max_latency=3.0).answer.latency_interval is None
+    found = choose(poor, max_latency=3.0, width=0.7)
+    assert found.answer.latency_interval is not None
+    text = " ".join(found.summary().split())
+    assert "that is more than 15%, so time the network before you rely on it" in text
+
+
+def test_the_answer_says_that_it_is_predicted(tmp_path):
+    rows(noise=0.03).to_csv(tmp_path / "timed.csv", index=False)
+    line = ["choose", str(tmp_path / "timed.csv"), "--law", "eq2", "--width", "0.7", "--max-latency", "1ms"]
+    text = " ".join(CliRunner().invoke(cli, line, catch_exceptions=False).output.split())
+    assert "predicted, 95% in" in text
+    assert "This size was not timed: its latency is predicted" in text
+    assert "each of the 12 timed sizes, left out in turn, is predicted" in text
+    body = json.loads(CliRunner().invoke(cli, [*line, "--json"], catch_exceptions=False).output)
+    low, high = body["latency_interval"]
+    assert low < body["latency_ms"] < high
+
+
+def test_a_saved_law_predicts_the_same(timed, tmp_path):
+    timed.save(tmp_path / "law.json")
+    again = laws.load(tmp_path / "law.json")
+    assert latency_predictor(again).deviation == pytest.approx(latency_predictor(timed).deviation)

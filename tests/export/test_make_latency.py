@@ -1,0 +1,85 @@
+"""From timed channels to a network within a budget of milliseconds, with both numbers on its card."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from made_networks import Swept
+
+from prunecast import laws
+from prunecast.cli import cli
+from prunecast.export import Timing
+from prunecast.sweep import read_plan, run_plan
+
+PLAN = """# Whole channels of five widths.
+family = "digits_cnn"
+dataset = "digits"
+recipe = {preset = "digits", name = "short", epochs = 6, drops = [5], rewind = 1}
+num_examples = 400
+level_cap = 5
+depth = 3
+width = [0.5, 1, 1.5, 2, 4]
+method = "imp-channels"
+"""
+BUDGET = "1000s"
+"""Whatever the machine does meanwhile, the network is faster."""
+
+
+def command(*line: str) -> Result:
+    return CliRunner().invoke(cli, line, catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Swept:
+    folder = tmp_path_factory.mktemp("latency")
+    (folder / "small.toml").write_text(PLAN, encoding="utf-8")
+    for _ in run_plan(read_plan(folder / "small.toml"), folder / "store"):
+        pass
+    where = ("--store", str(folder / "store"), "-o", str(folder / "results.csv"))
+    done = command("time", str(folder / "small.toml"), *where, "--batch", "4", "--seconds", "0.02")
+    assert done.exit_code == 0, done.output
+    return Swept(folder)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", ["2", "3"])
+def test_a_network_within_a_budget_of_milliseconds(timed: Swept, tmp_path: Path, width: str):
+    asked = ("--max-latency", BUDGET, "--width", width, "--density", "0.3")
+    chosen = json.loads(command("choose", str(timed.folder / "results.csv"), *asked, "--json").output)
+    done = timed.run(*asked, output=tmp_path / "network")
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "network" / "card.json").read_text())
+    latency = card["latency"]
+    assert latency["predicted"] == pytest.approx(chosen["latency_ms"])
+    assert (latency["interval"] is None) == (width == "2")  # the other width was not timed
+    assert 0 < latency["low"] <= latency["measured"] <= latency["high"]
+    assert (latency["runtime"], latency["batch"], latency["threads"]) == ("torch", 4, 1)
+    assert latency["within_budget"]
+    assert card["predicted"]["value"] == pytest.approx(chosen["error"])
+    text = (tmp_path / "network" / "README.md").read_text()
+    assert "| predicted | 95% interval | measured |" in text
+    assert "with 4 images in PyTorch" in text
+    assert "It keeps to the budget." in text
+    assert "latency, ms" in done.output
+    again = json.loads(
+        command("time", str(tmp_path / "network"), "--batch", "4", "--seconds", "0.02", "--json").output
+    )
+    assert again["made"][0]["batch"] == 4
+
+
+@pytest.mark.slow
+def test_a_saved_law_knows_how_its_networks_were_timed(timed: Swept, tmp_path: Path):
+    done = command("fit", str(timed.folder / "results.csv"), "-o", str(tmp_path / "law.json"))
+    assert done.exit_code == 0, done.output
+    assert laws.load(tmp_path / "law.json").origin.timed_with == "torch-4-1"
+
+
+@pytest.mark.parametrize("name", ["", "torch", "torch-0-1", "gpu-1-1", "torch-1-x", "torch-1-1-1"])
+def test_a_name_that_is_not_understood_changes_nothing(name: str):
+    assert Timing().named(name) == Timing()
+
+
+def test_a_name_says_how_to_time():
+    own = Timing(runtimes=("onnx",), batches=(64,), threads=2)
+    assert Timing().named(own.name) == own

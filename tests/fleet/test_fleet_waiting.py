@@ -1,5 +1,7 @@
 """Levels wait for others to be packed with, as long as these are about to come."""
 
+import dataclasses
+
 import pytest
 from fleet_digits import chain, jobs_of
 
@@ -105,3 +107,13 @@ def test_networks_that_cannot_be_packed_train_one_by_one_and_wait_for_nobody(mem
         waiting.put(member)
     coming = [rank_of(members[:1]).group]
     assert [numbers(waiting.next_pack(2, coming)) for _ in range(3)] == [[0], [1], None]
+
+
+def test_networks_wait_only_for_networks_that_they_can_share_a_pack_with(members, under_way):
+    """Stacks hold one width, so a level of another width neither fills nor keeps waiting a part of a pack."""
+    waiting = PackQueue(lambda *_: BUDGET, under_way, mixes=lambda kind: False)
+    waiting.put(members[0])
+    under_way.closing.append(rank_of([members[1]]))
+    assert waiting.next_pack(6, []) is None
+    under_way.closing[:] = [dataclasses.replace(rank_of([members[1]]), widths=frozenset({0.25}))]
+    assert numbers(waiting.next_pack(6, [])) == [0]

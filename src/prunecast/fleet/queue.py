@@ -42,6 +42,8 @@ class Rank:
     """Of the level."""
     work: int
     """Along the longest of its chains, this level included."""
+    widths: frozenset[float] = frozenset()
+    """Of the networks, which matter where networks of different widths cannot share a pack."""
 
 
 def rank_of(members: Sequence[Member]) -> Rank:
@@ -49,7 +51,8 @@ def rank_of(members: Sequence[Member]) -> Rank:
     spec, steps = members[0].chain.spec, members[0].level.last - members[0].first
     # A level without steps, of a network that is trained already, is followed by levels that have some.
     left = (steps or members[0].chain.times.total) * max(map(levels_left, members))
-    return Rank(group=chain_group(spec), steps=steps, work=work(left, spec.depth))
+    widths = frozenset(member.width for member in members)
+    return Rank(group=chain_group(spec), steps=steps, work=work(left, spec.depth), widths=widths)
 
 
 def work(steps: int, depth: int) -> int:
@@ -194,32 +197,46 @@ class PackQueue:
 
     def _form(self, at_once: int, coming: Collection[ChainGroup]) -> bool:
         """Deal the group with the most work left into packs, of those that need not wait for anybody."""
-        ranks = {group: rank_of(members) for group, members in self._ready.items()}
-        for group in sorted(ranks, key=lambda own: ranks[own].work, reverse=True):
-            rank, members = ranks[group], self._ready[group]
+        ranked = [(rank_of(members), group, members) for group, members in self._companies()]
+        for rank, group, members in sorted(ranked, key=lambda own: own[0].work, reverse=True):
             if not self._under_way.leaves_room(rank, at_once):
                 continue
             if (budget := self._budget(group.kind, members)) is None:
-                self._take_one(group)
+                self._take([members[0]], group)
+                self._formed.append([members[0]])
                 return True
-            enough = self._enough(rank, budget)
+            mixed = self._mixes(group.kind)
+            enough = self._enough(rank, budget, mixed=mixed)
             if rank.group not in coming and sum(member.width for member in members) >= enough:
-                del self._ready[group]
-                self._formed.extend(deal(members, budget, mixed=self._mixes(group.kind)))
+                self._take(members, group)
+                self._formed.extend(deal(members, budget, mixed=mixed))
                 return True
         return False
 
-    def _take_one(self, group: LevelGroup) -> None:
-        self._formed.append([self._ready[group].pop(0)])
+    def _companies(self) -> Iterable[tuple[LevelGroup, list[Member]]]:
+        """Waiting members that may share packs."""
+        for group, members in self._ready.items():
+            if self._mixes(group.kind):
+                yield group, members
+            else:
+                for width in {member.width for member in members}:
+                    yield group, [member for member in members if member.width == width]
+
+    def _take(self, members: Collection[Member], group: LevelGroup) -> None:
+        taken = {member.number for member in members}
+        self._ready[group] = [member for member in self._ready[group] if member.number not in taken]
         if not self._ready[group]:
             del self._ready[group]
 
-    def _enough(self, rank: Rank, budget: float) -> float:
-        """The width from which levels need not wait for others of their group: one full pack beats two."""
-        if any(rank.group == own.group for own in self._under_way.closing):
+    def _enough(self, rank: Rank, budget: float, *, mixed: bool) -> float:
+        """The width from which levels need not wait for others to share a pack with: one full pack beats two."""
+
+        def joins(other: Rank) -> bool:
+            return rank.group == other.group and (mixed or not rank.widths.isdisjoint(other.widths))
+
+        if any(map(joins, self._under_way.closing)):
             return budget
-        training = (own.rank.group for own in self._under_way.training)
-        return budget / 2 if rank.group in training else 0.0
+        return budget / 2 if any(joins(own.rank) for own in self._under_way.training) else 0.0
 
 
 class Planned(Protocol):

@@ -8,6 +8,7 @@ import page_parts
 import pandas as pd
 import paper_page
 import pytest
+import research_tables
 from paper_items import Evidence, Verdict, below, holds, two_shapes, within
 from planted import planted
 from published import claims, compare_curve, compare_with_paper, lowest_errors, published_curve
@@ -186,7 +187,7 @@ def test_networks_too_large_for_their_data_are_left_out_beside_all():
 
 
 def test_one_chain_has_fewer_figures():
-    chain = read("cifar10-resnet20-24ep-fleet").select(width=0.25, num_examples=3125)
+    chain = read(research_tables.path("cifar10-resnet20-24ep-fleet")).select(width=0.25, num_examples=3125)
     names = [figure.name for figure in compare_with_paper(chain, "svhn-vgg").figures]
     assert names == ["alone", "joint", "noise"]
 

@@ -139,7 +139,7 @@ def test_the_paper_states_something_of_every_pair_that_ships_as_a_plan():
 
 
 def test_the_published_curve_is_compared_with_a_table():
-    points = compare_curve(tables.measured("cifar10-resnet", "sgd-24ep"))
+    points = compare_curve(read(research_tables.path("cifar10-resnet20-24ep")))
     assert len(points) == len(published_curve()) == 40
     assert [point.level for point in points] == list(range(40))
     assert all(point.density == pytest.approx(0.8**point.level, rel=1e-3) for point in points)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import research_tables
 import torch
 from click.testing import CliRunner
 from made_networks import ASKED, Made, Swept
@@ -250,7 +251,7 @@ def test_a_mistake_is_one_sentence(swept: Swept, tmp_path: Path, arguments, mess
 
 
 def test_a_refusal_names_the_network_beyond_what_was_measured() -> None:
-    chosen = choose("cifar10-resnet20-24ep", target_error=0.11, confidence=0.5)
+    chosen = choose(research_tables.path("cifar10-resnet20-24ep"), target_error=0.11, confidence=0.5)
     with pytest.raises(PrunecastError, match=r"; ask for a larger --target-error; outside .*--sizes around"):
         _possible(chosen)
 

@@ -33,7 +33,7 @@ def choice(chosen: Choice) -> Section:
     compared = comparison(chosen)
     return Section(
         title=advice(chosen),
-        text=[promise(chosen), verdict_sentence(chosen.verdict)],
+        text=[promise(chosen), verdict_sentence(chosen.verdict, trained_only=chosen.trusted)],
         facts=[Fact("Density", numbers.density(best.density), ""), *_sizes(chosen), unpruned, _cost(best)],
         grids=[_runners_up(chosen)] if chosen.runners_up else [],
         notes=[*([compared] if compared else []), *sentences(chosen.findings, metric)],

@@ -227,9 +227,9 @@ def verdict_numbers(verdict: Verdict) -> str:
     )
 
 
-def verdict_sentence(verdict: Verdict) -> str:
-    """A verdict on one line."""
-    only = "" if verdict.usable else " Only networks that were trained are considered."
+def verdict_sentence(verdict: Verdict, *, trained_only: bool = True) -> str:
+    """A verdict on one line; `trained_only` says whether an unusable law leaves only networks that were trained."""
+    only = " Only networks that were trained are considered." if trained_only and not verdict.usable else ""
     return f"Trust in this law here: {verdict.trust}; {verdict_numbers(verdict)}.{only}"
 
 

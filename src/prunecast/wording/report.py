@@ -19,7 +19,7 @@ from prunecast.studies import (
 )
 from prunecast.text import listed, plural
 from prunecast.wording import numbers
-from prunecast.wording.choice import amount, network_name, unit
+from prunecast.wording.choice import NOT_TRUSTED, amount, network_name, unit
 from prunecast.wording.laws import configuration
 
 DEVIATION = "(estimate − measured) / measured"
@@ -227,6 +227,8 @@ def headline(choice: Choice) -> str:
     """What to do for a target; if no network meets it, which one comes closest."""
     best = choice.answer
     network, kept = network_name(choice.naming, best.depth, best.width), numbers.kept(best.density)
+    if not choice.trusted:
+        return NOT_TRUSTED
     if not choice.met:
         pruned = f"keeping {kept}" if best.level else "not pruned"
         return f"No network here meets it. The closest is {network}, {pruned}."

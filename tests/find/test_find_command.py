@@ -29,10 +29,10 @@ def _run(folder: Path, *words: str):
 
 
 def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
-    ended = _run(tmp_path, "--trainings", "9", "--law", "eq2", "--json")
+    ended = _run(tmp_path, "--training-runs", "9", "--law", "eq2", "--json")
     assert ended.exit_code == 0, ended.output
     body = json.loads(ended.stdout)
-    assert (body["stop"], body["trainings"], body["networks"]) == ("trainings", 9, [])
+    assert (body["stop"], body["training_runs"], body["networks"]) == ("training runs", 9, [])
     targets = [own["target_error"] for own in body["answers"]]
     assert len(targets) == 5
     assert targets == sorted(targets)

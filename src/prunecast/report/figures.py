@@ -143,7 +143,7 @@ def estimated_against_actual(source: Source) -> Spec:
     own, off = source.fit.deviation, 100 * source.rows.deviation
     edges = np.histogram_bin_edges(off, bins=min(40, max(8, len(off) // 8)))
     heights = np.histogram(off, edges)[0]
-    x = axis("start", "(estimate − measured) / measured, %", (edges[0], edges[-1]))
+    x = axis("start", "(predicted − measured) / measured, %", (edges[0], edges[-1]))
     y = axis("height", "networks", (0, 1.05 * heights.max()))
     if heights.max() < 6:
         y["axis"]["values"] = list(range(heights.max() + 1))

@@ -134,7 +134,7 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
 
 
 def fit_section(source: Source) -> Section:
-    """Estimated and measured errors, μ, σ and the noise floor."""
+    """Predicted and measured errors, μ, σ and the noise floor."""
     fit, metric = source.fit, source.metric
     floor = fit.noise_floor
     noise = Fact("Noise floor", "unknown", "needs a second replicate")
@@ -167,7 +167,7 @@ def fit_section(source: Source) -> Section:
             Chart(
                 name="fitted",
                 spec=charts.estimate_chart(source.rows, fit, source.hue, metric),
-                caption=f"Estimated and measured {metric.plural} of {plural(len(source.rows), 'network')}.",
+                caption=f"Predicted and measured {metric.plural}, {len(source.rows):,} of each.",
             )
         ],
         grids=[

@@ -71,10 +71,13 @@ def estimate(value: float, ends: tuple[float, float]) -> str:
 
 def kept(value: float) -> str:
     """How many of its weights a network keeps at a density: 13% of its weights."""
+    return f"{kept_share(value)} of its weights"
+
+
+def kept_share(value: float) -> str:
+    """A density in percent, never 100% if anything is pruned."""
     text = share(value)
-    return (
-        f"{100 * value:.4g}% of its weights" if value < 1 and text == share(1.0) else f"{text} of its weights"
-    )
+    return f"{100 * value:.4g}%" if value < 1 and text == share(1.0) else text
 
 
 def density(value: float) -> str:

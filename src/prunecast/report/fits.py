@@ -51,10 +51,11 @@ def _table_notes(table: Table | None) -> list[str]:
 
 def _parameters(fit: Fit) -> Grid:
     def row(name: str) -> list[str]:
-        low, high = fit.intervals[name]
-        span = "fixed" if name in fit.fixed else f"{numbers.number(low)} to {numbers.number(high)}"
+        ends = fit.intervals[name]
+        span = "fixed" if name in fit.fixed else " to ".join(numbers.parameter(end, ends) for end in ends)
         remark = ", not determined" if name in fit.undetermined else ""
-        return [fit.symbol(name), fit.meaning(name) + remark, numbers.number(fit.parameters[name]), span]
+        value = numbers.parameter(fit.parameters[name], ends)
+        return [fit.symbol(name), fit.meaning(name) + remark, value, span]
 
     header = ["", "Parameter", "Estimate", "95% interval"]
     return Grid(header=header, rows=[row(name) for name in fit.parameters], left=2)

@@ -105,6 +105,15 @@ class Table:
         """The rows where each named column equals its value, numbers compared as numbers.
 
         Unpruned errors are recomputed if rows with density 1 are among the selected ones, and kept otherwise.
+
+        Args:
+            where: values by column, such as `num_examples=50000, method="imp"`.
+
+        Returns:
+            A table of the rows that match all of them.
+
+        Raises:
+            PrunecastError: a column is unknown, or no row matches.
         """
         rows = matching(self.frame, where, self.source)
         kept = self._keep(rows)
@@ -115,6 +124,9 @@ class Table:
 
         Networks with the same number of examples are compared. Rows that are no better than chance do not count, as in
         a fit, which leaves them out. The noise is that of the table's replicates, if it has any.
+
+        Returns:
+            For each (depth, width, num_examples) that is too large, the smaller configuration with less error.
         """
         alive = self.frame if self.chance is None else self.frame[self.frame["error"] < self.chance]
         noise = pooled_noise(alive["error"], alive.groupby([*CONFIGURATION, "level"]).ngroup())

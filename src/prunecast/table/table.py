@@ -189,7 +189,7 @@ def digest(frame: pd.DataFrame, metric: Metric) -> str:
     """SHA-256 over the metric, the four names, and every number that a law reads, rows in sorted order.
 
     Numbers enter as little-endian float64. Extra columns do not enter, except the counts of parameters, which some
-    laws read. Validation errors count as errors, because the numbers already tell the two apart.
+    laws read. Validation errors count as errors, because the numbers already differ.
     """
     kind = "error" if metric in (Metric.ERROR, Metric.VALIDATION_ERROR) else str(metric)
     columns = [*CANONICAL[len(NAMES) :], *(name for name in COUNTS if name in frame.columns)]

@@ -50,3 +50,11 @@ def test_densities_as_weights_kept(density, said):
 )
 def test_no_probability_is_certain(value, said):
     assert numbers.probability(value) == said
+
+
+def test_no_number_is_shown_in_powers_of_ten():
+    assert [numbers.number(value) for value in (2.29e-05, -4.8e-06, 1234567.0)] == [
+        "0.0000229",
+        "−0.0000048",
+        "1,234,567",
+    ]

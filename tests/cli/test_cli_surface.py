@@ -56,7 +56,9 @@ def test_every_command_has_json_and_the_same_names_for_the_same_things(name):
     for own in command.params:
         if own.name in METAVARS and not (own.name == "law" and isinstance(own, click.Option)):
             assert own.make_metavar(context).strip("[]") == METAVARS[own.name]
-        assert own.type.name not in ("float", "text") or own.metavar or name in ("run", "find"), own.opts
+        flag = isinstance(own, click.Option) and own.is_flag
+        named = own.type.name not in ("float", "float range", "integer range", "text")
+        assert flag or own.metavar or named, own.opts
 
 
 @pytest.mark.parametrize(

@@ -167,7 +167,7 @@ def test_nothing_is_trained_twice(swept: Swept, made: Made) -> None:
 
 @pytest.mark.slow
 def test_stopped_and_continued_it_is_the_same_network(swept: Swept, made: Made, tmp_path: Path) -> None:
-    """Once killed, once stopped by Ctrl-C, each right after a level; a fast machine may be at its end by then."""
+    """Once killed, once stopped by Ctrl-C, each right after a level; a fast machine may have finished by then."""
     folder = tmp_path / "network"
     line = [SCRIPT, "make", "results.csv", "--plan", "small.toml", "-o", str(folder), *ASKED]
     codes = []

@@ -9,7 +9,7 @@ from own_tables import own_table
 import prunecast
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
-from prunecast.export.orders import _possible, pattern
+from prunecast.export.orders import _possible, order, pattern
 from prunecast.laws import fit
 from prunecast.sweep import read_plan
 
@@ -26,6 +26,22 @@ def test_the_plan_that_a_refusal_asks_for_is_the_one_on_the_page_and_agrees(tmp_
     path = tmp_path / "own.toml"
     path.write_text(plan, encoding="utf-8")
     assert pattern(read_plan(path), law, None).spec.num_examples == 50_000
+
+
+def test_missing_data_is_refused_with_the_place_to_get_it(tmp_path: Path) -> None:
+    """The command of the page, on a machine without CIFAR-10."""
+    (plan,) = re.findall(r"```toml\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "own.toml"
+    path.write_text(plan, encoding="utf-8")
+    with pytest.raises(
+        PrunecastError, match=r"needs CIFAR-10, which is not in .*; put cifar-10-python.tar.gz from"
+    ):
+        order(
+            prunecast.fit("cifar10-resnet", law="eq2"),
+            read_plan(path, data=tmp_path),
+            tmp_path / "network",
+            target_error=0.10,
+        )
 
 
 def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:

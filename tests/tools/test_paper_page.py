@@ -181,7 +181,7 @@ def test_networks_too_large_for_their_data_are_left_out_beside_all():
         figure.name: figure
         for figure in compare_with_paper(read(frame, chance=0.9), "cifar10-resnet").figures
     }
-    assert figures["selected"].remark.endswith(f" of {len(frame)} trainings")
+    assert figures["selected"].remark.endswith(f" of {len(frame)} training runs")
     assert figures["selected"].paper == figures["joint"].paper
     assert figures["selected"].eq2.std < figures["joint"].eq2.std
 

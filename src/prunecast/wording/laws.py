@@ -83,9 +83,9 @@ def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
 
 @words(found.WideInterval)
 def _wide(finding: found.WideInterval, metric: Metric) -> str:
-    text = (
-        f"{finding.symbol} is not determined: anything from {finding.lower:.2g} to {finding.upper:.2g} fits"
-    )
+    ends = finding.lower, finding.upper
+    low, high = (numbers.parameter(end, ends) for end in ends)
+    text = f"{finding.symbol} is not determined: anything from {low} to {high} fits"
     if finding.axis:
         return f"{text}; train more {finding.axis}s."
     if finding.remedy is None:

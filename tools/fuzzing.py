@@ -60,7 +60,7 @@ def descended(value: Any, chance: random.Random) -> tuple[Any, ...]:
 
 
 def altered(body: Any, chance: random.Random) -> str:
-    """Change one place of a JSON value; return what was changed."""
+    """Change one place of a JSON value, to an odd value or one near the old; return what was changed."""
     path = chance.choice(list(places(body))) if chance.random() < 0.5 else descended(body, chance)
     parent = body
     for key in path[:-1]:
@@ -68,8 +68,23 @@ def altered(body: Any, chance: random.Random) -> str:
     if chance.random() < 0.2:
         del parent[path[-1]]
         return f"{path} deleted"
-    parent[path[-1]] = odd = chance.choice(ODD)
-    return f"{path} = {str(odd)[:40]!r}"
+    before = parent[path[-1]]
+    parent[path[-1]] = other = near(before, chance) if chance.random() < 0.4 else chance.choice(ODD)
+    return f"{path} = {str(other)[:40]!r}"
+
+
+def near(value: Any, chance: random.Random) -> Any:
+    """Another value of the same type: another number, a list with other entries, an object without one, other text."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * chance.choice((-1, 0, 2, 3, 100)) + chance.choice((0, 0, 1))
+    if isinstance(value, list) and value:
+        return chance.choice((value[:-1], value[::-1], [*value, value[-1]], value[1:] + value[:1], value[:1]))
+    if isinstance(value, dict) and value:
+        gone = chance.choice(list(value))
+        return {key: own for key, own in value.items() if key != gone}
+    return f"{value}x" if isinstance(value, str) else chance.choice(ODD)
 
 
 def damage(path: Path, chance: random.Random) -> str:

@@ -2,9 +2,9 @@
 
     python tools/fuzz_tables.py --cases 2000 --seed 0
 
-Each case changes the header, the cells, the rows or the bytes of a small table, and asks `fit`, `choose`, `next` or
-`predict`. What the commands print must hold numbers, and no case may end in another exception than a PrunecastError,
-nor take long. Where `choose` answers from a table, the law that `fit -o` saves of it must give the same answer.
+Each case changes the header, the cells, the rows or the bytes of a small table, and asks `fit`, `choose` or `next`, or
+composes a figure of the paper. Answers and figures must hold numbers, and no case may end in another exception than a
+PrunecastError, nor take long. Where `choose` answers from a table, the law that `fit -o` saves of it must answer alike.
 """
 
 import csv
@@ -25,6 +25,10 @@ from fuzzing import Case, Finding, clear, damage, main, run_cases
 
 from prunecast.cli import answer, cli, law  # noqa: F401 (else imported by the first cases, in their time)
 from prunecast.errors import PrunecastError
+from prunecast.laws import DEFAULT_LAW, fit
+from prunecast.report.paper_figures import composed, paper_figures
+from prunecast.report.paper_source import Paper
+from prunecast.table import read
 
 Rows = list[list[str]]
 CELLS = (
@@ -187,6 +191,14 @@ def change(path: Path, chance: random.Random) -> str:
     return "; ".join([*what, form])
 
 
+def figures(path: Path, chance: random.Random) -> str:
+    """Two of the paper's figures of a table, as JSON; what they leave out are sentences."""
+    table = read(path)
+    paper = Paper(table=table, fit=fit(table, law=DEFAULT_LAW))
+    chosen = chance.sample(sorted(paper_figures(table).items()), 2)
+    return "\n".join(json.dumps(composed(own, paper)) for _, own in chosen)
+
+
 def difference(path: Path, saved: Path, question: list[str]) -> str:
     """What is wrong with the answer of a table's saved law, which must be that of the table; empty if nothing is."""
 
@@ -214,6 +226,13 @@ def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Findin
         )
         clear(path)
         case.change = change(path, case.chance)
+        if case.chance.random() < 0.1:
+            case.change += "; figures"
+            found = figures(path, case.chance)
+            case.outcome = "answered"
+            if missing := NO_NUMBER.search(found):
+                case.problem = f"a figure has {missing[0]}: {found}"
+            return
         question = case.chance.choice(QUESTIONS)
         options = case.chance.choice(OPTIONS) if case.chance.random() < 0.3 else []
         case.change += f"; {' '.join([*question, *options])}"

@@ -42,7 +42,10 @@ class BusyError(PrunecastError):
     """Another process is working on a chain, so this one must wait or do something else."""
 
 
-_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+_REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+)
 _FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
 
 

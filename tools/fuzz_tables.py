@@ -228,10 +228,10 @@ def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Findin
         case.change = change(path, case.chance)
         if case.chance.random() < 0.1:
             case.change += "; figures"
-            found = figures(path, case.chance)
+            drawn = figures(path, case.chance)
             case.outcome = "answered"
-            if missing := NO_NUMBER.search(found):
-                case.problem = f"a figure has {missing[0]}: {found}"
+            if missing := NO_NUMBER.search(drawn):
+                case.problem = f"a figure has {missing[0]}: {drawn}"
             return
         question = case.chance.choice(QUESTIONS)
         options = case.chance.choice(OPTIONS) if case.chance.random() < 0.3 else []

@@ -19,8 +19,8 @@ import click
 from prunecast.errors import PrunecastError
 
 T = TypeVar("T")
-SECONDS = 60
-"""No case may take longer."""
+SECONDS, WAITING = 60, 600
+"""No case may compute or wait for longer; a busy machine makes a case wait."""
 ODD: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2, 7, 0.5, 1e308, -1e-300, 2**31, 2**63, 10**400, float("nan")),
     *(float("inf"), "", "x", "7", "\x1b[31m", "\ud800", "x" * 10_000, [], {}, [[]], [0] * 9),
@@ -122,19 +122,23 @@ def clear(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Raise a TooLongError after so long."""
+def limited() -> Iterator[None]:
+    """Raise a TooLongError after so much computing, or where nothing is computed and nothing happens either."""
 
     def over(*_: object) -> None:
         raise TooLongError
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
+    signals = (signal.SIGALRM, signal.SIGPROF)
+    before = {own: signal.signal(own, over) for own in signals}
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WAITING)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for own, handler in before.items():
+            signal.signal(own, handler)
 
 
 @dataclass
@@ -162,7 +166,7 @@ def run_cases(
     for number in interruptible(range(cases)):
         case = Case(folder=folder, chance=random.Random(f"{seed}/{number}"))
         try:
-            with within(SECONDS), warnings.catch_warnings():
+            with limited(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run(case)
         except PrunecastError as refusal:

@@ -22,6 +22,8 @@ FULL = 0.1
 """At this density or above, biases and normalisation are few compared with the weights."""
 LEAST_BYTES, MOST_BYTES = 1 / 16, 4 * BETWEEN_UNITS
 """No file needs fewer or more bytes per weight."""
+SHOWN = 40
+"""Characters of a text that a message shows."""
 UNITS = {"thousands": 1_000, "millions": 1_000_000, "billions": 1_000_000_000}
 
 
@@ -80,9 +82,10 @@ def _check_timing(timed_with: "pd.Series[Any]", latency: Numbers, places: Places
     names = timed_with.astype(str)[np.isfinite(latency) & _filled(timed_with)]
     if names.nunique() > 1:
         first, other = (str(name) for name in pd.unique(names)[:2])
+        select = f" with {where_option(TIMED_WITH, first)}" if first.isprintable() else ""
         raise TableError(
-            f"{places.label}: {TIMED_WITH} is {first!r} in some rows and {other!r} in others, and latencies that were "
-            f"measured differently cannot be compared. Select one with {where_option(TIMED_WITH, first)}."
+            f"{places.label}: {TIMED_WITH} is {first[:SHOWN]!r} in some rows and {other[:SHOWN]!r} in others, and "
+            f"latencies that were measured differently cannot be compared. Select one{select}."
         )
 
 

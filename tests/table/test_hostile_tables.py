@@ -107,6 +107,16 @@ def test_impossible_costs_are_refused(columns: dict[str, object], words: str) ->
         read(PLAIN.assign(**columns))
 
 
+@pytest.mark.parametrize(
+    "columns", [{"family": ["a\nb", "c"] * 6}, {"latency_ms": 1.5, "timed_with": ["a\nb", "c"] * 6}]
+)
+def test_cells_with_line_breaks_stay_on_one_line(columns: dict[str, object]) -> None:
+    with pytest.raises(TableError) as refused:
+        read(PLAIN.assign(**columns))
+    assert str(refused.value).isprintable()
+    assert r"a\nb" in str(refused.value)
+
+
 def test_a_small_gzip_file_cannot_fill_the_memory(tmp_path: Path) -> None:
     path = tmp_path / "bomb.csv.gz"
     with gzip.open(path, "wb", compresslevel=1) as file:

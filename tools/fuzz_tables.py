@@ -50,7 +50,8 @@ OPTIONS = (
     *(["--chance", "0.9"], ["--chance", "nan"], ["--where", "width=1"], ["--where", "x=1"]),
     *(["--column", "density=1-density"], ["--column", "density=1/0"]),
     *(["--column", "weights=weights*1e300"], ["--column", "x=y"], ["--depth-from", "family"]),
-    *(["--without-too-large"], ["--law", "dip"], ["--law", "auto"]),
+    *(["--without-too-large"], ["--law", "dip"], ["--law", "auto"], ["--num-examples", "1e-12"]),
+    *(["--width", "1e-12"], ["--depth", "1e15"], ["--density", "1e-12"], ["--confidence", "1e-300"]),
 )
 QUESTIONS = (
     *(["fit"], ["fit", "--json"], ["choose", "--target-error", "0.2"]),

@@ -58,6 +58,19 @@ def build(
     return model
 
 
+def outline(
+    family: str, *, depth: int, width: float, num_classes: int, image_shape: Shape | None = None
+) -> nn.Module:
+    """The module with the shapes of its tensors but, if the family is built in, no memory for their values."""
+    if ":" in family:
+        generator = torch.Generator().manual_seed(0)
+        sizes = {"depth": depth, "width": width, "num_classes": num_classes}
+        return build(family, **sizes, generator=generator, image_shape=image_shape)  # type: ignore[arg-type]
+    member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    with torch.device("meta"):
+        return Network(member)
+
+
 def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
     """Return the state-dict names of the prunable weights in module order.
 

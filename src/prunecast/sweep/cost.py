@@ -4,11 +4,10 @@ import functools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import nn
 
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
-from prunecast.families import NotPrunable, build, not_prunable, prunable
+from prunecast.families import NotPrunable, not_prunable, outline, prunable
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
@@ -107,7 +106,7 @@ class NeverPruned:
 
 
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
-    """What stays dense, for each family that has such tensors, from its smallest network, which is built.
+    """What stays dense, for each family that has such tensors, from its smallest network.
 
     What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts.
 
@@ -166,12 +165,11 @@ def _built(chain: PlannedChain) -> nn.Module:
     shape = facts.image_shape if facts else None
     if shape is not None and spec.image_size is not None:
         shape = (shape[0], spec.image_size, spec.image_size)
-    return build(
+    return outline(
         spec.family,
         depth=spec.depth,
         width=spec.width,
         num_classes=facts.num_classes if facts else UNKNOWN_CLASSES,
-        generator=torch.Generator().manual_seed(0),
         image_shape=shape,
     )
 

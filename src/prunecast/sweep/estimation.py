@@ -10,6 +10,7 @@ deals chains into packs and builds them. Elsewhere, and if the fleet cannot pack
 import functools
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, DatasetFacts, Shape, find_dataset
+from prunecast.catalog import FAMILIES, DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
@@ -49,6 +50,8 @@ from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
 
 LOG = logging.getLogger(__name__)
+BYTES_PER_PARAMETER = 12
+"""A weight, its gradient and its momentum."""
 MOST_TIMED = 4
 """Sizes that are timed per family, dataset and recipe."""
 TIMING_SECONDS = 0.4
@@ -230,6 +233,17 @@ def _image_shape(spec: ChainSpec, facts: DatasetFacts | None = None) -> tuple[tu
 
 
 def _build(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> nn.Module:
+    if ":" not in family:
+        member = architecture(
+            family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
+        )
+        needed, there = BYTES_PER_PARAMETER * member.parameters, _memory()
+        if needed > there:
+            raise PrunecastError(
+                f"{family} of depth {depth} and width {width:g} has {member.parameters:,} parameters. Training it "
+                f"needs at least {needed / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB; choose "
+                "a smaller width, or leave the estimate out with --no-estimate."
+            )
     return families.build(
         family,
         depth=depth,
@@ -238,6 +252,11 @@ def _build(family: str, depth: int, width: float, num_classes: int, image_shape:
         generator=torch.Generator().manual_seed(0),
         image_shape=image_shape,
     )
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _alone(chain: PlannedChain, device: torch.device) -> Work:

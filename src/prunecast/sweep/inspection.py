@@ -173,7 +173,7 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
             grouped = n_of_m(spec.method.structure) is not None
             if (":" in spec.family or grouped) and structure not in checked:
                 shape, num_classes = image_facts(chain)
-                check_structure(spec.method, _built(spec, shape, num_classes), shape)
+                check_structure(spec.method, _outline(spec, shape, num_classes), shape)
             checked.add(structure)
         except PrunecastError as problem:
             network = f"{spec.family} of depth {spec.depth} and width {spec.width:g} on {spec.dataset}"
@@ -189,6 +189,12 @@ def _built(spec: ChainSpec, shape: Shape, num_classes: int) -> nn.Module:
         num_classes=num_classes,
         generator=torch.Generator().manual_seed(0),
         image_shape=shape,
+    )
+
+
+def _outline(spec: ChainSpec, shape: Shape, num_classes: int) -> nn.Module:
+    return families.outline(
+        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
     )
 
 

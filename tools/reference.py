@@ -69,7 +69,10 @@ PLAN_KEYS = {
     "width": 'a width, or a list; fractions such as `"1/4"`',
     "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`), or `"all"`',
     "replicates": "how many times everything is trained, or a list of seeds",
-    "threads": "torch threads of a chain on a CPU",
+    "threads": (
+        "torch threads of a chain on a CPU, by default 1; another number changes rounding, so it is part of a chain's "
+        "identity"
+    ),
     "level_cap": "the last level of a chain",
     "stop": "when a chain ends early: table `[stop]` (below)",
     "select": "leave out networks too large for their data: true, or a table `[select]` (below)",

@@ -13,7 +13,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from prunecast.catalog import FAMILIES, Shape, architecture
 from prunecast.errors import PrunecastError
 from prunecast.families.network import Network
-from prunecast.families.trial import failure_words
+from prunecast.families.trial import create_lazy_parameters, failure_words
 from prunecast.plugins import load_attribute
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 
@@ -166,8 +166,11 @@ def _users_own(family: str, given: Mapping[str, object], generator: torch.Genera
             raise PrunecastError(
                 f"family {family!r} cannot be built{at}: {failure_words(failure)}."
             ) from failure
-    if not isinstance(model, nn.Module):
-        raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
+        if not isinstance(model, nn.Module):
+            raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
+        shape = given["image_shape"]
+        if isinstance(shape, tuple):
+            create_lazy_parameters(model, shape)
     model = model.to(device="cpu", dtype=torch.float32)
     if not getattr(function, "own_init", False):
         initialise(model, generator)

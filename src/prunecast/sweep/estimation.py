@@ -23,7 +23,7 @@ from torch import nn
 
 from prunecast import families
 from prunecast.catalog import FAMILIES, DatasetFacts, Shape, architecture, find_dataset
-from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
+from prunecast.data import MOST_OF_DEVICE, Dataset, cores, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
     BUDGET,
@@ -63,6 +63,8 @@ COMPILED_DEPTH = 30
 MOST_WORK = {"cpu": 5e9, "cuda": 2e13}
 """Multiply-adds of a timed step of one network, well below a second; of larger batches only a part is timed."""
 NOISE_IMAGES, EVALUATED_IMAGES = 4096, 512
+WORTHWHILE = 1.15
+"""The speedup from which more threads are used; timings on a busy machine differ by about a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +93,21 @@ class Share:
     training_runs: int = 0
     """The most there can be, if every chain reaches its level cap."""
     seconds: float = 0.0
+    longest: float = 0.0
+    """Seconds of the longest of these chains, where each trains alone."""
+
+    def elapsed(self, jobs: int) -> float:
+        """Seconds with so many chains at the same time."""
+        return max(self.seconds / jobs, self.longest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads:
+    """How much faster a network trains on the CPU with more threads."""
+
+    count: int
+    speedup: float
+    """Of the largest network, over the threads that the plan gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,20 +148,20 @@ def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> E
     works, alone = deal_packs(plan.chains, place) if packing else ([], plan.chains)
     unpacked = set(map(id, alone))
     packed = [chain for chain in plan.chains if id(chain) not in unpacked]
-    networks, alone_seconds = add_up([_alone(chain, place) for chain in alone])
+    networks, alone_seconds, _ = _seconds_of_each([_alone(chain, place) for chain in alone])
     packs, packed_seconds = add_up(works)
     return Estimate(
         device=_device_words(place),
         networks=tuple(networks),
-        alone=_share(alone, alone_seconds),
+        alone=_share(alone, sum(alone_seconds), max(alone_seconds, default=0.0)),
         packs=tuple(packs),
         packed=_share(packed, packed_seconds),
     )
 
 
-def _share(chains: Sequence[PlannedChain], seconds: float) -> Share:
+def _share(chains: Sequence[PlannedChain], seconds: float, longest: float = 0.0) -> Share:
     runs = sum(chain.rules.level_cap + 1 for chain in chains)
-    return Share(chains=len(chains), training_runs=runs, seconds=seconds)
+    return Share(chains=len(chains), training_runs=runs, seconds=seconds, longest=longest)
 
 
 def _device_words(device: torch.device) -> str:
@@ -157,11 +174,17 @@ def _device_words(device: torch.device) -> str:
 
 def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
     """Time a few works of every kind, and add up the seconds of all."""
+    timings, each, building = _seconds_of_each(works)
+    return timings, sum(each) + building
+
+
+def _seconds_of_each(works: Sequence[Work]) -> tuple[list[Timing], list[float], float]:
+    """Time a few works of every kind; the seconds of each work, and those of building what they share."""
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in works:
         groups.setdefault(work.comparable, []).append(work)
     timings: list[Timing] = []
-    seconds, began = 0.0, time.perf_counter()
+    each, building, began = list[float](), 0.0, time.perf_counter()
     for group in groups.values():
         timed: dict[float, Timing] = {}
         for work in spread(group):
@@ -172,11 +195,11 @@ def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
         images = {size: own.image_seconds for size, own in timed.items()}
         builds = {size: own.build_seconds for size, own in timed.items()}
         for work in group:
-            seconds += work.steps * interpolated(work.size, steps)
-            seconds += work.images * interpolated(work.size, images)
+            training = work.steps * interpolated(work.size, steps)
+            each.append(training + work.images * interpolated(work.size, images))
         for size in {work.shape: work.size for work in group if work.shape}.values():
-            seconds += interpolated(size, builds)
-    return timings, seconds
+            building += interpolated(size, builds)
+    return timings, each, building
 
 
 def spread(works: Iterable[Work]) -> list[Work]:
@@ -296,6 +319,24 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | No
         step_seconds=two_steps / 2 * whole / batch,
         image_seconds=test / len(data.test),
     )
+
+
+def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts | None = None) -> float:
+    """How many times faster a network trains on the CPU with so many threads than with its own number."""
+    place = torch.device("cpu")
+    own = time_network(spec, place, facts).step_seconds
+    return own / time_network(replace(spec, threads=threads), place, facts).step_seconds
+
+
+def more_threads(plan: Plan, jobs: int) -> Threads | None:
+    """The threads per chain that use the cores which `jobs` chains at the same time leave idle, if that is faster."""
+    chain = max(plan.chains, key=lambda own: _alone(own, torch.device("cpu")).size)
+    free = cores() // jobs
+    count = 1 << max(0, free.bit_length() - 1)
+    if count <= chain.spec.threads:
+        return None
+    gain = speedup(chain.spec, count, chain.facts)
+    return Threads(count=count, speedup=gain) if gain >= WORTHWHILE else None
 
 
 def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:

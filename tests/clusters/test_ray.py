@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import rays
 from click.testing import CliRunner
+from found import check_search
 from small import BRIEF, MANY, PRUNECAST, parsed, table
 
 from prunecast.cli import cli
@@ -82,6 +83,11 @@ def test_a_cluster_gives_every_level_once_and_the_table_of_one_process(tmp_path,
     assert list(run_plan(plan, tmp_path, executor=on_nodes)) == []
     raised = parsed(BRIEF.replace("level_cap = 2", "level_cap = 3"))
     assert [event.record.level for event in run_plan(raised, tmp_path, executor=on_nodes)] == [3] * 4
+
+
+@pytest.mark.slow
+def test_a_search_trains_on_the_nodes(tmp_path, on_nodes):
+    check_search(tmp_path, on_nodes)
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import torch
+from found import check_search
 from slurm_cluster import NODES, Cluster, why_not
 from slurm_plans import EMPTY, LONG, drive_and_tell, executor, planned, table
 from small import PRUNECAST
@@ -95,6 +96,10 @@ def strike(cluster, kind, process, chance):
     sent = ["scancel", f"--signal={chance.choice(['TERM', 'USR1', 'USR2'])}"]
     command = [*(sent if kind == "signal" else ["scontrol", "requeue"]), chance.choice(jobs)]
     return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_a_search_trains_on_the_nodes(tmp_path, cluster):
+    check_search(tmp_path, executor())
 
 
 def test_a_sweep_whose_workers_nodes_and_drivers_die_gives_the_table_of_an_unbroken_one(cluster, tmp_path):

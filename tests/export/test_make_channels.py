@@ -28,22 +28,50 @@ method = "imp-channels"
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    swept = tmp_path_factory.mktemp("channels")
-    (swept / "small.toml").write_text(PLAN, encoding="utf-8")
+OWN_PLAN = """# Heads and hidden units of a transformer out of torch's own layers.
+family = "own_networks:vit"
+dataset = "digits"
+num_examples = 400
+level_cap = 9
+depth = 1
+width = 3
+method = "imp-channels"
+[recipe]
+preset = "digits"
+name = "short"
+epochs = 10
+rewind = 1
+optimizer = "adamw"
+learning_rate = 0.01
+weight_decay_on = "weights"
+schedule = "cosine"
+"""
+
+
+def made(swept: Path, text: str, *asked: str) -> Path:
+    """Run a plan, and make the network that is asked for."""
+    (swept / "small.toml").write_text(text, encoding="utf-8")
     plan = read_plan(swept / "small.toml")
     for _ in run_plan(plan, swept / "store"):
         pass
     export(plan, swept / "store", swept / "results.csv")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(onnx, "NEEDED", ("onnx", "onnxscript", "onnxruntime"))
-        asked = ("--density", "0.3", "--depth", "3", "--width", "2")
         done = Swept(swept).run(*asked, output=swept / "network")
     assert done.exit_code == 0, done.output
     assert "until" in done.output
     assert "Whole channels were removed" in done.output
     return swept / "network"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("channels"), PLAN, "--density", "0.3", "--depth", "3", "--width", "2")
+
+
+@pytest.fixture(scope="module")
+def own_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("own"), OWN_PLAN, "--density", "0.6", "--depth", "1", "--width", "3")
 
 
 def test_the_files_hold_a_smaller_dense_network(folder):
@@ -64,7 +92,9 @@ def test_the_files_hold_a_smaller_dense_network(folder):
     assert card["disk"]["dense"] < sum(own.numel() * 4 for own in whole.state_dict().values())
 
 
-def test_all_of_them_compute_what_was_measured(folder):
+@pytest.mark.parametrize("which", ["folder", "own_folder"])
+def test_all_of_them_compute_what_was_measured(which, request):
+    folder = request.getfixturevalue(which)
     digits = data.load("digits")
     measured = json.loads((folder / "card.json").read_text())["measured"]["error"]
     small = prunecast.load_network(folder)
@@ -75,6 +105,16 @@ def test_all_of_them_compute_what_was_measured(folder):
     (logits,) = session.run(None, {"images": images.contiguous().numpy()})
     with torch.no_grad():
         torch.testing.assert_close(torch.from_numpy(logits), small(images), rtol=1e-4, atol=1e-4)
+
+
+def test_a_transformer_loses_heads_and_hidden_units(own_folder):
+    counts = json.loads((own_folder / "card.json").read_text())["counts"]
+    small = prunecast.load_network(own_folder)
+    block = small.blocks[0]
+    assert block.linear1.out_features < 48
+    assert block.self_attn.num_heads * block.self_attn.head_dim == block.self_attn.out_proj.in_features
+    assert sum(own.numel() for own in small.parameters()) == counts["stored"] < counts["parameters"]
+    assert families.multiply_adds(small, (1, 8, 8)) == counts["multiply_adds_kept"] < counts["multiply_adds"]
 
 
 def test_the_card_shows_what_was_removed(folder):

@@ -25,7 +25,7 @@ BUILT_IN = [
     ("vit_patch4", 2, 1 / 16, (3, 8, 8)),
     *((f"vit_patch{size}", 1, 1 / 32, (3, 2 * size, 2 * size)) for size in (2, 8, 14, 16, 32)),
 ]
-OWN = ["mobilenet", "mlp", "UNet", "ResNet", "Squeezed", "PartlyKept"]
+OWN = ["mobilenet", "mlp", "UNet", "ResNet", "Squeezed", "PartlyKept", "TokensFirst", "OwnBlocks"]
 
 
 def built_in(family, depth, width, shape):
@@ -38,11 +38,11 @@ USERS = {
     "weak_branch": lambda: own_networks.weak_branch(3, 1.0, 10),
     "channels": lambda: own_networks.channels(1, 8, 10, (1, 8, 8)),
     "Hidden": own_networks.Hidden,
+    "vit": lambda: own_networks.vit(2, 1.0, 10),
+    "Encoder": own_networks.Encoder,
 }
 """Networks that other tests use as a user's own, for images of the digits."""
 REFUSED = {
-    "vit": (lambda: own_networks.vit(2, 1.0, 10), "no channels that can be removed"),
-    "Encoder": (own_networks.Encoder, "no channels that can be removed"),
     "Fixed": (own_networks.Fixed, "cannot be followed operation by operation"),
     "Branching": (
         lambda: own_networks.Branching(1, 10, (1, 8, 8)),
@@ -116,6 +116,8 @@ def without_dropout(model):
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
+        if isinstance(module, nn.MultiheadAttention):
+            module.dropout = 0.0
     return model
 
 
@@ -174,6 +176,27 @@ def test_heads_and_hidden_units_of_a_transformer_go_and_its_stream_stays():
         "block2_mlp1": 48,
     }
     assert "patches" in {own.layer for own in find_units(model, shape).kept_whole}
+
+
+def test_heads_and_hidden_units_of_torchs_own_layers_go():
+    assert groups(own_networks.vit(2, 1.0, 10), (1, 8, 8)) == {
+        "blocks.0.linear1": 16,
+        "blocks.0.self_attn": 2,
+        "blocks.1.linear1": 16,
+        "blocks.1.self_attn": 2,
+    }
+    assert groups(own_networks.Encoder(), (1, 8, 8)) == {
+        "encoder.layers.0.linear1": 16,
+        "encoder.layers.0.self_attn": 2,
+        "encoder.layers.1.linear1": 16,
+        "encoder.layers.1.self_attn": 2,
+        "attention": 2,
+    }
+
+
+def test_heads_that_are_masked_or_whose_weights_are_read_stay():
+    assert groups(unit_nets.TokensFirst()) == {"block.linear1": 10, "free": 3, "tied": 6}
+    assert groups(unit_nets.OwnBlocks()) == {"fc1": 9}
 
 
 def test_what_mixes_channels_keeps_those_it_reads():

@@ -136,6 +136,53 @@ class PartlyKept(nn.Module):
         return self.head(x.mean(1))
 
 
+class TokensFirst(nn.Module):
+    """Tokens before images in a batch; attention with a mask, whose weights are read, or that is called twice."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 6, 4, 4)
+        self.block = nn.TransformerEncoderLayer(6, 2, 10, 0.0, nn.SiLU())
+        self.free = nn.MultiheadAttention(6, 3)
+        self.tied = nn.MultiheadAttention(6, 6, kdim=6, vdim=6)
+        self.read = nn.MultiheadAttention(6, 2)
+        self.extended = nn.MultiheadAttention(6, 2, add_bias_kv=True)
+        self.across = nn.MultiheadAttention(6, 2)
+        self.head = nn.Linear(6, 5)
+        self.register_buffer("mask", torch.zeros(4, 4))
+
+    def forward(self, x):
+        x = self.block(self.patches(x).flatten(2).permute(2, 0, 1), self.mask)
+        x = x + self.free(x, x, x)[0]
+        for _ in range(2):
+            x = x + self.tied(x, x, x, need_weights=False)[0]
+        x = x + self.extended(x, x, x, need_weights=False)[0]
+        x = x + self.across(x, x * 2, x, need_weights=False)[0]
+        found, weights = self.read(x, x, x)
+        return self.head((found * weights.mean()).mean(0))
+
+
+class OwnBlocks(nn.Module):
+    """A block of a transformer as timm writes it: heads are named by number, so only hidden units can go."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 6, 4, 4)
+        self.norm1, self.norm2 = nn.LayerNorm(6), nn.LayerNorm(6)
+        self.qkv, self.proj = nn.Linear(6, 18), nn.Linear(6, 6)
+        self.fc1, self.act, self.fc2 = nn.Linear(6, 9), nn.GELU(), nn.Linear(9, 6)
+        self.head = nn.Linear(6, 5)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        batch, tokens, size = x.shape
+        qkv = self.qkv(self.norm1(x)).reshape(batch, tokens, 3, 2, size // 2).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(qkv[0], qkv[1], qkv[2])
+        x = x + self.proj(mixed.transpose(1, 2).reshape(batch, tokens, size))
+        x = x + self.fc2(self.act(self.fc1(self.norm2(x))))
+        return self.head(x.mean(1))
+
+
 class Choosy(nn.Module):
     def __init__(self):
         super().__init__()

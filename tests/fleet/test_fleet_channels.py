@@ -19,6 +19,16 @@ def test_channels(tmp_path, score):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
+def test_heads_and_hidden_units_of_an_own_transformer(tmp_path):
+    sizes = [
+        chain(family="own_networks:vit", depth=1, width=width, method="imp-channels") for width in (2, 1)
+    ]
+    jobs = jobs_of(sizes, cap=2)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
 def test_groups_of_weights(tmp_path):
     method = Method(name="own", structure="2:4")
     jobs = jobs_of([chain(width=width, method=method, recipe=MODERN) for width in (1.0, 0.5)], cap=9)

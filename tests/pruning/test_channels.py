@@ -143,7 +143,7 @@ def test_records_count_the_network_without_its_channels(tmp_path):
 
 
 @pytest.mark.parametrize("recipe", [{}, {"optimizer": "adamw", "gradient_clip": 0.5}])
-@pytest.mark.parametrize("family", ["digits_cnn", "channel_families:residual"])
+@pytest.mark.parametrize("family", ["digits_cnn", "channel_families:residual", "own_networks:vit"])
 def test_the_smaller_network_trains_as_the_masked_one(tmp_path, family, recipe):
     own = tiny.chain(family=family, method=method(fraction=0.4), width=1.0, recipe=recipe)
     tiny.run(tmp_path, own, cap=1)

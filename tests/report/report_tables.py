@@ -24,6 +24,20 @@ def planted_table() -> Table:
     return read(frame.assign(family="cifar_resnet", dataset="cifar10"))
 
 
+def costs_table() -> Table:
+    """Whole channels of two dataset sizes: bytes, multiply-adds and milliseconds fall from level to level."""
+    frame = planted(
+        configurations=12, depths=(8, 14), widths=(0.5, 1, 2), num_examples=(50_000, 12_500), noise=0.01
+    )
+    products = frame["depth"] * frame["width"] ** 2 * frame["density"]
+    costs = {
+        "bytes": (4_000 + 4 * frame["nonzero"]).astype(int),
+        "multiply_adds": (1e6 * products + 1e4).astype(int),
+        "latency_ms": (0.1 + 0.02 * frame["depth"] + 0.3 * products**0.7).round(5),
+    }
+    return read(frame.assign(family="cifar_resnet", dataset="cifar10", method="imp-channels", **costs))
+
+
 def evil_table() -> Table:
     """A table in which every word is an attack."""
     frame = planted(configurations=6, depths=(8, 14), widths=(0.5, 1, 2), num_examples=(50_000,), noise=0.01)
@@ -55,6 +69,7 @@ TABLES = {
     "measured": lambda: read(MEASURED, where={"num_examples": 50_000}),
     "all sizes": lambda: read(MEASURED),
     "planted": planted_table,
+    "costs": costs_table,
     "evil": evil_table,
     "tiny": tiny_table,
     "one": one_curve,

@@ -85,6 +85,32 @@ def test_the_page_looks_up_what_choose_says(written):
         assert entry["data"]["chosen"][0]["error"] == float(f"{chosen.answer.error:.5g}")
 
 
+def test_every_known_measure_has_its_own_answers(written):
+    held = data_of(written("costs").read_text(encoding="utf-8"))
+    law = fit(TABLES["costs"](), law="auto")
+    assert held["measures"] == ["stored parameters", "bytes", "latency", "multiply-adds"]
+    assert held["examples"] == ["50,000", "12,500"]
+    names = [(name, n) for name in ("stored", "bytes", "latency", "multiply-adds") for n in (50_000, 12_500)]
+    size = {"stored": "stored_parameters", "latency": "latency_ms", "multiply-adds": "multiply_adds"}
+    for (measure, n), one in zip(names, held["sizes"], strict=True):
+        entry = one["answers"][one["start"]]
+        best = choose(law, target_error=entry["target"], minimise=measure, num_examples=n).answer
+        shown = entry["data"]["chosen"][0]
+        assert shown["size"] == float(f"{getattr(best, size.get(measure, measure)):.5g}")
+        assert one["view"]["smallest"] <= shown["size"] <= one["view"]["largest"]
+        assert one["view"]["unit"] == {"latency": "ms", "multiply-adds": "multiply-adds per image"}.get(
+            measure, "stored parameters" if measure == "stored" else measure
+        )
+    html = page(TABLES["costs"](), minimise="latency", studies=False).html
+    assert data_of(html)["measures"] == ["latency", "stored parameters", "bytes", "multiply-adds"]
+
+
+def test_a_table_that_knows_one_measure_has_no_selector(written):
+    html = written("measured").read_text(encoding="utf-8")
+    assert data_of(html)["measures"] == ["stored parameters"]
+    assert 'id="measure"' not in html
+
+
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_a_looser_target_never_needs_a_larger_network(law):
     sizes = [

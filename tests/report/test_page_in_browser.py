@@ -33,7 +33,7 @@ def place_of_answer(page) -> tuple[float, float]:
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-@pytest.mark.parametrize("name", ["measured", "all sizes", "planted", "evil", "tiny", "one"])
+@pytest.mark.parametrize("name", ["measured", "all sizes", "planted", "costs", "evil", "tiny", "one"])
 def test_every_page_draws_its_charts_and_asks_for_nothing(written, visit, name):
     path = written(name)
     seen = visit(path)
@@ -90,6 +90,29 @@ def test_the_number_of_examples_is_selected_by_keyboard(written, visit):
     assert page.locator("#chart-answer .mark-symbol path").count() != dots
     shown = [place.get_attribute("data-size") for place in page.locator("[data-size]:visible").all()]
     assert shown == ["1"]
+    assert seen.complaints == []
+
+
+def test_the_measure_is_selected_by_keyboard(written, visit):
+    seen = visit(written("costs"))
+    page = seen.page
+    held = json.loads(page.locator("#data").text_content())
+    target = held["sizes"][4]["answers"][held["sizes"][4]["start"]]["shown"]
+    page.locator("#box").fill(target)
+    selector = page.get_by_label("Smallest by", exact=True)
+    selector.focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")
+    page.wait_for_timeout(300)
+    assert selector.input_value() == "2"
+    latency = held["sizes"][4]
+    assert page.locator("#headline").inner_text() == latency["answers"][latency["start"]]["headline"]
+    assert page.locator("#chart-answer .role-axis-title").all_text_contents()[0] == "ms"
+    labels = page.locator("#chart-answer .role-axis-label").first.locator("text").all_text_contents()
+    assert sorted(map(float, labels)) == latency["view"]["sizes"]
+    page.get_by_label("Training examples", exact=True).select_option("1")
+    page.wait_for_timeout(300)
+    assert [one.get_attribute("data-size") for one in page.locator("[data-size]:visible").all()] == ["5"]
     assert seen.complaints == []
 
 

@@ -2,6 +2,7 @@
 
 from prunecast.choice import findings
 from prunecast.choice.answer import Choice, Matching, choose, choose_each
+from prunecast.choice.costs import known_measures, sizes_at
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
 from prunecast.choice.latency import POOR_LATENCY
@@ -60,12 +61,14 @@ __all__ = [
     "frontier",
     "inside",
     "kept_per_level",
+    "known_measures",
     "naming",
     "optimum",
     "predict",
     "predicted_options",
     "quantile",
     "size_line",
+    "sizes_at",
     "smallest_density",
     "validated",
 ]

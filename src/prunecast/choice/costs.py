@@ -10,8 +10,8 @@ import numpy as np
 
 from prunecast.choice.counts import SAME_COST, removes_channels
 from prunecast.choice.latency import latency_predictor
-from prunecast.choice.options import Options
-from prunecast.choice.question import Measure, Question
+from prunecast.choice.options import Options, size_line
+from prunecast.choice.question import Measure, Question, as_measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask
@@ -105,6 +105,27 @@ def size(fit: Fit, options: Options, measure: Measure) -> Floats:
     if from_table(fit, measure):
         return cost(fit, measure, options.networks, options.density)
     return options.size(measure)
+
+
+def sizes_at(fit: Fit, minimise: str, networks: Candidates, density: Floats) -> Floats:
+    """The size of each network at its density in any measure; NaN where it is not known."""
+    measure = as_measure(minimise)
+    if from_table(fit, measure):
+        return cost(fit, measure, networks, density)
+    offset, slope = size_line(measure, networks)
+    return np.asarray(offset + slope * density)
+
+
+def known_measures(fit: Fit) -> list[Measure]:
+    """Stored parameters, and the costs that the table knows and pruning changes."""
+    known = [
+        measure
+        for measure in COLUMNS
+        if from_table(fit, measure)
+        and any(COLUMNS[measure] in c.costs for c in fit.configurations)
+        and not flat(fit, measure)
+    ]
+    return [Measure.STORED, *known]
 
 
 def highest_density(

@@ -8,6 +8,7 @@ way, such as a layer norm, keeps those it reads; so do the image and the logits.
 
 import copy
 import functools
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from prunecast.families.tracing import (
     operation_name,
     trace,
 )
+from prunecast.families.transformers import encoder_layers, projections, removable_heads, tokens_of
 from prunecast.families.units import Integers, KeptWhole, Product, Units, all_multiply_adds
 from prunecast.spec import MODULE_CALLS
 
@@ -120,6 +122,7 @@ SPATIAL: tuple[type[nn.Module], ...] = (
 )
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+ENCODERS = (nn.TransformerEncoderLayer, nn.TransformerEncoder)
 NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 SPATIAL_FUNCTIONS: frozenset[Target] = POOLING | {F.interpolate, F.max_pool1d, F.avg_pool1d}
 RESHAPING: frozenset[Target] = frozenset({torch.reshape, "reshape", "view"})
@@ -157,6 +160,8 @@ class _Walk:
             self._keep(node, "it computes the output")
         elif node.op in ("placeholder", "get_attr"):
             return
+        elif type(self.traced.modules.get(str(node.target))) is nn.MultiheadAttention:
+            self._multihead(node)
         elif node.name not in self.traced.shapes:
             self._number(node)
         else:
@@ -223,6 +228,8 @@ class _Walk:
                 if flow is not None and module.weight.numel() > 1:
                     self._own(f"{name}.weight", 0, flow.channels)
                 return flow
+            if type(module) in ENCODERS:
+                self._encoder(name, module, node)
             if type(module) is Attention:
                 return self._attention(name, module, node, flow)
             if type(module) in (nn.Linear, *CONVOLUTIONS, *TRANSPOSED):
@@ -273,9 +280,7 @@ class _Walk:
         reads, writes = (0, 1) if transposed else (1, 0)
         if flow is not None:
             self._own(weight, reads, flow.channels)
-        if name not in self.outputs:
-            self.outputs[name] = self._new(module.weight.shape[writes])
-        channels = self.outputs[name]
+        channels = self._computed(name, module.weight.shape[writes])
         self._own(weight, writes, channels)
         if module.bias is not None:
             self._own(f"{name}.bias", 0, channels)
@@ -304,6 +309,75 @@ class _Walk:
             channels, self.heads[name] = heads[0].ravel(), heads[0, :, 0]
         self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
         return None if flow is None else _Flow(axis=2, channels=channels)
+
+    # Transformer layers of torch, which are single operations of the graph. What goes in and out of them stays.
+
+    def _encoder(self, name: str, module: nn.Module, node: fx.Node) -> None:
+        """Hidden units of torch's encoder layers, and heads where no mask is given."""
+        shape = self._shape(node)
+        for path, layer in encoder_layers(name, module):
+            tokens = tokens_of(shape, layer.self_attn)
+            if tokens is None or not all(self._usual(part) for part in layer.modules()):
+                continue
+            activation: Any = layer.activation
+            if activation in POINTWISE | OTHER_POINTWISE or type(activation) in ACTIVATIONS:
+                self._hidden_units(path, layer, tokens)
+            if len(node.args) == 1 and not node.kwargs:
+                self._own_heads(f"{path}.self_attn", layer.self_attn, tokens)
+
+    def _hidden_units(self, path: str, layer: nn.TransformerEncoderLayer, tokens: int) -> None:
+        weights = first, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
+        if not self.weights.issuperset(weights):
+            return
+        units = self._computed(f"{path}.linear1", layer.linear1.out_features)
+        self._own(first, 0, units)
+        if layer.linear1.bias is not None:
+            self._own(f"{path}.linear1.bias", 0, units)
+        self._own(second, 1, units)
+        self._times(weights, tokens)
+
+    def _multihead(self, node: fx.Node) -> None:
+        """Heads of self-attention without masks whose attention weights nobody reads."""
+        name = str(node.target)
+        module: Any = self.traced.modules[name]
+        self._keep(node, f"MultiheadAttention {name!r} reads all of them together")
+        usual = all(self._usual(part) for part in module.modules())
+        alike = len(node.args) == 3 and len(set(node.args)) == 1 and set(node.kwargs) <= {"need_weights"}
+        read = {use.args[1] if use.target is operator.getitem else None for use in node.users if use.users}
+        tokens = tokens_of(self._shape(node.all_input_nodes[0]), module)
+        if usual and alike and read <= {0} and tokens is not None:
+            self._own_heads(name, module, tokens)
+
+    def _own_heads(self, path: str, module: nn.MultiheadAttention, tokens: int) -> None:
+        parts = [f"{path}.{name}" for name in projections(module)]
+        out = f"{path}.out_proj.weight"
+        if not removable_heads(module) or not self.weights.issuperset([*parts, out]):
+            return
+        new = path not in self.outputs
+        channels = self._computed(path, module.embed_dim)
+        heads = channels.reshape(module.num_heads, -1)
+        if new:
+            for head in heads:
+                self._tie(head, int(head[0]))
+        rows = np.tile(channels, 3)
+        for part in parts:
+            self._own(part, 0, rows if len(parts) == 1 else channels)
+        if module.in_proj_bias is not None:
+            self._own(f"{path}.in_proj_bias", 0, rows)
+        self._own(out, 1, channels)
+        self.heads[path] = heads[:, 0]
+        self._times((*parts, out), tokens)
+        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
+
+    def _computed(self, layer: str, size: int) -> Integers:
+        """The numbers of the channels that a layer computes, the same at every call."""
+        if layer not in self.outputs:
+            self.outputs[layer] = self._new(size)
+        return self.outputs[layer]
+
+    def _times(self, weights: Sequence[str], tokens: int) -> None:
+        none = np.zeros(0, np.int64)
+        self.products += [Product(tensor=weight, channels=none, times=tokens) for weight in weights]
 
     # Functions and methods.
 

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, cast
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunecast.families.network import Attention, Network
+from prunecast.families.network import Network
+from prunecast.families.transformers import set_heads
 from prunecast.families.trial import multiply_adds_untouched
 
 Integers = NDArray[np.int64]
@@ -173,7 +174,7 @@ class Units:
         for path in dict.fromkeys(name.rpartition(".")[0] for name in self.owners):
             _correct_sizes(small.get_submodule(path))
         for path, heads in self._heads.items():
-            cast("Attention", small.get_submodule(path)).heads = int(_present(heads, kept).sum())
+            set_heads(small.get_submodule(path), int(_present(heads, kept).sum()))
         return small
 
     def _positions(self, name: str, kept: Flags) -> dict[int, Flags]:

@@ -1,6 +1,7 @@
-"""The answers on top of the page: one choice for each of many targets and each number of training examples."""
+"""The answers on top of the page: a choice for each of many targets, by number of training examples and measure."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,8 +18,10 @@ from prunecast.choice import (
     ceiling,
     choose_each,
     examples_for,
+    known_measures,
     quantile,
 )
+from prunecast.errors import PrunecastError
 from prunecast.laws import COVERAGE, Fit
 from prunecast.report import choices
 from prunecast.report.charts import Hue, Source, answer_chart, frontier_data, size_title, view
@@ -96,9 +99,10 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The answers for one number of examples, what is drawn, and the same as a table."""
+    """The answers for one number of examples and measure, what is drawn, and the same as a table."""
 
     num_examples: float
+    minimise: Measure
     answers: Sequence[Answer]
     start: int
     """the answer shown first"""
@@ -113,22 +117,35 @@ class Top:
     fit: Fit
     chart: Chart
     answers: Sequence[Answers]
+    """those of the measure shown first, then those of each other measure, for the same numbers of examples"""
     shown: int
     request: Request
+
+    @property
+    def measures(self) -> list[Measure]:
+        """The measures, the one shown first in front."""
+        return list(dict.fromkeys(own.minimise for own in self.answers))
+
+    @property
+    def examples(self) -> list[str]:
+        """The numbers of examples."""
+        return [numbers.count(own.num_examples) for own in _of(self.answers, self.measures[0])]
 
     def lookup(self) -> dict[str, Any]:
         """What selector, slider and box show: sentences and points for each number of examples and target."""
         target = self.request.target_error
         return {
-            "sizes": [_lookup(own, self.fit) for own in self.answers],
+            "sizes": [_lookup(own, self.fit, self.answers) for own in self.answers],
             "shown": self.shown,
+            "examples": self.examples,
+            "measures": [wording.measure_name(measure) for measure in self.measures],
             "asked": "" if target is None else f"{target:.6g}",
             "beyond": too_high(self.fit),
         }
 
 
 def top(source: Source, request: Request) -> Top:
-    """The answers for every measured number of examples and the one asked for."""
+    """The answers for every measured number of examples and the one asked for, in each measure that is known."""
     fit, hue = source.fit, source.hue
     if hue.shape == "num_examples":
         hue = replace(hue, shape="", shapes=())
@@ -140,10 +157,14 @@ def top(source: Source, request: Request) -> Top:
     found = [
         _answers(source, hue, request, n, MOST if i == shown else min(MOST, few)) for i, n in enumerate(every)
     ]
+    for measure in known_measures(fit):
+        if measure != found[0].minimise:
+            other = replace(source, minimise=measure), hue, replace(request, minimise=measure)
+            with suppress(PrunecastError):  # a number of examples of which no network has a known cost
+                found += [_answers(*other, n, min(MOST, few)) for n in every]
     first = found[shown]
     data = {**first.data, **first.answers[first.start].data()}
-    unit = size_title(request.minimise, counted=first.answers[0].choice.naming.counted)
-    spec = answer_chart([own.data for own in found], data, hue, unit, fit.metric)
+    spec = answer_chart(data, hue, _view(first, found), fit.metric)
     caption = wording.answer_caption(request.confidence, fit.metric)
     chart = Chart(name="answer", spec=spec, caption=caption)
     return Top(fit=fit, chart=chart, answers=found, shown=shown, request=request)
@@ -163,6 +184,7 @@ def _answers(source: Source, hue: Hue, request: Request, num_examples: float, mo
     here = measured[np.isclose(measured.num_examples, num_examples)]
     return Answers(
         num_examples=num_examples,
+        minimise=found[0].choice.question.minimise,
         answers=found,
         start=_start(found, request.target_error),
         data=frontier_data(here, [own for own in lines if own.measured], others, drawn, hue),
@@ -223,7 +245,9 @@ def _start(found: Sequence[Answer], target: float | None) -> int:
 def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
     """The answers to some of the targets."""
     step, naming = max(1, -(-len(found) // SHOWN_ANSWERS)), found[0].choice.naming
-    size = "Stored parameters" if naming.counted else "Share of the largest"
+    measure = found[0].choice.question.minimise
+    costs = {Measure.LATENCY: "Latency, ms", Measure.BYTES: "Bytes", Measure.MULTIPLY_ADDS: "Multiply-adds"}
+    size = costs.get(measure, "Stored parameters") if naming.counted else "Share of the largest"
     several = len({own.num_examples for own in fit.configurations}) > 1
     which = f", {numbers.count(found[0].choice.question.num_examples)} training examples" if several else ""
     rows = [
@@ -232,7 +256,7 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
             numbers.size(one.network.depth),
             numbers.size(one.network.width),
             numbers.density(one.network.density),
-            amount(naming, one.network.stored_parameters),
+            amount(naming, one.size if measure in costs else one.network.stored_parameters),
             choices.error(one.network),
             numbers.interval(one.network.interval),
         ]
@@ -242,12 +266,22 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
     return Grid(header=header, rows=rows, left=0, caption=f"The answers as a table{which}", long=True)
 
 
-def _lookup(own: Answers, fit: Fit) -> dict[str, Any]:
+def _of(every: Sequence[Answers], measure: Measure) -> list[Answers]:
+    return [own for own in every if own.minimise is measure]
+
+
+def _view(own: Answers, every: Sequence[Answers]) -> dict[str, Any]:
+    """The axes of the chart, which are those of sizes in the same measure."""
+    title = size_title(own.minimise, counted=own.answers[0].choice.naming.counted)
+    return view(own.data, [other.data for other in _of(every, own.minimise)], title)
+
+
+def _lookup(own: Answers, fit: Fit, every: Sequence[Answers]) -> dict[str, Any]:
     return {
         "examples": numbers.count(own.num_examples),
         "start": own.start,
         "least": too_low(own.answers, fit),
-        "view": view(own.data),
+        "view": _view(own, every),
         "answers": [
             {
                 "target": one.target,

@@ -306,12 +306,10 @@ def frontier_chart(
     own: Hue,
     unit: str,
     metric: Metric,
-    every: Sequence[Mapping[str, list[Row]]] = (),
     theme: Theme = PAGE,
 ) -> Spec:
-    """Error against size, with the frontier; `every` is the data of all numbers of examples, whose sizes must fit."""
-    sizes = [row["size"] for one in every or [data] for name in ("members", *DRAWN) for row in one[name]]
-    x, y = log_axis("size", unit, sizes), _error_axis(data, metric)
+    """Error against size, with the frontier."""
+    x, y = _size_axis([data], unit), _error_axis(data, metric)
     return chart(
         f"{metric.measured.capitalize()} against size of pruned networks; the thick line is the frontier.",
         440,
@@ -326,19 +324,16 @@ def frontier_chart(
     )
 
 
-def answer_chart(
-    every: Sequence[Mapping[str, list[Row]]],
-    first: Mapping[str, list[Row]],
-    own: Hue,
-    unit: str,
-    metric: Metric,
-) -> Spec:
+def answer_chart(first: Mapping[str, list[Row]], own: Hue, axes: Mapping[str, Any], metric: Metric) -> Spec:
     """The frontier of the number of examples shown first, with the target and the network chosen for it.
 
-    The page moves the last two, and sets the axis of errors by parameters when another number of examples is shown.
+    The page moves the last two, and sets the axes by parameters, first those of `axes`, when another number of examples
+    or measure is shown.
     """
-    drawn = frontier_chart(first, own, unit, metric, every)
+    drawn = frontier_chart(first, own, axes["unit"], metric)
     x, y = (drawn["layer"][0]["encoding"][name] for name in ("x", "y"))
+    x["scale"]["domain"] = [{"expr": "smallest"}, {"expr": "largest"}]
+    x["axis"] |= {"values": {"expr": "sizes"}, "title": {"signal": "unit"}}
     y["scale"]["domain"] = [{"expr": "low"}, {"expr": "high"}]
     y["axis"]["values"] = {"expr": "labels"}
     interval = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
@@ -350,7 +345,7 @@ def answer_chart(
         layer("chosen", "rule", interval, color=accent, strokeWidth=2.4),
         layer("chosen", "point", {"x": x, "y": y}, **big, **ring),
     ]
-    drawn["params"] = [{"name": name, "value": value} for name, value in view(first).items()]
+    drawn["params"] = [{"name": name, "value": value} for name, value in axes.items()]
     return drawn
 
 
@@ -359,8 +354,29 @@ def _error_axis(data: Mapping[str, list[Row]], metric: Metric) -> Spec:
     return log_axis("error", metric.measured, [row["error"] for name in DRAWN for row in data[name]])
 
 
-def view(data: Mapping[str, list[Row]]) -> dict[str, Any]:
-    """Where that axis begins and ends and which labels it has, for the page to set."""
-    own = _error_axis(data, Metric.ERROR)
-    low, high = own["scale"]["domain"]
-    return {"low": low, "high": high, "labels": own["axis"]["values"]}
+def _size_axis(every: Sequence[Mapping[str, list[Row]]], unit: str) -> Spec:
+    """The axis that holds the sizes drawn for several numbers of examples."""
+    return log_axis(
+        "size", unit, [row["size"] for one in every for name in ("members", *DRAWN) for row in one[name]]
+    )
+
+
+def view(
+    data: Mapping[str, list[Row]], every: Sequence[Mapping[str, list[Row]]], unit: str
+) -> dict[str, Any]:
+    """Where the axes begin and end, their labels and the title of sizes, for the page to set.
+
+    `every` is the data of all numbers of examples, whose sizes must fit.
+    """
+    errors, sizes = _error_axis(data, Metric.ERROR), _size_axis(every, unit)
+    low, high = errors["scale"]["domain"]
+    smallest, largest = sizes["scale"]["domain"]
+    return {
+        "low": low,
+        "high": high,
+        "labels": errors["axis"]["values"],
+        "smallest": smallest,
+        "largest": largest,
+        "sizes": sizes["axis"]["values"],
+        "unit": unit,
+    }

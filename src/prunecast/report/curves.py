@@ -14,7 +14,7 @@ from prunecast.choice import (
     examples_for,
     inside,
     predicted_options,
-    size_line,
+    sizes_at,
 )
 from prunecast.laws import (
     REGIONS,
@@ -154,8 +154,8 @@ def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examp
 
 def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
     """The family's own count of every row, in the measure asked for."""
-    offset, slope = size_line(minimise, Candidates.of_points(counter(fit), points))
-    return np.asarray(offset[points.configuration] + slope[points.configuration] * points.density)
+    networks = Candidates.of_points(counter(fit), points)
+    return sizes_at(fit, minimise, networks[points.configuration], points.density)
 
 
 def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_SIZES) -> Candidates:
@@ -175,9 +175,9 @@ def curves(
     spread = members[every]
     density = np.tile(grid, len(members))
     estimated = np.exp(average(fit, spread.points(fit, density)).log_error)
-    offset, slope = size_line(minimise, spread)
+    size = sizes_at(fit, minimise, spread, density)
     star = invariant(fit, density, spread.depth, spread.width, spread.num_examples)
-    shaped = [values.reshape(len(members), STEPS) for values in (estimated, offset + slope * density, star)]
+    shaped = [values.reshape(len(members), STEPS) for values in (estimated, size, star)]
     return [
         Curve(
             depth=float(members.depth[i]),

@@ -122,9 +122,11 @@ def _render(
         lstrip_blocks=True,
     )
     environment.filters["coded"] = coded
-    lookup: dict[str, Any] = {"sizes": [], "shown": 0} if answer is None else answer.lookup()
+    nothing: dict[str, Any] = {"sizes": [], "shown": 0, "examples": [], "measures": []}
+    lookup = nothing if answer is None else answer.lookup()
     lookup.update(word=metric.word, share=metric.is_share)
     found = () if answer is None else answer.answers
+    examples = len(lookup["examples"])
     every = [*(() if answer is None else [answer.chart]), *_charts(body)]
     specs, places, datasets = packed(every, [own.data for own in found])
     for one, place in zip(lookup["sizes"], places, strict=True):
@@ -136,7 +138,7 @@ def _render(
         fitted=fit is not None,
         chart=None if answer is None else answer.chart,
         grids=[own.grid for own in found],
-        several=wording.several_dataset_sizes(fit, len(found)) if fit is not None and len(found) > 1 else "",
+        several=wording.several_dataset_sizes(fit, examples) if fit is not None and examples > 1 else "",
         sections=body,
         style=_text("page.css"),
         scripts=scripts,

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 
-from prunecast.choice import Choice, Matching, Network
+from prunecast.choice import Choice, Matching, Measure, Network
 from prunecast.choice import findings as choice_findings
 from prunecast.laws import AXES, DEFAULT_LAW, Fit, Role, get_law
 from prunecast.metric import Metric
@@ -236,13 +236,20 @@ def headline(choice: Choice) -> str:
     return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
 
 
+def measure_name(measure: Measure) -> str:
+    """A measure in the page's selector."""
+    return "latency" if measure is Measure.LATENCY else measure.unit
+
+
 def comparison(choice: Choice, matching: Matching) -> str:
     """How much smaller the answer is than the network one would usually prune."""
     naming = choice.naming
     size, pruned = (amount(naming, value) for value in (matching.unpruned_size, matching.pruned_size))
+    takes = choice.question.minimise is Measure.LATENCY
+    verb = ("takes" if takes else "has") if naming.counted else "is"
     return (
         f"The smallest network that meets the target unpruned ({network_name(naming, matching.depth, matching.width)}) "
-        f"{'has' if naming.counted else 'is'} {size} {unit(naming, choice.question.minimise)}, and {pruned} when "
+        f"{verb} {size} {unit(naming, choice.question.minimise)}, and {pruned} when "
         f"pruned as far as the target allows: {matching.times_smaller:.2f} times the size of this one."
     )
 

@@ -1,7 +1,7 @@
 "use strict";
 // The page looks answers up: every number and word below was computed when the page was made.
 (() => {
-  const { charts, datasets, sizes, shown, word, share, beyond } = JSON.parse(document.getElementById("data").textContent);
+  const { charts, datasets, sizes, shown, examples, word, share, beyond } = JSON.parse(document.getElementById("data").textContent);
   let size = sizes[shown];
   const views = {};
 
@@ -26,6 +26,7 @@
   };
 
   const select = document.getElementById("examples");
+  const measure = document.getElementById("measure");
   const slider = document.getElementById("slider");
   const box = document.getElementById("box");
   const heard = document.getElementById("heard");
@@ -131,7 +132,7 @@
     return !help;
   };
 
-  // The tables of the other numbers of examples are hidden, and the chart is given the data of this one.
+  // The tables of other numbers of examples and measures are hidden, and the chart is given the data of this one.
   const settle = () => {
     slider.max = size.answers.length - 1;
     document.querySelectorAll("[data-size]").forEach((place) => { place.hidden = sizes[place.dataset.size] !== size; });
@@ -149,8 +150,8 @@
       event.preventDefault();
       show(Math.min(Math.max(Number(slider.value) + step, 0), size.answers.length - 1));
     });
-    if (select) select.addEventListener("change", () => {
-      size = sizes[select.value];
+    for (const one of [select, measure]) one?.addEventListener("change", () => {
+      size = sizes[Number(measure?.value ?? 0) * examples.length + Number(select?.value ?? 0)];
       settle();
       if (!type()) show(size.start);
     });

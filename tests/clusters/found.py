@@ -1,0 +1,47 @@
+"""A search on the workers of a cluster, and what the same store tells a search in this process."""
+
+from pathlib import Path
+
+from prunecast.find import Budget, Round, Search, search
+from prunecast.sweep import Executor, Failed, Plan, Progress, executor_for, parse_plan
+
+GRID = """
+family = "digits_cnn"
+dataset = "digits"
+depth = [3, 4]
+width = [0.25, 0.5]
+num_examples = 100
+level_cap = 9
+[recipe]
+preset = "digits"
+epochs = 2
+name = "brief"
+"""
+
+
+def grid() -> Plan:
+    return parse_plan(GRID, name="grid")
+
+
+def looked(
+    store: Path, wanted: Search, executor: Executor, chains: int
+) -> tuple[list[Round], list[Progress]]:
+    """The rounds of a search, and the levels that were finished meanwhile."""
+    events = list(search(grid(), store, wanted, executor=executor, chains=chains))
+    assert not [event for event in events if isinstance(event, Failed)]
+    rounds = [event for event in events if isinstance(event, Round)]
+    return rounds, [event for event in events if isinstance(event, Progress)]
+
+
+def check_search(store: Path, executor: Executor) -> None:
+    """A search keeps its budget on a cluster, goes on there, and decides as a search in this process does."""
+    first = Search(targets=(0.6,), law="eq2", budget=Budget(trainings=4))
+    rounds, finished = looked(store, first, executor, 2)
+    assert rounds[-1].stop == "trainings"
+    assert rounds[-1].spent.trainings == len(finished) >= 4
+    more = Search(targets=(0.6,), law="eq2", budget=Budget(trainings=len(finished) + 2))
+    rounds, added = looked(store, more, executor, 2)
+    assert rounds[-1].spent.trainings == len(finished) + len(added) >= len(finished) + 2
+    (here,), nothing = looked(store, more, executor_for("cpu", 1), 2)
+    assert nothing == []
+    assert here.decision.states == rounds[-1].decision.states

@@ -33,15 +33,16 @@ def build(
     depth: int,
     width: float,
     num_classes: int,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     image_shape: Shape | None = None,
 ) -> nn.Module:
-    """Return a CPU float32 module, initialised from the generator alone.
+    """Return a CPU float32 module, initialised from the generator alone; without one the weights are always the same.
 
     `family` is a built-in name or `package.module:function`. Such a function is called with those of depth, width,
     num_classes and image_shape that it takes, and its module is initialised like the others unless the function has
     `own_init = True`.
     """
+    generator = generator or torch.Generator().manual_seed(0)
     if ":" in family:
         given = {"depth": depth, "width": width, "num_classes": num_classes, "image_shape": image_shape}
         model = _users_own(family, given, generator)

@@ -1,23 +1,18 @@
 """What a plan would train and the work it takes, counted before anything runs."""
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-import torch
-from torch import nn
-
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
-from prunecast.families import NotPrunable, build, not_prunable, prunable
+from prunecast.families import NotPrunable, not_prunable, prunable
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, inspect, network_key
+from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, build_network, inspect, network_key
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
-UNKNOWN_CLASSES = 10
-"""Classes of data that nobody has read yet."""
 TRAINING_WORK = 3
 """Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""
 
@@ -100,8 +95,6 @@ class NeverPruned:
     tensors: tuple[NotPrunable, ...]
     parameters: int
     """All parameters of that network."""
-    classes_known: bool
-    """Whether the number of classes is known; otherwise the network has ten."""
     structure: str = ""
     """The structure N:M into whose groups the tensors cannot be divided; empty where they are not prunable at all."""
 
@@ -109,70 +102,46 @@ class NeverPruned:
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
     """What stays dense, for each family that has such tensors, from its smallest network, which is built.
 
-    What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts.
-
-    A family that cannot be built is left to the run, which says why.
+    What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts. A
+    family that cannot be built is left to the run, which says why; so is a chain whose data was not looked at.
     """
-    smallest: dict[str, PlannedChain] = {}
-    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
-        smallest.setdefault(chain.spec.family, chain)
-    found = []
-    for family, chain in smallest.items():
-        try:
-            model = _built(chain)
-        except Exception:  # a user's own function raises anything
-            continue
+    chains = [chain for chain in plan.chains if chain.facts is not None]
+    whole: dict[str, PlannedChain] = {}
+    for chain in sorted(chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
+        whole.setdefault(chain.spec.family, chain)
+    grouped: dict[tuple[str, float, str], PlannedChain] = {}
+    for chain in sorted(chains, key=lambda chain: (chain.spec.width, chain.spec.depth)):
+        structure = chain.spec.method.structure
+        if n_of_m(structure) is not None:
+            grouped.setdefault((chain.spec.family, chain.spec.width, structure), chain)
+    found = [
+        *(_kept_dense(chain) for chain in whole.values()),
+        *(_kept_dense(chain, structure) for (_, _, structure), chain in grouped.items()),
+    ]
+    return tuple(own for own in found if own is not None)
+
+
+def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:
+    """The tensors of a chain's network that are not prunable, or that a structure N:M leaves dense."""
+    try:
+        model = build_network(chain)
+    except Exception:  # a user's own function raises anything
+        return None
+    if structure:
+        groups = structure_of(structure)(model)
+        assert isinstance(groups, NOfM)
+        tensors = groups.kept_dense()
+    else:
         tensors = not_prunable(model, prunable(model))
-        if tensors:
-            own = NeverPruned(
-                family=family,
-                depth=chain.spec.depth,
-                width=chain.spec.width,
-                tensors=tensors,
-                parameters=sum(parameter.numel() for parameter in model.parameters()),
-                classes_known=chain.facts is not None,
-            )
-            found.append(own)
-    return (*found, *_not_grouped(plan))
-
-
-def _not_grouped(plan: Plan) -> Iterator[NeverPruned]:
-    """By family, width and structure N:M, the prunable tensors that stay dense."""
-    smallest: dict[tuple[str, float, str], PlannedChain] = {}
-    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.width, chain.spec.depth)):
-        if n_of_m(chain.spec.method.structure) is not None:
-            smallest.setdefault((chain.spec.family, chain.spec.width, chain.spec.method.structure), chain)
-    for (family, width, name), chain in smallest.items():
-        try:
-            model = _built(chain)
-        except Exception:  # a user's own function raises anything
-            continue
-        structure = structure_of(name)(model)
-        assert isinstance(structure, NOfM)
-        if tensors := structure.kept_dense():
-            yield NeverPruned(
-                family=family,
-                depth=chain.spec.depth,
-                width=width,
-                tensors=tensors,
-                parameters=sum(parameter.numel() for parameter in model.parameters()),
-                classes_known=chain.facts is not None,
-                structure=name,
-            )
-
-
-def _built(chain: PlannedChain) -> nn.Module:
-    spec, facts = chain.spec, chain.facts
-    shape = facts.image_shape if facts else None
-    if shape is not None and spec.image_size is not None:
-        shape = (shape[0], spec.image_size, spec.image_size)
-    return build(
-        spec.family,
-        depth=spec.depth,
-        width=spec.width,
-        num_classes=facts.num_classes if facts else UNKNOWN_CLASSES,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=shape,
+    if not tensors:
+        return None
+    return NeverPruned(
+        family=chain.spec.family,
+        depth=chain.spec.depth,
+        width=chain.spec.width,
+        tensors=tensors,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        structure=structure,
     )
 
 

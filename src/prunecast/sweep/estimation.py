@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, DatasetFacts, Shape, find_dataset
+from prunecast.catalog import FAMILIES, DatasetFacts, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
@@ -44,6 +44,7 @@ from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.inspection import build_network, image_facts
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
@@ -221,28 +222,10 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
-def _image_shape(spec: ChainSpec, facts: DatasetFacts | None = None) -> tuple[tuple[int, int, int], int]:
-    """The shape of a chain's images and the number of classes; for unknown data, the shape that the family expects."""
-    facts, family = facts or find_dataset(spec.dataset, spec.loader), FAMILIES.get(spec.family)
-    channels, *side = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
-    height, width = (spec.image_size, spec.image_size) if spec.image_size else side
-    return (channels, height, width), facts.num_classes if facts else 10
-
-
-def _build(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> nn.Module:
-    return families.build(
-        family,
-        depth=depth,
-        width=width,
-        num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=image_shape,
-    )
-
-
 def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
+    assert chain.facts is not None, "data that is not known by name has been looked at"
     return Work(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
@@ -253,11 +236,13 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
     )
 
 
-def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | None = None) -> Timing:
+def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> Timing:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
-    shape, classes = _image_shape(spec, facts)
-    model = _build(spec.family, spec.depth, spec.width, classes, shape)
+    shape, classes = facts.shape_at(spec.image_size), facts.num_classes
+    model = families.build(
+        spec.family, depth=spec.depth, width=spec.width, num_classes=classes, image_shape=shape
+    )
     counted = float(families.multiply_adds(model, shape)) if ":" in spec.family else None
     batch = timed_images(spec, whole, device.type, counted)
     data = _noise(shape, classes, 2 * batch, device)
@@ -328,11 +313,10 @@ def _groups(
         if planned.devices > 1 or not fits(spec, device):
             alone.append(planned)
             continue
-        data = noise(*_image_shape(spec, planned.facts), NOISE_IMAGES, device)
+        data = noise(*image_facts(planned), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
-            shape = data.train.image_shape
-            networks[key] = _build(spec.family, spec.depth, spec.width, data.num_classes, shape)
+            networks[key] = build_network(planned)
         member = _member(number, planned, data, networks[key])
         if pool.add(kind_of(member.chain), member.chain):
             group = chain_group(spec), planned.rules.level_cap, training_steps(spec, 1)
@@ -349,7 +333,7 @@ def fits(spec: ChainSpec, device: torch.device) -> bool:
         return False
     if facts is None or device.type != "cuda":
         return True
-    pixels = facts.train_examples * math.prod(_image_shape(spec)[0])
+    pixels = facts.train_examples * math.prod(facts.shape_at(spec.image_size))
     return pixels <= MOST_OF_DEVICE * torch.cuda.mem_get_info(device)[0]
 
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast import families
@@ -24,7 +23,6 @@ from prunecast.catalog import (
     VIT_PATCH_SIZES,
     DatasetFacts,
     Shape,
-    architecture,
     dataset_names,
     find_dataset,
     own_dataset,
@@ -37,6 +35,7 @@ from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
 from prunecast.sweep.estimation import Timing, time_network
 from prunecast.sweep.grid import VIT, PlannedChain
+from prunecast.sweep.inspection import size_of
 from prunecast.sweep.run import usual_jobs
 from prunecast.sweep.worker import torch_device
 from prunecast.text import duration, normalized
@@ -224,8 +223,7 @@ def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
     elif path.exists():
         yield from _files(path.resolve(), image_size)
     elif (known := find_dataset(data)) is not None:
-        size = known.image_shape if image_size is None else (known.image_shape[0], image_size, image_size)
-        facts = dataclasses.replace(known, image_shape=size)
+        facts = dataclasses.replace(known, image_shape=known.shape_at(image_size))
         yield ProposedData(dataset=known.name, image_size=image_size, facts=facts)
     else:
         raise PrunecastError(
@@ -298,7 +296,7 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
 
     def weights(depth: int, width: float) -> int | None:
         try:
-            return _count(family, depth, width, num_classes, shape)
+            return size_of(family, depth, width, num_classes, shape).weights
         except PrunecastError as problem:
             problems.append(problem)
             return None
@@ -318,7 +316,7 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
     found = _around(depth, lambda other: weights(other, width)) if "depth" in takes else (depth,)
     narrower = _narrower(width, lambda other: weights(depth, other)) if "width" in takes else (width,)
     largest = weights(max(found), max(narrower))
-    model = _build(family, depth, width, num_classes, shape)
+    model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=shape)
     normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
     return Sizes(
         family=family,
@@ -340,27 +338,6 @@ def _defaults(family: str) -> dict[str, float]:
         elif name == "width" and own.annotation in (int, "int"):
             found[name] = CHANNELS
     return found
-
-
-def _build(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> torch.nn.Module:
-    return families.build(
-        family,
-        depth=depth,
-        width=width,
-        num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=shape,
-    )
-
-
-def _count(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> int:
-    if ":" not in family:
-        return architecture(
-            family, depth=depth, width=width, num_classes=num_classes, image_shape=shape
-        ).weights
-    model = _build(family, depth, width, num_classes, shape)
-    families.try_network(model, shape, num_classes)
-    return sum(model.get_parameter(name).numel() for name in families.prunable(model))
 
 
 def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:

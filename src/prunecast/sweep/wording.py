@@ -49,8 +49,7 @@ def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
             yield _not_grouped(own)
             continue
         words = not_prunable_words(own.tensors, own.parameters)
-        classes = "" if own.classes_known else " (with ten classes)"
-        network = f"{own.family}, depth {own.depth}, width {own.width:g}{classes}"
+        network = f"{own.family}, depth {own.depth}, width {own.width:g}"
         yield f"{network}: apart from biases and normalisation, {words}."
 
 

@@ -46,11 +46,10 @@ def run_plan(
     those left out are reported. Chains that another run is working on are tried again until they have ended. A plan
     that cannot be run is refused at once. `on_event` is called with every event before it is yielded.
     """
-    run = executor or executor_for(device, jobs, plain=plain)
+    executor = executor or executor_for(device, jobs, plain=plain)
     check(plan)
     store_starts(plan, store)
-    events = _events(plan, store, run)
-    return events if on_event is None else _reported(events, on_event)
+    return _events(plan, store, executor, on_event or (lambda event: None))
 
 
 def run_to_end(
@@ -78,25 +77,24 @@ def run_to_end(
     return progress
 
 
-def _reported(events: Generator[Event, None, None], on_event: OnEvent) -> Generator[Event, None, None]:
-    with contextlib.closing(events):
-        for event in events:
+def _events(plan: Plan, store: Path, executor: Executor, on_event: OnEvent) -> Generator[Event, None, None]:
+    """Run the unpruned level of chains that may be left out, then all chains but those that failed or are left out."""
+    chains = dict(enumerate(plan.chains, 1))
+    selecting = [(number, _unpruned(chain)) for number, chain in chains.items() if chain.select]
+    with contextlib.closing(run_chains(selecting, store, executor)) as unpruned:
+        for event in unpruned:
+            if isinstance(event, Failed):
+                chains.pop(event.number, None)
             on_event(event)
             yield event
-
-
-def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, None]:
-    numbered = list(enumerate(plan.chains, 1))
-    subject = [(number, chain) for number, chain in numbered if chain.select]
-    aside: set[int] = set()
-    if subject:
-        for event in run_chains([(number, _unpruned(chain)) for number, chain in subject], store, run):
-            aside.update({event.number} if isinstance(event, Failed) else ())
+    for left in selection(chain_statuses(plan, store)) if selecting else ():
+        chains.pop(left.number, None)
+        on_event(left)
+        yield left
+    with contextlib.closing(run_chains(list(chains.items()), store, executor)) as pruned:
+        for event in pruned:
+            on_event(event)
             yield event
-        out = selection(chain_statuses(plan, store))
-        yield from out
-        aside.update(left.number for left in out)
-    yield from run_chains([(number, chain) for number, chain in numbered if number not in aside], store, run)
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
@@ -144,15 +142,15 @@ def run_chains(
     Those that others hold are tried again and again.
     """
     jobs = unfinished(chains, store)
-    told: set[int] = set()
+    reported: set[int] = set()
     while jobs:
         busy: set[int] = set()
         for outcome in executor(jobs, store):
             if isinstance(outcome, Busy):
                 busy.add(outcome.number)
-                if outcome.number in told:
+                if outcome.number in reported:
                     continue
-                told.add(outcome.number)
+                reported.add(outcome.number)
             elif isinstance(outcome, Failed):
                 busy.discard(outcome.number)
             yield outcome

@@ -37,7 +37,6 @@ from prunecast.pruning import (
 )
 from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
 from prunecast.sweep.failures import forget_failure, in_one_line, new_failure, record_failure
-from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
@@ -188,11 +187,27 @@ class _FailedBeforeError(Exception):
 def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Outcome]:
     """Run one chain in this process, or in a group of processes where the plan gives it several devices."""
     chain = job.chain
+    spec, rules, keep_weights = chain.spec, chain.rules, chain.keep_weights
     records: list[Record] = []
     try:
         if new_failure(job, store):
             raise _FailedBeforeError
-        for record in _records(chain, store, device, loaded):
+        if chain.devices == 1:
+            data = loader(chain, device, loaded)
+            found = run_chain(spec, store, data, rules=rules, keep_weights=keep_weights)
+        else:
+            found = run_group(
+                GroupTask(
+                    spec=spec,
+                    store=store,
+                    root=chain.root,
+                    rules=rules,
+                    keep_weights=keep_weights,
+                    device=str(device),
+                    size=chain.devices,
+                )
+            )
+        for record in found:
             records.append(record)
             if len(records) > job.done:
                 ended = why_ended(records, chain.rules)
@@ -204,24 +219,6 @@ def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) ->
         raise
     except Exception as problem:
         yield failed(job, store, problem)
-
-
-def _records(chain: PlannedChain, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
-    rules, keep_weights = chain.rules, chain.keep_weights
-    if chain.devices == 1:
-        data = loader(chain, device, loaded)
-        return run_chain(chain.spec, store, data, rules=rules, keep_weights=keep_weights)
-    return run_group(
-        GroupTask(
-            spec=chain.spec,
-            store=store,
-            root=chain.root,
-            rules=rules,
-            keep_weights=keep_weights,
-            device=str(device),
-            size=chain.devices,
-        )
-    )
 
 
 def failed(job: Job, store: Path, problem: Exception) -> Failed:

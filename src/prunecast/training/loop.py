@@ -30,26 +30,20 @@ def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) 
         with TORCH_GENERATOR:
             torch.manual_seed(noise_seed(trainer.replicate, begin, trainer.group.rank))
         if trainer.source.streams:
-            for images, labels in prefetched(trainer, begin, end):
-                learn(trainer, images, labels)
+            for batch in prefetched(trainer, begin, end):
+                step(trainer, batch)
         else:
             for _ in range(begin, end):
                 advance()
     return trainer.group.total(trainer.loss.clone()).item() / (last - first)
 
 
-def step(trainer: Trainer) -> None:
-    """Do the step at the cursor; all that it needs is on the device already."""
-    batch = trainer.times.batch
-    own = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
-    positions = trainer.cursor * batch + own
-    indices = trainer.order[positions]
-    images = trainer.source.batch(indices, None if trainer.draws is None else trainer.draws[positions])
-    learn(trainer, images, trainer.source.labels[indices])
+def step(trainer: Trainer, batch: tuple[Tensor, Tensor] | None = None) -> None:
+    """Forward, backward, optimizer step; the cursor moves on.
 
-
-def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
-    """Forward, backward, optimizer step; the cursor moves on."""
+    `batch` holds images and labels; without it they are those at the cursor, and nothing waits for the host.
+    """
+    images, labels = batch_at_cursor(trainer) if batch is None else batch
     with autocast(trainer.recipe.precision, images.device):
         logits = trainer.forward(images)
     loss = trainer.loss_function(logits.to(trainer.loss.dtype), labels)
@@ -63,6 +57,16 @@ def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
         trainer.cursor.add_(1)
 
 
+def batch_at_cursor(trainer: Trainer) -> tuple[Tensor, Tensor]:
+    """The images and labels of this process at the cursor; all that this needs is on the device already."""
+    batch = trainer.times.batch
+    rows = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
+    positions = trainer.cursor * batch + rows
+    indices = trainer.order[positions]
+    images = trainer.source.batch(indices, None if trainer.draws is None else trainer.draws[positions])
+    return images, trainer.source.labels[indices]
+
+
 def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
     """Return a function that does one step: a CUDA graph if the data is on a GPU, `step` itself otherwise."""
     capturable = trainer.cursor.is_cuda and not trainer.source.streams and trainer.group.size == 1
@@ -71,7 +75,7 @@ def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
 
 
 def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield images and labels of these steps; the next images are read while the present ones are learnt."""
+    """Yield images and labels of these steps; the next images are read while a step trains on the present ones."""
     order, draws = trainer.order.cpu(), None if trainer.draws is None else trainer.draws.to("cpu")
     batch, own = trainer.times.batch, trainer.group.part(trainer.times.batch)
     first = begin % trainer.times.epoch

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 
 from prunecast.data import Dataset, Source
+from prunecast.pruning.channels import Slicing, find_slicing
 from prunecast.pruning.level import (
     Checkpoint,
     Level,
@@ -26,7 +27,6 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.opened import Chain, built, open_chain
 from prunecast.pruning.record import Record, StopRules, why_ended, within
-from prunecast.pruning.slicing import Slicing, slicing_of
 from prunecast.pruning.store import chain_folder, write_packed
 from prunecast.spec import ChainSpec
 from prunecast.training import (
@@ -78,14 +78,19 @@ def run_chain(
         advance = stepper(trainer)
         while not why_ended(records, rules):
             level = open_level(chain, records)
-            slicing = slicing_of(chain, level) if group.size == 1 else None
-            if slicing is not None:
+            if slicing := slicing_of(chain, level) if group.size == 1 else None:
                 trainer = chain_trainer(chain, group, slicing)
                 advance = stepper(trainer)
             with settings(spec.recipe.precision, trainer.cursor.device, spec.threads):
                 end = train_level(chain, level, trainer, advance, slicing)
                 records.append(close_level(chain, records, level, end, keep_weights=keep_weights))
             yield records[-1]
+
+
+def slicing_of(chain: Chain, level: Level) -> Slicing | None:
+    """How to train a level on a smaller network; None where no channels were removed."""
+    shape = chain.dataset.train.image_shape
+    return find_slicing(chain.spec.method, chain.untrained, shape, level.masks, level.network)
 
 
 def chain_trainer(chain: Chain, group: ProcessGroup = ALONE, slicing: Slicing | None = None) -> Trainer:

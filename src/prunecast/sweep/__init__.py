@@ -3,11 +3,20 @@
 from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
 from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
 from prunecast.sweep.driver import FLEET, drive
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
-from prunecast.sweep.failures import Failure, failure_of, in_one_line
+from prunecast.sweep.events import (
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Failure,
+    Job,
+    LeftOut,
+    Progress,
+    failure_of,
+    in_one_line,
+)
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
-from prunecast.sweep.json_lines import JsonLines, event_as_json
 from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.resources import Resources
@@ -29,7 +38,17 @@ from prunecast.sweep.status import (
     plan_edit,
     remember_plan,
 )
-from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
+from prunecast.sweep.table import (
+    COLUMNS,
+    JsonLines,
+    as_csv,
+    event_as_json,
+    export,
+    row,
+    rows,
+    rows_of,
+    write_table,
+)
 from prunecast.sweep.wording import (
     absent_words,
     check_lines,

@@ -26,8 +26,16 @@ from prunecast.pruning import (
 )
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.cost import chain_work
-from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
-from prunecast.sweep.failures import failure_path, new_failure, write_failure
+from prunecast.sweep.events import (
+    Busy,
+    Failed,
+    Job,
+    Outcome,
+    Progress,
+    failure_path,
+    new_failure,
+    write_failure,
+)
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import identified
 from prunecast.sweep.status import is_locked

@@ -13,8 +13,7 @@ import torch
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, store_start, why_ended, within
 from prunecast.sweep.driver import drive
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
-from prunecast.sweep.failures import failure_of, forget_failure
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress, failure_of, forget_failure
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import inspect
 from prunecast.sweep.plan import Plan

@@ -25,8 +25,7 @@ from prunecast.pruning import (
 )
 from prunecast.spec import ChainSpec, ErrorRise
 from prunecast.sweep.cost import level_work
-from prunecast.sweep.events import Event, Failed, LeftOut, Progress
-from prunecast.sweep.failures import Failure, failure_of
+from prunecast.sweep.events import Event, Failed, Failure, LeftOut, Progress, failure_of
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.plan import Plan
 

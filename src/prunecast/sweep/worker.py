@@ -35,8 +35,17 @@ from prunecast.pruning import (
     run_chain,
     why_ended,
 )
-from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
-from prunecast.sweep.failures import forget_failure, in_one_line, new_failure, record_failure
+from prunecast.sweep.events import (
+    Busy,
+    Failed,
+    Job,
+    Outcome,
+    Progress,
+    forget_failure,
+    in_one_line,
+    new_failure,
+    record_failure,
+)
 from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store

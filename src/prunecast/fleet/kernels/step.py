@@ -1,4 +1,4 @@
-"""A training step of a pack as launches of our own kernels, and one batch of its evaluation."""
+"""A training step of a pack as launches of our own kernels, and its evaluation: several batches per CUDA graph."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,6 +20,8 @@ from prunecast.fleet.step import PackTrainer
 from prunecast.spec import Recipe
 
 COMPILING_THREADS = 8
+BATCHES_PER_GRAPH = 8
+"""Batches of an evaluation that one launch of a CUDA graph does, to save the host's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,3 +252,58 @@ def _compile_all(program: Program, kernels_of: Compile, device: torch.device) ->
 def _in_memory_order(tensor: Tensor) -> Tensor:
     """Return a weight in the order of its numbers in memory: (outputs, rows, columns, inputs)."""
     return tensor.detach().permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor.detach()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedEvaluation:
+    """The evaluation of a pack on examples of one source."""
+
+    fused: FusedStep
+    buffers: EvaluationBuffers
+    graph: torch.cuda.CUDAGraph | None
+
+    def counts(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Launch the evaluation of examples that all share (count) or of each slot's own (slots, count).
+
+        Returns every slot's wrong answers and its sum of losses, once the stream has come so far.
+        """
+        buffers, count = self.buffers, indices.shape[-1]
+        buffers.order[:, :count].copy_(indices)
+        buffers.count.fill_(count)
+        for tensor in (buffers.cursor, buffers.wrong, buffers.losses):
+            tensor.zero_()
+        self.fused.freeze_norms()
+        batches = -(-count // self.fused.passes.batch)
+        if self.graph is None:
+            for _ in range(batches):
+                self.fused.evaluate_batch(buffers)
+        else:
+            for _ in range(-(-batches // BATCHES_PER_GRAPH)):  # batches after the last count nothing
+                self.graph.replay()
+        self.fused.unfreeze_norms()
+        return buffers.wrong.clone(), buffers.losses.clone()
+
+
+def fused_evaluation(fused: FusedStep, source: MemorySource, *, shared: bool) -> FusedEvaluation:
+    """Allocate tensors, and capture on a GPU; `shared` if all slots are evaluated on the same examples."""
+    device, slots = fused.trainer.cursor.device, fused.trainer.pack.slots
+    buffers = EvaluationBuffers(
+        source=source,
+        order=torch.zeros((1 if shared else slots, len(source)), dtype=torch.int32, device=device),
+        count=torch.zeros(1, dtype=torch.int32, device=device),
+        cursor=torch.zeros(1, dtype=torch.int64, device=device),
+        wrong=torch.zeros(slots, dtype=torch.int32, device=device),
+        losses=torch.zeros(slots, device=device),
+    )
+    return FusedEvaluation(
+        fused=fused, buffers=buffers, graph=_captured(fused, buffers) if device.type == "cuda" else None
+    )
+
+
+def _captured(fused: FusedStep, buffers: EvaluationBuffers) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.current_stream(buffers.cursor.device)
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        for _ in range(BATCHES_PER_GRAPH):
+            fused.evaluate_batch(buffers)
+    return graph

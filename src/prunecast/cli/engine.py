@@ -245,20 +245,10 @@ def stopping_after(seconds: float | None) -> Iterator[None]:
 
 def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
     """Report what is already finished and what was edited."""
-    from prunecast.sweep import (
-        edit_sentence,
-        never_pruned,
-        never_pruned_lines,
-        plan_edit,
-        remember_plan,
-        start_line,
-    )
+    from prunecast.sweep import remember_plan, start_lines
 
-    if edit := plan_edit(planned, store):
-        echo(edit_sentence(edit), err=err)
-    for line in never_pruned_lines(never_pruned(planned)):
+    for line in start_lines(planned, store, progress):
         echo(line, err=err)
-    echo(start_line(planned, store, progress), err=err)
     if progress.chains_done < progress.chains:
         remember_plan(planned, store)
 

@@ -35,7 +35,6 @@ from prunecast.sweep.status import (
     SweepProgress,
     chain_statuses,
     is_locked,
-    plan_edit,
     remember_plan,
 )
 from prunecast.sweep.table import (
@@ -54,14 +53,13 @@ from prunecast.sweep.wording import (
     check_lines,
     damaged_line,
     deaths_words,
-    edit_sentence,
     end_line,
     error_rise_words,
     event_line,
     failure_lines,
     never_pruned_lines,
     split_words,
-    start_line,
+    start_lines,
     stopped_line,
 )
 from prunecast.sweep.worker import (
@@ -114,7 +112,6 @@ __all__ = [
     "data_key",
     "deaths_words",
     "drive",
-    "edit_sentence",
     "end_line",
     "error_rise_words",
     "event_as_json",
@@ -134,7 +131,6 @@ __all__ = [
     "never_pruned_lines",
     "overview",
     "parse_plan",
-    "plan_edit",
     "prepare",
     "pull_chains",
     "read_plan",
@@ -149,7 +145,7 @@ __all__ = [
     "scales",
     "shipped_plans",
     "split_words",
-    "start_line",
+    "start_lines",
     "stop_on",
     "stopped_line",
     "store_starts",

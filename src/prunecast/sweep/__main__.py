@@ -84,13 +84,12 @@ def _run(given: argparse.Namespace) -> int:
         SweepProgress,
         chain_statuses,
         inspect,
-        never_pruned,
         read_plan,
         run_plan,
         wording,
     )
     from prunecast.sweep.run import usual_jobs
-    from prunecast.sweep.status import plan_edit, remember_plan
+    from prunecast.sweep.status import remember_plan
 
     check_folder(given.output)
     sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
@@ -104,11 +103,8 @@ def _run(given: argparse.Namespace) -> int:
         options = {"device": given.device, "jobs": jobs, "plain": given.plain}
         plan = inspect(plan).plan
         sweep = run_plan(plan, given.store, on_event=lines.event, **options)
-        if edit := plan_edit(plan, given.store):
-            say(wording.edit_sentence(edit))
-        for line in wording.never_pruned_lines(never_pruned(plan)):
+        for line in wording.start_lines(plan, given.store, progress):
             say(line)
-        say(wording.start_line(plan, given.store, progress))
         lines.started(progress)
         if progress.chains_done < progress.chains:
             remember_plan(plan, given.store)

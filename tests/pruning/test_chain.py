@@ -7,10 +7,10 @@ from safetensors.torch import load_file
 from tiny import CHAIN, chain, digits, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
-from prunecast.pruning.chain import chain_trainer, take_up
+from prunecast.pruning.chain import choose_examples
 from prunecast.pruning.masks import count_kept
-from prunecast.pruning.opened import choose_examples
 from prunecast.pruning.prune import kept_at
+from prunecast.pruning.run import chain_trainer, take_up
 from prunecast.pruning.store import read_packed
 from prunecast.training import copy_state, stepper, train
 

@@ -91,12 +91,12 @@ def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
     Exceptions of members are raised here.
     """
     check(task)
-    told = deaths = 0
+    reported = deaths = 0
     while True:
         try:
             for number, record in enumerate(_one_group(task)):
-                if number >= told:
-                    told, deaths = number + 1, 0
+                if number >= reported:
+                    reported, deaths = number + 1, 0
                     yield record
             return
         except MemberDiedError as death:
@@ -130,7 +130,7 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
         try:
             tasks = (MemberTask(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
             members.extend(_started(own, Path(folder)) for own in tasks)
-            yield from _heard(members)
+            yield from _received(members)
         finally:
             _let_go(members[:1])
             for member in members:
@@ -163,7 +163,9 @@ def _started(given: MemberTask, folder: Path) -> _Member:
             env=_environment(given.task),
         )
     there.close()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed when it is heard
+    with contextlib.suppress(
+        BrokenPipeError, ConnectionResetError
+    ):  # a death is noticed when records are received
         here.send(given)
     return _Member(rank=given.rank, process=process, pipe=here, output=output)
 
@@ -180,7 +182,7 @@ def _environment(task: GroupTask) -> dict[str, str]:
     return {**usual, **os.environ, "PYTHONPATH": path}
 
 
-def _heard(members: list[_Member]) -> Iterator[Record]:
+def _received(members: list[_Member]) -> Iterator[Record]:
     """Pass records on until the chain has ended; raise what a member raised, or that it died."""
     by_pipe = {member.pipe: member for member in members}
     while True:
@@ -211,10 +213,15 @@ def _raise(message: Raised, members: list[_Member]) -> None:
     raise message.problem
 
 
+def exit_words(code: int) -> str:
+    """How a process ended."""
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
 def _death(member: _Member, size: int) -> MemberDiedError:
     """What is known about a death, in a sentence, with the end of the member's output as a note."""
     code = member.process.wait()
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    how = exit_words(code)
     death = MemberDiedError(
         f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; the next "
         "try continues from the last checkpoint."

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from prunecast.data import Source
 from prunecast.fleet.members import Member
+from prunecast.fleet.pack import join
 from prunecast.fleet.runner import Done, Runner
-from prunecast.fleet.step import join, renew_copies, to_device
+from prunecast.fleet.step import renew_copies, to_device
 from prunecast.spec import MODULE_CALLS
 from prunecast.training import Score, autocast, evaluation_batch
 

@@ -201,15 +201,19 @@ class Pack:
 
     def join(self, images: torch.Tensor) -> torch.Tensor:
         """Images of all slots, (slots, batch, channels, height, width), as the module takes them."""
-        if self.layout.channels is None:
-            return images
-        slots, batch, channels, *size = images.shape
-        packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
-        return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
+        return join(images, self.layout.channels, images.dtype)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The packed parameters and statistics by name."""
         return {name: tensor for name, tensor in all_tensors(self.module).items() if name in self.blocks}
+
+
+def join(images: torch.Tensor, channels: int | None, dtype: torch.dtype) -> torch.Tensor:
+    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
+    if channels is None:
+        return images.to(dtype)
+    rows = images.permute(1, 3, 4, 0, 2).flatten(3)
+    return nn.functional.pad(rows, (0, channels - rows.shape[3])).to(dtype).permute(0, 3, 1, 2)
 
 
 def empty_pack(module: nn.Module, layout: PackLayout) -> Pack:

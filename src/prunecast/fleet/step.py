@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.pack import Pack
+from prunecast.fleet.pack import Pack, join
 from prunecast.fleet.stack import Noise, noise_of
 from prunecast.spec import Recipe, rng
 from prunecast.training import (
@@ -202,14 +201,6 @@ def gather(
     own = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
     images = source.batch(indices, own).view(len(order), batch, *source.image_shape)
     return join(images, channels, dtype), source.labels[indices].view(len(order), batch)
-
-
-def join(images: Tensor, channels: int | None, dtype: torch.dtype) -> Tensor:
-    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
-    if channels is None:
-        return images.to(dtype)
-    rows = images.permute(1, 3, 4, 0, 2).flatten(3)
-    return functional.pad(rows, (0, channels - rows.shape[3])).to(dtype).permute(0, 3, 1, 2)
 
 
 def forward(

@@ -1,6 +1,6 @@
 """Iterative pruning: criteria, masks, connectivity, the chain of levels and its store."""
 
-from prunecast.pruning.chain import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
+from prunecast.pruning.chain import Chain, choose_examples, code_version, open_chain
 from prunecast.pruning.connectivity import understand
 from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
@@ -34,7 +34,6 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
 from prunecast.pruning.n_of_m import NOfM
-from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
 from prunecast.pruning.prune import (
     Schedule,
     check_method,
@@ -45,6 +44,7 @@ from prunecast.pruning.prune import (
     register_schedule,
 )
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
+from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
 from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import LevelStructure, Structure, register_structure, structure_of

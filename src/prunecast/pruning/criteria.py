@@ -93,7 +93,7 @@ class Criterion:
         return scores
 
 
-def _own(name: str, found: object) -> Criterion:
+def _from_user(name: str, found: object) -> Criterion:
     if isinstance(found, Criterion):
         return found
     if not callable(found):
@@ -103,7 +103,7 @@ def _own(name: str, found: object) -> Criterion:
     return Criterion(name=name, score=found)
 
 
-CRITERIA = Registry("criterion", METHOD_NAMES["score"], _own)
+CRITERIA = Registry("criterion", METHOD_NAMES["score"], _from_user)
 
 
 def register_criterion(criterion: Criterion) -> Criterion:

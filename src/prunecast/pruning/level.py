@@ -15,13 +15,13 @@ from torch import Tensor
 from prunecast.errors import DamagedError
 from prunecast.families import Sizes, find_units, full_sizes, not_prunable
 from prunecast.files import is_there
+from prunecast.pruning.chain import Chain, code_version
 from prunecast.pruning.channels import removable
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
 from prunecast.pruning.masks import Masks, count_kept, count_total, dead_layers
 from prunecast.pruning.n_of_m import NOfM
-from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
 from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed

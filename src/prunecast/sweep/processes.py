@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from prunecast.distributed import exit_words
 from prunecast.errors import PrunecastError
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.grid import PlannedChain
@@ -101,15 +101,15 @@ class Processes(Backend):
                 refusal = _refusal(worker)
                 worker.process.join()
                 worker.pipe.close()
-                yield Ended(worker=pid, died=died(code), remedy=MEMORY, refusal=refusal)
+                yield Ended(worker=pid, died=exit_words(code) if code else "", remedy=MEMORY, refusal=refusal)
 
     def stop(self) -> None:
         """Let every process store checkpoints and let go of its chains; end those that take too long."""
-        told = time.monotonic()
+        began = time.monotonic()
         for worker in self._workers.values():
             worker.process.terminate()
         for worker in self._workers.values():
-            worker.process.join(max(0.0, told + worker.grace - time.monotonic()))
+            worker.process.join(max(0.0, began + worker.grace - time.monotonic()))
             worker.process.kill()
             worker.process.join()
             worker.pipe.close()
@@ -149,13 +149,6 @@ def _without_current_folder() -> Iterator[None]:
 def firsts(count: int, size: int) -> range:
     """The first of every `size` devices side by side; where there are fewer, one that will be refused."""
     return range(0, max(1, count - size + 1), size)
-
-
-def died(code: int) -> str:
-    """How a process ended, in words; empty if it ended well."""
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}" if code else ""
 
 
 def _refusal(worker: _Worker) -> PrunecastError | None:

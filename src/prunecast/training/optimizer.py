@@ -47,7 +47,7 @@ class Optimizer:
     """Whether each element is changed by its own gradient alone; a GPU can then train many networks at once."""
 
 
-def _own(name: str, found: object) -> Optimizer:
+def _checked(name: str, found: object) -> Optimizer:
     if not isinstance(found, Optimizer):
         raise PrunecastError(
             f"optimizer {name!r} is {type(found).__name__}; it must be a prunecast.training.Optimizer."
@@ -55,7 +55,7 @@ def _own(name: str, found: object) -> Optimizer:
     return found
 
 
-OPTIMIZERS = Registry("optimizer", RECIPE_NAMES["optimizer"], _own)
+OPTIMIZERS = Registry("optimizer", RECIPE_NAMES["optimizer"], _checked)
 
 
 def register_optimizer(optimizer: Optimizer) -> Optimizer:

@@ -55,13 +55,13 @@ class RayBackend(Backend):
         if not slots and need not in self._warned:
             self._warned.add(need)
             LOG.warning("No node of the Ray cluster has %s; these chains wait until one joins.", _words(need))
-        return (slots or int(not need.at_once)) - sum(own == need for own in self._workers.values())
+        return (slots or int(not need.at_once)) - sum(other == need for other in self._workers.values())
 
     def _slots(self, need: Resources) -> int:
         wanted = {"CPU": need.cpus, "GPU": need.gpus, "memory": (need.memory_gb or 0) * 2**30}
         asked = {kind: amount for kind, amount in wanted.items() if amount}
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return sum(min(int(own.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for own in nodes)
+        return sum(min(int(node.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for node in nodes)
 
     def start(self, spec: WorkerSpec, count: int) -> list[Any]:
         """Submit tasks. A process keeps what it has on a GPU, so there it ends with its task."""

@@ -50,9 +50,9 @@ class DamagedEntryError(Exception):
 
 def cache_folder() -> Path:
     """Return $PRUNECAST_CACHE, else prunecast in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("PRUNECAST_CACHE")
+    given = os.environ.get("PRUNECAST_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(own) if own else Path(base) / "prunecast"
+    return Path(given) if given else Path(base) / "prunecast"
 
 
 def key(reader: str, base: Path, files: Iterable[str]) -> str:

@@ -113,8 +113,8 @@ def _loaded(
         own_halves = read_torch_datasets(name, load_attribute(name, "dataset"), root, image_size)
         return _resident(name, own_halves, place, image_size)
     if facts is not None and facts.read is not None:
-        own = from_arrays(facts.read(root), name=facts.name, device=place)
-        return replace(own, class_names=_official_names(facts, own.num_classes))
+        found = from_arrays(facts.read(root), name=facts.name, device=place)
+        return replace(found, class_names=_official_names(facts, found.num_classes))
     if name not in DATASETS:
         known = dict.fromkeys((*DATASETS, *dataset_names()))
         raise PrunecastError(f"unknown dataset {name!r}; choose one of {', '.join(known)}.")

@@ -129,7 +129,7 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
     with tempfile.TemporaryDirectory(prefix="prunecast-group-") as folder:
         try:
             tasks = (MemberTask(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
-            members.extend(_started(own, Path(folder)) for own in tasks)
+            members.extend(_started(member_task, Path(folder)) for member_task in tasks)
             yield from _received(members)
         finally:
             _let_go(members[:1])

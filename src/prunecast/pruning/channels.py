@@ -101,8 +101,8 @@ def removal_order(units: Units, kept: Flags, scores: NDArray[np.float64], criter
     order: list[NDArray[np.int64]] = []
     keys = scores.copy()
     for group in range(len(units.names)):
-        own = np.flatnonzero(kept & (units.groups == group))
-        ranked = own[np.argsort(scores[own], kind="stable")]
+        members = np.flatnonzero(kept & (units.groups == group))
+        ranked = members[np.argsort(scores[members], kind="stable")]
         if criterion.per_layer:
             keys[ranked] = np.arange(1, len(ranked) + 1) / max(1, len(ranked))
         order.append(ranked[:-1])

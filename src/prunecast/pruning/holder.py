@@ -111,8 +111,8 @@ def holder_of(folder: Path) -> Holder | None:
         body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}
         found = body.get("footprint")
-        own = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
-        holder = Holder(**known, deaths=body.get("deaths", 0), footprint=own)
+        versions = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
+        holder = Holder(**known, deaths=body.get("deaths", 0), footprint=versions)
     except (PrunecastError, KeyError, IndexError, TypeError):  # nothing but reports depends on it
         return None
     return holder if _is_valid(holder) else None

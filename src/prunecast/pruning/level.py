@@ -199,8 +199,8 @@ def loss_gradients(chain: Chain, network: Mapping[str, Tensor], level: int) -> d
         loss = loss_of(spec.recipe).mean(logits, source.labels[indices])
         gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
     return {
-        name: torch.zeros_like(own, device="cpu") if gradient is None else gradient.cpu()
-        for (name, own), gradient in zip(model.named_parameters(), gradients, strict=True)
+        name: torch.zeros_like(parameter, device="cpu") if gradient is None else gradient.cpu()
+        for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True)
     }
 
 
@@ -283,7 +283,9 @@ def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
     slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
     check_shapes(path, network, chain.untrained.state_dict())
     fresh = initial_state(chain.spec.recipe, list(chain.untrained.parameters()))
-    shapes = {f"{kind}/{place}": one.shape for kind, own in fresh.items() for place, one in enumerate(own)}
+    shapes = {
+        f"{kind}/{place}": one.shape for kind, of_kind in fresh.items() for place, one in enumerate(of_kind)
+    }
     if any(shapes.get(name) != tensor.shape for name, tensor in slots.items()):
         raise damaged(path, "its tensors are not those of this chain's optimizer")
     step, seconds = notes.get("step"), notes.get("seconds")

@@ -135,11 +135,11 @@ def _export(plan: "Plan", store: Path, output: Path, on_standard_error: bool) ->
     from prunecast.sweep import chain_statuses, rows_of, wording, write_table
 
     statuses = chain_statuses(plan, store)
-    table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
+    table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
     write_table(table, output)
     _say(f"{plural(len(table), 'row')} in {output}", error=on_standard_error or is_standard_output(output))
-    for own in damaged:
-        _say(wording.damaged_line(own), error=True)
+    for status in damaged:
+        _say(wording.damaged_line(status), error=True)
     return 1 if damaged else 0
 
 

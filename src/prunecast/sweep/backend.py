@@ -99,10 +99,10 @@ def needs(chain: PlannedChain, resources: Resources) -> Resources:
 
     A chain that trains with several torch threads on CPUs has a CPU for each.
     """
-    own, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
-    gpus = max(own.gpus, devices) if own.gpus and devices > 1 else own.gpus
-    cpus = own.cpus if gpus or threads == 1 else max(own.cpus, threads)
-    return dataclasses.replace(own, gpus=gpus, cpus=cpus * devices)
+    given, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
+    gpus = max(given.gpus, devices) if given.gpus and devices > 1 else given.gpus
+    cpus = given.cpus if gpus or threads == 1 else max(given.cpus, threads)
+    return dataclasses.replace(given, gpus=gpus, cpus=cpus * devices)
 
 
 def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:

@@ -118,7 +118,7 @@ def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
         *(_kept_dense(chain) for chain in whole.values()),
         *(_kept_dense(chain, structure) for (_, _, structure), chain in grouped.items()),
     ]
-    return tuple(own for own in found if own is not None)
+    return tuple(dense for dense in found if dense is not None)
 
 
 def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:
@@ -176,7 +176,7 @@ def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
         "num_examples": (spec.num_examples for spec in specs),
         "replicate": (spec.replicate for spec in specs),
     }
-    return {axis: list(dict.fromkeys(own)) for axis, own in values.items()}
+    return {axis: list(dict.fromkeys(column)) for axis, column in values.items()}
 
 
 @functools.cache

@@ -154,7 +154,7 @@ class _Driver:
         if pool.given_up or missing <= 0 or time.monotonic() < pool.next_start:
             return
         if self._at_once:
-            missing = min(missing, self._at_once - sum(len(own.workers) for own in self._pools.values()))
+            missing = min(missing, self._at_once - sum(len(other.workers) for other in self._pools.values()))
         spec = dataclasses.replace(pool.spec, jobs=tuple(pool.open.values()))
         count = min(missing, self._backend.room(spec))
         if count > 0:
@@ -205,7 +205,7 @@ class _Driver:
         """Note that a worker has ended, and judge what that means for the chains it had."""
         if ended.refusal:
             raise ended.refusal
-        pool = next((own for own in self._pools.values() if ended.worker in own.workers), None)
+        pool = next((pool for pool in self._pools.values() if ended.worker in pool.workers), None)
         if pool is None:
             return
         pool.workers.remove(ended.worker)

@@ -166,9 +166,9 @@ def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
             if len(timed) < 2 or time.perf_counter() - began < MOST_SECONDS:
                 timed[work.size] = work.time()
         timings += [timed[size] for size in sorted(timed)]
-        steps = {size: own.step_seconds for size, own in timed.items()}
-        images = {size: own.image_seconds for size, own in timed.items()}
-        builds = {size: own.build_seconds for size, own in timed.items()}
+        steps = {size: timing.step_seconds for size, timing in timed.items()}
+        images = {size: timing.image_seconds for size, timing in timed.items()}
+        builds = {size: timing.build_seconds for size, timing in timed.items()}
         for work in group:
             seconds += work.steps * interpolated(work.size, steps)
             seconds += work.images * interpolated(work.size, images)
@@ -192,7 +192,7 @@ def interpolated(size: float, measured: dict[float, float]) -> float:
     A fixed time plus one in proportion to the size is below that line. Beyond the measured sizes the nearest counts.
     """
     sizes = sorted(measured)
-    seconds = np.log([measured[own] for own in sizes])
+    seconds = np.log([measured[timed] for timed in sizes])
     return math.exp(float(np.interp(math.log(size), np.log(sizes), seconds)))
 
 
@@ -285,7 +285,7 @@ def deal_packs(
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
     groups, alone = _groups(chains, device, pool)
     works: list[Work] = []
-    for members in sorted(groups, key=lambda own: own[0].level.last, reverse=True):
+    for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
         for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
             shape = pool.shape(kind, part)

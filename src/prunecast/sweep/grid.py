@@ -344,7 +344,7 @@ def _families(grid: Mapping[str, Any], place: str) -> list[str]:
     patches = _numbers({"patch_size": sizes}, "patch_size", place)
     with _at(place):
         found = [[name] if name != VIT else [vit_family(size) for size in patches] for name in names]
-    return [name for own in found for name in own]
+    return [name for names in found for name in names]
 
 
 def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
@@ -438,7 +438,7 @@ def _too_large_sizes(
         found.setdefault((spec.depth, spec.width), []).append(errors[spec])
     noise = _noise(list(found.values())) if rule.noise is None else rule.noise
     means = [
-        Unpruned(depth=depth, width=width, error=fmean(own), replicates=len(own))
-        for (depth, width), own in found.items()
+        Unpruned(depth=depth, width=width, error=fmean(replicates), replicates=len(replicates))
+        for (depth, width), replicates in found.items()
     ]
     return too_large(means, noise, rule.tolerance)

@@ -78,9 +78,11 @@ class Processes(Backend):
     def _started(self, spec: WorkerSpec, devices: tuple[int, ...]) -> int:
         packed = self._packed and spec.resources.gpus <= 1
         # The fork server has this process's code and store, whatever has been edited on the disk since.
-        own = dataclasses.replace(spec, device=self._devices[devices[0]], packed=packed, code="", store_id="")
+        worker_spec = dataclasses.replace(
+            spec, device=self._devices[devices[0]], packed=packed, code="", store_id=""
+        )
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, own), daemon=True)
+        process = self._context.Process(target=_serve, args=(there, worker_spec), daemon=True)
         with _without_current_folder():
             process.start()
         there.close()

@@ -159,13 +159,13 @@ def propose(
         for width in sizes.widths
     }
     candidates = [
-        dataclasses.replace(own, family=family, device=device)
-        for own in _candidates(sizes, found, recipe, timings, chains)
+        dataclasses.replace(candidate, family=family, device=device)
+        for candidate in _candidates(sizes, found, recipe, timings, chains)
     ]
     for candidate in candidates:
         if candidate.seconds <= SPARE * 3600 * hours:
             return candidate
-    least = min(candidates, key=lambda own: own.seconds)
+    least = min(candidates, key=lambda candidate: candidate.seconds)
     remedy = f"give --hours {math.ceil(least.seconds / SPARE / 360) / 10:g}, a smaller --image-size or a GPU"
     raise PrunecastError(
         f"the smallest plan for {family} takes up to {duration(least.seconds)} on {device}; {remedy}."
@@ -234,7 +234,7 @@ def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
 
 def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
     official = next(
-        (own for own in map(find_dataset, dataset_names()) if own and path.name in own.files), None
+        (facts for facts in map(find_dataset, dataset_names()) if facts and path.name in facts.files), None
     )
     if official is not None:
         yield _loaded(DataSource(dataset=official.name, root=path))
@@ -301,11 +301,13 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
             problems.append(problem)
             return None
 
-    own = ":" in family
-    takes = tuple(name for name in families.arguments(family) if name in ("depth", "width")) if own else ()
-    takes = takes if own else ("depth", "width")
-    given = _defaults(family) if own else {}
-    known = [] if own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
+    users_own = ":" in family
+    takes = (
+        tuple(name for name in families.arguments(family) if name in ("depth", "width")) if users_own else ()
+    )
+    takes = takes if users_own else ("depth", "width")
+    given = _defaults(family) if users_own else {}
+    known = [] if users_own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
     width = given.get("width", 1)
     depths = [int(given["depth"])] if "depth" in given else known or list(BASE_DEPTHS)
     if "depth" not in takes:
@@ -325,17 +327,17 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
         takes=takes,
         weights=largest or weights(depth, width) or 1,
         normalised=normalised,
-        keep_init=own and not normalised and not getattr(families.find(family), "own_init", False),
+        keep_init=users_own and not normalised and not getattr(families.find(family), "own_init", False),
     )
 
 
 def _defaults(family: str) -> dict[str, float]:
     """The depth and the width that a user's own function has by default; a width in channels also without one."""
     found: dict[str, float] = {}
-    for name, own in inspect.signature(families.find(family)).parameters.items():
-        if name in ("depth", "width") and isinstance(own.default, int | float):
-            found[name] = own.default
-        elif name == "width" and own.annotation in (int, "int"):
+    for name, parameter in inspect.signature(families.find(family)).parameters.items():
+        if name in ("depth", "width") and isinstance(parameter.default, int | float):
+            found[name] = parameter.default
+        elif name == "width" and parameter.annotation in (int, "int"):
             found[name] = CHANNELS
     return found
 
@@ -353,7 +355,7 @@ def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:
 
 
 def _nearest(wanted: float, values: range) -> list[int]:
-    return sorted(values, key=lambda own: abs(own - wanted))[:MOST_TRIED]
+    return sorted(values, key=lambda value: abs(value - wanted))[:MOST_TRIED]
 
 
 def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[float, ...]:
@@ -377,7 +379,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         batch *= 2
     steps = max(1, facts.train_examples // batch)
     epochs = float(min(max(round(STEPS / steps), EPOCHS[0]), EPOCHS[1]))
-    own = (
+    optimizer = (
         {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 1e-4}
         if sizes.normalised
         else {"optimizer": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05, "weight_decay_on": "weights"}
@@ -389,7 +391,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         batch_size=batch,
         schedule="cosine",
         augmentation="flip-shift" if photos else "none",
-        **own,  # type: ignore[arg-type]
+        **optimizer,  # type: ignore[arg-type]
     )
     return _lasting(base, epochs)
 

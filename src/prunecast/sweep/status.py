@@ -74,23 +74,23 @@ class ChainStatus:
 def chain_statuses(plan: Plan, store: Path) -> list[ChainStatus]:
     """The status of every chain, in the order of the plan. Nothing is written to the store."""
     found = [_chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
-    reasons = {own.number: own.reason for own in selection(found)}
-    return [replace(own, left_out=reasons.get(own.number)) for own in found]
+    reasons = {left.number: left.reason for left in selection(found)}
+    return [replace(status, left_out=reasons.get(status.number)) for status in found]
 
 
 def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
     """The chains that the selection rule leaves out, given the unpruned errors so far."""
     errors: dict[Select, dict[ChainSpec, float]] = {}
-    for own in statuses:
-        if own.chain.select and own.records:
-            errors.setdefault(own.chain.select, {})[own.chain.spec] = own.records[0].error
+    for status in statuses:
+        if status.chain.select and status.records:
+            errors.setdefault(status.chain.select, {})[status.chain.spec] = status.records[0].error
     reasons: dict[ChainSpec, ErrorRise] = {}
     for rule, unpruned in errors.items():
         reasons.update(left_out(rule, unpruned))
     return [
-        LeftOut(number=own.number, chain=own.chain, reason=reasons[own.chain.spec])
-        for own in statuses
-        if own.chain.select and own.chain.spec in reasons
+        LeftOut(number=status.number, chain=status.chain, reason=reasons[status.chain.spec])
+        for status in statuses
+        if status.chain.select and status.chain.spec in reasons
     ]
 
 
@@ -139,11 +139,11 @@ class SweepProgress:
 
     def __init__(self, statuses: Sequence[ChainStatus]) -> None:
         """Start with what the store already has."""
-        self._chains = {own.number: own.chain for own in statuses}
-        self._levels = {own.number: len(own.records) for own in statuses}
-        self._closed = {own.number for own in statuses if own.ended or own.left_out}
+        self._chains = {status.number: status.chain for status in statuses}
+        self._levels = {status.number: len(status.records) for status in statuses}
+        self._closed = {status.number for status in statuses if status.ended or status.left_out}
         self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != "level cap"]
-        self._work = {_size(own.chain): level_work(own.chain.spec, 1) for own in statuses}
+        self._work = {_size(status.chain): level_work(status.chain.spec, 1) for status in statuses}
         self._seconds: dict[Size, list[float]] = {}
         self.failed: list[Failed] = []
         self.left_out: list[LeftOut] = []
@@ -151,9 +151,9 @@ class SweepProgress:
         """The latest level of each chain that is not finished, the most recent last."""
         self.trained = 0.0
         """Seconds of all levels finished since the start."""
-        for own in statuses:
-            for record in own.records[:1] + own.records[-1:]:
-                self._add_time(own.chain, record)
+        for status in statuses:
+            for record in status.records[:1] + status.records[-1:]:
+                self._add_time(status.chain, record)
 
     def update(self, event: Event) -> None:
         """Count one event."""

@@ -47,14 +47,19 @@ def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
 def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
     """The finished levels of a plan's chains, in the order of the plan; a damaged record is an error."""
     statuses = chain_statuses(plan, store)
-    for damaged in (own for own in statuses if own.problem):
+    for damaged in (status for status in statuses if status.problem):
         raise PrunecastError(damaged.problem)
     return rows_of(statuses)
 
 
 def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
     """The rows of chains that can be read and that the selection rule keeps."""
-    return [row(own.chain.spec, record) for own in statuses if not own.left_out for record in own.records]
+    return [
+        row(status.chain.spec, record)
+        for status in statuses
+        if not status.left_out
+        for record in status.records
+    ]
 
 
 def as_csv(table: Iterable[dict[str, Any]]) -> str:

@@ -44,22 +44,22 @@ def _what_happened(event: Event) -> str:
 
 def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
     """What stays dense, a sentence for each family that has such tensors, or for each width where N:M is the reason."""
-    for own in families:
-        if own.structure:
-            yield _not_grouped(own)
+    for dense in families:
+        if dense.structure:
+            yield _not_grouped(dense)
             continue
-        words = not_prunable_words(own.tensors, own.parameters)
-        network = f"{own.family}, depth {own.depth}, width {own.width:g}"
+        words = not_prunable_words(dense.tensors, dense.parameters)
+        network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
         yield f"{network}: apart from biases and normalisation, {words}."
 
 
-def _not_grouped(own: NeverPruned) -> str:
-    group = own.structure.partition(":")[2]
-    network = f"{own.family}, depth {own.depth}, width {own.width:g}"
-    some = listed(f"{name} ({share})" for name, share in largest_shares(own.tensors, own.parameters))
+def _not_grouped(dense: NeverPruned) -> str:
+    group = dense.structure.partition(":")[2]
+    network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
+    some = listed(f"{name} ({share})" for name, share in largest_shares(dense.tensors, dense.parameters))
     return (
-        f"{network}: the structure {own.structure} leaves {some} of the parameters dense, because the inputs cannot be "
-        f"divided into groups of {group}."
+        f"{network}: the structure {dense.structure} leaves {some} of the parameters dense, because the inputs cannot "
+        f"be divided into groups of {group}."
     )
 
 

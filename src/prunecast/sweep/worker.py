@@ -106,9 +106,9 @@ def count_deaths(
         holder = holder_of(folder)
         if holder and not holder.left and not is_locked(folder / "lock"):
             left.setdefault((holder.host, holder.pid), []).append(job)
-    for own in left.values():
-        weight = PARTIAL_DEATH if whole_node or len(own) > 1 else 1
-        for job in own:
+    for abandoned in left.values():
+        weight = PARTIAL_DEATH if whole_node or len(abandoned) > 1 else 1
+        for job in abandoned:
             try:
                 with chain_folder(store, job.chain.spec).locked(weight=weight):
                     pass
@@ -126,10 +126,10 @@ def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
     by_deaths: dict[float, list[Job]] = {}
     for job in jobs:
         by_deaths.setdefault(_deaths(job, store), []).append(job)
-    for deaths, own in sorted(by_deaths.items()):
+    for deaths, alike in sorted(by_deaths.items()):
         halvings = max(0, math.ceil(deaths / PARTIAL_DEATH) - 1)  # the first death may be nobody's fault
-        size = math.ceil(len(own) / 2**halvings)
-        yield from (own[first : first + size] for first in range(0, len(own), size))
+        size = math.ceil(len(alike) / 2**halvings)
+        yield from (alike[first : first + size] for first in range(0, len(alike), size))
 
 
 def _run_fleet(
@@ -378,12 +378,12 @@ def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
     """Raise an error at the first of these signals; later ones must not interrupt what is stored on the way out."""
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
-        for own in errors:
-            signal.signal(own, signal.SIG_IGN)
+        for signum in errors:
+            signal.signal(signum, signal.SIG_IGN)
         raise errors[signal.Signals(number)](signal.Signals(number).name)
 
-    for own in errors:
-        signal.signal(own, stop)
+    for signum in errors:
+        signal.signal(signum, stop)
 
 
 class Stopped(SystemExit):

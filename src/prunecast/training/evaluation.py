@@ -43,8 +43,8 @@ def evaluate(
     loss = torch.zeros((), dtype=torch.float64, device=device)
     was_training = model.training
     model.eval()
-    own = indices[group.part(len(indices))].to("cpu" if source.streams else device)
-    plan = [(chosen, None) for chosen in torch.split(own, evaluation_batch(source)) if len(chosen)]
+    part = indices[group.part(len(indices))].to("cpu" if source.streams else device)
+    plan = [(chosen, None) for chosen in torch.split(part, evaluation_batch(source)) if len(chosen)]
     for (chosen, _), images in zip(plan, batches(source, plan), strict=True):
         with autocast(precision, device):
             logits = model(images).float()

@@ -77,10 +77,10 @@ def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
 def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield images and labels of these steps; the next images are read while a step trains on the present ones."""
     order, draws = trainer.order.cpu(), None if trainer.draws is None else trainer.draws.to("cpu")
-    batch, own = trainer.times.batch, trainer.group.part(trainer.times.batch)
+    batch, part = trainer.times.batch, trainer.group.part(trainer.times.batch)
     first = begin % trainer.times.epoch
     starts = [batch * place for place in range(first, first + end - begin)]
-    rows = [slice(start + own.start, start + own.stop) for start in starts]
+    rows = [slice(start + part.start, start + part.stop) for start in starts]
     plan = [(order[row], None if draws is None else draws[row]) for row in rows]
     for (indices, _), images in zip(plan, batches(trainer.source, plan), strict=True):
         yield images, trainer.source.labels[indices.to(images.device)]

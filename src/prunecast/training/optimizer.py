@@ -95,11 +95,14 @@ def update_rule(
 ) -> UpdateRule:
     """The rule of a recipe for the parameters of a network, or of several that are `stacked` along a first axis."""
     of_norms = {
-        id(own) for layer in model.modules() if isinstance(layer, NORMS) for own in layer.parameters()
+        id(parameter)
+        for layer in model.modules()
+        if isinstance(layer, NORMS)
+        for parameter in layer.parameters()
     }
     decayed = tuple(
-        recipe.weight_decay_on == "all" or (own.dim() > 1 + stacked and id(own) not in of_norms)
-        for own in model.parameters()
+        recipe.weight_decay_on == "all" or (parameter.dim() > 1 + stacked and id(parameter) not in of_norms)
+        for parameter in model.parameters()
     )
     optimizer = find_optimizer(recipe)
     return UpdateRule(recipe=recipe, optimizer=optimizer, decayed=decayed, owners=owners)
@@ -198,10 +201,10 @@ def clipped(gradients: Tensors, largest: float, owners: Owners | None) -> Tensor
     joined = torch.cat([*squares, squares[0].new_zeros(1)])
     norms = joined[owners.rows].sum(1).sqrt()
     factors = (largest / (norms + SMALL)).clamp(max=1.0)[owners.network]
-    of_each = torch.split(factors, [len(own) for own in squares])
+    of_each = torch.split(factors, [len(rows) for rows in squares])
     return [
-        gradient * own.view(-1, *[1] * (gradient.dim() - 1))
-        for gradient, own in zip(gradients, of_each, strict=True)
+        gradient * factor.view(-1, *[1] * (gradient.dim() - 1))
+        for gradient, factor in zip(gradients, of_each, strict=True)
     ]
 
 

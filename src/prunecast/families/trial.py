@@ -47,11 +47,11 @@ def place_of(model: nn.Module, error: BaseException) -> Place | None:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         frame = step.tb_frame
-        own = frame.f_locals.get("self")
+        module = frame.f_locals.get("self")
         file = Path(frame.f_code.co_filename)
-        if id(own) in names and isinstance(own, nn.Module):
+        if id(module) in names and isinstance(module, nn.Module):
             line = "" if TORCH in file.parents else f"{file.name}, line {step.tb_lineno}"
-            found = Place(name=names[id(own)], module=own, frame=frame, line=line)
+            found = Place(name=names[id(module)], module=module, frame=frame, line=line)
         step = step.tb_next
     return found
 

@@ -170,8 +170,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
-        for own in value:
-            yield from _tensors(own)
+        for element in value:
+            yield from _tensors(element)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
 

@@ -28,11 +28,11 @@ def evaluate_members(
     test = yield from evaluate_pack(runner, dataset.test, np.arange(len(dataset.test)))
     found = [{"test": test[slot]} for slot in places]
     for name in ("examples", "validation"):
-        own = [getattr(chain, name) for chain in chains]
-        if len(own[0]) == 0:
+        examples = [getattr(chain, name) for chain in chains]
+        if len(examples[0]) == 0:
             continue
-        indices = np.zeros((runner.trainer.pack.slots, len(own[0])), dtype=np.int64)
-        for slot, chosen in zip(places, own, strict=True):
+        indices = np.zeros((runner.trainer.pack.slots, len(examples[0])), dtype=np.int64)
+        for slot, chosen in zip(places, examples, strict=True):
             indices[slot] = chosen
         scores = yield from evaluate_pack(runner, dataset.train, indices)
         for part, slot in zip(found, places, strict=True):

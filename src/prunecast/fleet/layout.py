@@ -32,7 +32,7 @@ class Layout:
 
     def counts(self) -> tuple[int, ...]:
         """The number of channels every member has here when it is alone."""
-        return tuple(len(own) for own in self.places)
+        return tuple(len(channels) for channels in self.places)
 
 
 def side_by_side(counts: Sequence[int], *, multiple: int = 1) -> Layout:
@@ -58,7 +58,9 @@ def concatenated(parts: Sequence[Layout]) -> Layout:
 
 def flattened(layout: Layout, area: int) -> Layout:
     """The layout after flattening: channel c becomes features c·area … c·area + area − 1."""
-    places = tuple(tuple(place * area + k for place in own for k in range(area)) for own in layout.places)
+    places = tuple(
+        tuple(place * area + k for place in channels for k in range(area)) for channels in layout.places
+    )
     return Layout(size=layout.size * area, places=places)
 
 
@@ -73,7 +75,9 @@ class Blocks:
 
 def vector_blocks(layout: Layout) -> Blocks:
     """One value per channel: biases, and parameters and statistics of batch normalisation."""
-    return Blocks(shape=(layout.size,), members=tuple((_range(np.array(own)),) for own in layout.places))
+    return Blocks(
+        shape=(layout.size,), members=tuple((_range(np.array(channels)),) for channels in layout.places)
+    )
 
 
 def weight_blocks(

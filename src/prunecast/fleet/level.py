@@ -100,7 +100,9 @@ class LevelTraining:
         finite = yield from result_of(self.host.submit(_are_finite, ends))
         seconds = (time.perf_counter() - began) / len(members)
         suspects = _suspects(counts, finite, last - first)
-        overflowed = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
+        overflowed = tuple(
+            place for place, score in enumerate(scores) if not math.isfinite(score["test"].loss)
+        )
         if suspects or (overflowed and len(members) > 1):
             noticed = _noticed(members[0], min(counts))
             return Spoilt(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
@@ -108,13 +110,13 @@ class LevelTraining:
             Trained(
                 network=network,
                 diverged=False,
-                test=own["test"],
-                train=own["examples"],
-                validation=own.get("validation"),
+                test=score["test"],
+                train=score["examples"],
+                validation=score.get("validation"),
                 seconds=seconds + member.seconds,
                 device=device_name(trainer.cursor.device),
             )
-            for member, network, own in zip(members, ends, scores, strict=True)
+            for member, network, score in zip(members, ends, scores, strict=True)
         ]
         return Ends(trained=trained, rewinds=starts)
 
@@ -398,14 +400,14 @@ def _networks(
     """Every member's own network."""
     found = []
     for member, slot, counts in zip(members, places, batch_counts, strict=True):
-        own = layout.read(tensors, slot) | counts
-        found.append({name: own[name] for name in member.level.network})
+        network = layout.read(tensors, slot) | counts
+        found.append({name: network[name] for name in member.level.network})
     return found
 
 
 def _are_finite(networks: Networks) -> list[bool]:
     """Which of these networks have finite numbers only."""
-    return [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
+    return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
 
 
 def _write_checkpoints(
@@ -427,8 +429,8 @@ def _write_checkpoints(
         state: dict[str, Tensor] = {}
         for kind, tensors in optimizer_state.items():
             if kind != COUNT:
-                own = layout.read(dict(zip(names, tensors, strict=True)), slot)
-                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in own.items()}
+                part = layout.read(dict(zip(names, tensors, strict=True)), slot)
+                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
         saved = State(network=networks[place], optimizer_state=state)

@@ -182,9 +182,9 @@ def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochD
     drawn = [draw_members(chains, epoch) for epoch in epochs]
     if len(drawn) == 1:
         return drawn[0]
-    draws = [own.draws for own in drawn if own.draws is not None]
+    draws = [data.draws for data in drawn if data.draws is not None]
     return EpochData(
-        order=torch.cat([own.order for own in drawn], dim=1),
+        order=torch.cat([data.order for data in drawn], dim=1),
         draws=merged(draws, lambda parts: torch.cat(parts, dim=1)) if draws else None,
     )
 
@@ -202,15 +202,15 @@ def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
                 spec.recipe, chain.times, spec.replicate, chain.examples, shape, epoch
             )
     of_slots = [None if chain is None else drawn[chain.spec.replicate] for chain in chains]
-    order, draws = next(own for own in of_slots if own is not None)
+    order, draws = next(slot for slot in of_slots if slot is not None)
     orders = np.zeros((len(chains), len(order)), dtype=np.int32)
-    for row, own in zip(orders, of_slots, strict=True):
-        if own is not None:
-            row[:] = own[0]
+    for row, slot in zip(orders, of_slots, strict=True):
+        if slot is not None:
+            row[:] = slot[0]
     if draws is None:
         return EpochData(order=torch.from_numpy(orders), draws=None)
-    nobody = draws.map(torch.zeros_like)
-    rows = [nobody if own is None or own[1] is None else own[1] for own in of_slots]
+    empty = draws.map(torch.zeros_like)
+    rows = [empty if slot is None or slot[1] is None else slot[1] for slot in of_slots]
     return EpochData(order=torch.from_numpy(orders), draws=merged(rows, _side_by_side))
 
 

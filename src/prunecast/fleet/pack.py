@@ -64,8 +64,8 @@ class PackLayout:
         tensors = {name: self.empty(name) for name in self.blocks}
         masks = {name: self.empty(name) for name in self.parameters}
         counts: list[dict[str, torch.Tensor] | None] = [None] * self.slots
-        for slot, (state, own) in members.items():
-            counts[slot] = self.write_member(tensors, masks, slot, state, own)
+        for slot, (state, member_masks) in members.items():
+            counts[slot] = self.write_member(tensors, masks, slot, state, member_masks)
         return Contents(tensors=tensors, masks=masks, batch_counts=counts)
 
     def write(self, tensors: Tensors, slot: int, values: Tensors) -> None:
@@ -235,8 +235,8 @@ def single_network(
     module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     tensors = all_tensors(module)
     layout = PackLayout(
-        blocks={name: Blocks(shape=tuple(own.shape), members=((),)) for name, own in tensors.items()},
-        dtypes={name: own.dtype for name, own in tensors.items()},
+        blocks={name: Blocks(shape=tuple(tensor.shape), members=((),)) for name, tensor in tensors.items()},
+        dtypes={name: tensor.dtype for name, tensor in tensors.items()},
         parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=side_by_side([image_shape[0]]),
         kind="alone",
@@ -292,7 +292,7 @@ def _with_member_axis(plan: Plan) -> fx.Graph:
         raise Unpackable(f"The networks of a pack have different numbers of classes: {sorted(classes)}.")
     (output,) = (node for node in plan.graph.nodes if node.op == "output")
     scores = output.args[0]
-    places = [place for own in plan.outputs.places for place in own]
+    places = [place for channels in plan.outputs.places for place in channels]
     with plan.graph.inserting_before(output):
         if places != list(range(plan.outputs.size)):
             scores = plan.graph.call_function(_pick, (scores, tuple(places)))

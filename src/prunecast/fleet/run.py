@@ -47,9 +47,9 @@ def fleet_events(
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     for precision in sorted({job.spec.recipe.precision for job in jobs}):
-        own = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
-        scheduler = Scheduler(own, store, device, options, opener)
-        threads = max((job.spec.threads for _, job in own), default=1)
+        alike = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
+        scheduler = Scheduler(alike, store, device, options, opener)
+        threads = max((job.spec.threads for _, job in alike), default=1)
         with settings(precision, device, threads, trials=False):
             yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
         for number in scheduler.left:

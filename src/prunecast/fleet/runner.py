@@ -141,10 +141,10 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
     with runner.current():
         _warm_up(fused.trainer, fused)
         _capture(runner)
-        for source in {id(own): own for own in (fused.source, test)}.values():
+        for source in {id(source): source for source in (fused.source, test)}.values():
             if on_device(source) and source.image_shape == fused.source.image_shape:
-                own = fused_evaluation(fused, source, shared=source is not fused.source)
-                runner.evaluations[id(source)] = own
+                evaluation = fused_evaluation(fused, source, shared=source is not fused.source)
+                runner.evaluations[id(source)] = evaluation
         reset(fused.trainer)
     runner.synchronize()
     return runner
@@ -152,10 +152,10 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
 
 def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
     device = trainer.cursor.device
-    own = own_stream(device) if device.type == "cuda" else None
-    if own is not None:
-        own.stream.wait_stream(torch.cuda.current_stream(device))
-    return Runner(trainer=trainer, step=step, way=way, own_stream=own)
+    exclusive = own_stream(device) if device.type == "cuda" else None
+    if exclusive is not None:
+        exclusive.stream.wait_stream(torch.cuda.current_stream(device))
+    return Runner(trainer=trainer, step=step, way=way, own_stream=exclusive)
 
 
 @contextlib.contextmanager

@@ -104,7 +104,9 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         order=torch.zeros(shape, dtype=torch.int32, device=device),
         draws=None
         if sample is None
-        else sample.map(lambda own: torch.zeros((*shape, *own.shape[1:]), dtype=compact(own), device=device)),
+        else sample.map(
+            lambda values: torch.zeros((*shape, *values.shape[1:]), dtype=compact(values), device=device)
+        ),
         rates=torch.zeros(epoch, dtype=dtype, device=device),
         cursor=torch.zeros(1, dtype=torch.int64, device=device),
         losses=torch.zeros(pack.slots, dtype=dtype, device=device),
@@ -124,11 +126,11 @@ def _owners(pack: Pack) -> Owners | None:
     start = 0
     for name, parameter in named.items():
         places = torch.arange(start, start + len(parameter))
-        for slot, own in enumerate(rows):
-            own.append(
+        for slot, slot_rows in enumerate(rows):
+            slot_rows.append(
                 places[pack.blocks[name].members[slot][0]].flatten()
             )  # a stack has a row for every slot
-            network[own[-1]] = slot
+            network[slot_rows[-1]] = slot
         start += len(parameter)
     joined = nn.utils.rnn.pad_sequence(list(map(torch.cat, rows)), batch_first=True, padding_value=total)
     device = next(iter(named.values())).device
@@ -198,8 +200,8 @@ def gather(
     """The joined images of a step and their labels (slots, batch)."""
     positions = cursor * batch + torch.arange(batch, device=cursor.device)
     indices = order[:, positions].flatten().long()
-    own = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
-    images = source.batch(indices, own).view(len(order), batch, *source.image_shape)
+    step_draws = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
+    images = source.batch(indices, step_draws).view(len(order), batch, *source.image_shape)
     return join(images, channels, dtype), source.labels[indices].view(len(order), batch)
 
 
@@ -231,7 +233,7 @@ def update(
     copies: list[tuple[Tensor, Tensor]],
 ) -> None:
     """The rule's optimizer step in the parameters' format, and the copies renewed."""
-    full = [gradient.to(own.dtype) for gradient, own in zip(gradients, parameters, strict=True)]
+    full = [gradient.to(parameter.dtype) for gradient, parameter in zip(gradients, parameters, strict=True)]
     optimizer_step(rule, parameters, full, optimizer_state, masks, rate)
     for low, high in copies:
         if low is not high:

@@ -48,9 +48,9 @@ class Streams:
         for stream in offered:
             owner = self._owners.get(stream.cuda_stream)
             if owner is None or owner() is None:
-                own = OwnStream(stream)
-                self._owners[stream.cuda_stream] = weakref.ref(own)  # type: ignore[arg-type]
-                return own
+                owned = OwnStream(stream)
+                self._owners[stream.cuda_stream] = weakref.ref(owned)  # type: ignore[arg-type]
+                return owned
         raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
 
     def taken(self) -> int:

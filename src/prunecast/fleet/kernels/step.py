@@ -145,7 +145,10 @@ def on_device(source: Source) -> TypeGuard[MemorySource]:
     read = (source.images, source.labels, source.mean, source.scale)
     formats = (torch.uint8, torch.int64, torch.float32, torch.float32)
     return (
-        all(own.dtype == kind and own.is_contiguous() for own, kind in zip(read, formats, strict=True))
+        all(
+            tensor.dtype == kind and tensor.is_contiguous()
+            for tensor, kind in zip(read, formats, strict=True)
+        )
         and source.mean.numel() == source.scale.numel() == source.image_shape[0]
     )
 
@@ -187,14 +190,15 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
     program = lower(trainer.pack, source.image_shape)
     device = trainer.cursor.device
     _compile_all(program, kernels_of, device)
-    channels = [own.out_channels for own in program.convolutions]
+    channels = [conv.out_channels for conv in program.convolutions]
     flat = torch.zeros(4 * sum(channels), device=device)
     pieces = torch.split(flat, [4 * many for many in channels])
-    sums = {own.norm: piece.view(4, -1) for own, piece in zip(program.convolutions, pieces, strict=True)}
-    laid_out = {name: _in_memory_order(own) for name, own in trainer.pack.parameters().items()}
-    gradients = {name: torch.zeros_like(own) for name, own in laid_out.items()}
+    sums = {conv.norm: piece.view(4, -1) for conv, piece in zip(program.convolutions, pieces, strict=True)}
+    laid_out = {name: _in_memory_order(tensor) for name, tensor in trainer.pack.parameters().items()}
+    gradients = {name: torch.zeros_like(tensor) for name, tensor in laid_out.items()}
     trained = {
-        name: _in_memory_order(own) for name, own in zip(trainer.pack.masks, trainer.trained, strict=True)
+        name: _in_memory_order(tensor)
+        for name, tensor in zip(trainer.pack.masks, trainer.trained, strict=True)
     }
     final = program.channels(program.final)
     parts = head_parts(program.members)
@@ -235,7 +239,7 @@ def _refuse_layout(trainer: PackTrainer) -> None:
         strict=True,
     )
     for name, *tensors in groups:
-        if not all(_in_memory_order(own).is_contiguous() for own in tensors):
+        if not all(_in_memory_order(tensor).is_contiguous() for tensor in tensors):
             raise Unfused(f"The parameter {name!r} is not stored channels last, so it is not fused.")
 
 

@@ -96,7 +96,7 @@ class Table:
 def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP) -> Table:
     """Build the table on a device."""
     numbers = [row.numbers() for row in rows]
-    padded = [own + [0] * (COLUMNS - len(own)) for own in numbers]
+    padded = [row + [0] * (COLUMNS - len(row)) for row in numbers]
     blocks = [(at, begin) for at, row in enumerate(rows) for begin in range(0, row.count, step)]
     return Table(
         rows=torch.tensor(padded, dtype=torch.int64).to(device),
@@ -118,7 +118,7 @@ def pack_table(
     def trained(name: str) -> Trained:
         return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
 
-    norms = {own.norm for own in program.convolutions}
+    norms = {conv.norm for conv in program.convolutions}
     rows: list[TensorRow | NormRow] = [
         TensorRow(trained=trained(name), gradient=gradients[name], copy=copies[name])
         for name in names
@@ -126,16 +126,16 @@ def pack_table(
     ]
     rows += [
         NormRow(
-            scale=trained(f"{own.norm}.weight"),
-            shift=trained(f"{own.norm}.bias"),
-            running_mean=buffers[f"{own.norm}.running_mean"],
-            running_var=buffers[f"{own.norm}.running_var"],
-            sums=sums[own.norm],
-            values=trainer.batch * own.out_size**2,
-            eps=own.eps,
-            momentum=own.momentum,
+            scale=trained(f"{conv.norm}.weight"),
+            shift=trained(f"{conv.norm}.bias"),
+            running_mean=buffers[f"{conv.norm}.running_mean"],
+            running_var=buffers[f"{conv.norm}.running_var"],
+            sums=sums[conv.norm],
+            values=trainer.batch * conv.out_size**2,
+            eps=conv.eps,
+            momentum=conv.momentum,
         )
-        for own in program.convolutions
+        for conv in program.convolutions
     ]
     return table_of(rows, device=trainer.cursor.device)
 

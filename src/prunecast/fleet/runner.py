@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from prunecast.data import Source
 from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
-from prunecast.fleet.streams import OwnStream, own_stream
+from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
 from prunecast.training import no_waiting
 
@@ -59,7 +59,7 @@ class Runner:
     step: Callable[[], None]
     """One step, launched kernel by kernel."""
     way: Way
-    own_stream: OwnStream[torch.cuda.Stream] | None = None
+    exclusive_stream: ExclusiveStream[torch.cuda.Stream] | None = None
     """None on a CPU."""
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
     """By number of steps; empty where nothing was captured."""
@@ -69,7 +69,7 @@ class Runner:
     @property
     def stream(self) -> torch.cuda.Stream | None:
         """The stream that everything of this pack runs on."""
-        return None if self.own_stream is None else self.own_stream.stream
+        return None if self.exclusive_stream is None else self.exclusive_stream.stream
 
     def advance(self, steps: int) -> None:
         """Launch so many steps from the cursor on."""
@@ -152,10 +152,10 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
 
 def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
     device = trainer.cursor.device
-    exclusive = own_stream(device) if device.type == "cuda" else None
+    exclusive = exclusive_stream(device) if device.type == "cuda" else None
     if exclusive is not None:
         exclusive.stream.wait_stream(torch.cuda.current_stream(device))
-    return Runner(trainer=trainer, step=step, way=way, own_stream=exclusive)
+    return Runner(trainer=trainer, step=step, way=way, exclusive_stream=exclusive)
 
 
 @contextlib.contextmanager

@@ -44,8 +44,8 @@ from prunecast.pruning.prune import (
     register_schedule,
 )
 from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
-from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
-from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
+from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, train_level
+from prunecast.pruning.starts import fitting, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import LevelStructure, Structure, register_structure, structure_of
 from prunecast.pruning.verify import Fault, StoreCheck, verify_store
@@ -96,7 +96,6 @@ __all__ = [
     "is_whole",
     "kept_at",
     "levels_to",
-    "load_start",
     "make_folder",
     "needs_images",
     "open_chain",
@@ -112,7 +111,6 @@ __all__ = [
     "start_digest",
     "store_start",
     "structure_of",
-    "take_up",
     "train_level",
     "understand",
     "verify_store",

@@ -65,7 +65,7 @@ class Holder:
 
 
 @contextlib.contextmanager
-def signed(folder: Path, *, weight: float = 1) -> Iterator[None]:
+def recorded_holder(folder: Path, *, weight: float = 1) -> Iterator[None]:
     """Write that this process works on the chain, if not too many died over it; only the holder of the lock may.
 
     `weight` is what the death of the last holder counts, if it died.

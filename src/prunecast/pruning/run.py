@@ -112,7 +112,7 @@ def train_level(
     With a `slicing`, the trainer has the smaller network; what is stored and returned is the whole one.
     """
     began = time.perf_counter()
-    first, earlier = take_up(chain, level, trainer, slicing)
+    first, earlier = load_level(chain, level, trainer, slicing)
     share_level(trainer, first, level.last)
 
     def seconds() -> float:
@@ -182,7 +182,7 @@ def _diverged(
     )
 
 
-def take_up(
+def load_level(
     chain: Chain, level: Level, trainer: Trainer, slicing: Slicing | None = None
 ) -> tuple[int, float]:
     """Load the level's checkpoint or start into the trainer; return the next step and the seconds already spent."""

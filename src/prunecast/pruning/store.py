@@ -42,7 +42,7 @@ from prunecast.pruning.files import (
     write_json,
     write_tensors,
 )
-from prunecast.pruning.holder import signed
+from prunecast.pruning.holder import recorded_holder
 from prunecast.pruning.masks import Masks
 from prunecast.pruning.record import Record, records_from
 from prunecast.spec import ChainSpec, as_dict, from_dict
@@ -106,7 +106,7 @@ class ChainFolder:
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
             remove_temporary_files(self.path)
-            with signed(self.path, weight=weight):
+            with recorded_holder(self.path, weight=weight):
                 yield
 
     def records(self) -> list[Record]:

@@ -206,12 +206,16 @@ def size_of(family: str, depth: int, width: float, num_classes: int, image_shape
 def _seen(chain: PlannedChain, data: Dataset) -> DataSeen:
     if data.num_classes < 2:
         raise PrunecastError(f"{chain.root or data.name} has only one class; give images of at least two.")
-    facts = DatasetFacts(
-        name=chain.spec.dataset,
+    return DataSeen(root=chain.root, facts=facts_of(chain.spec.dataset, data), split=data.split)
+
+
+def facts_of(name: str, data: Dataset) -> DatasetFacts:
+    """What a dataset that was read shows of itself."""
+    return DatasetFacts(
+        name=name,
         num_classes=data.num_classes,
         chance_error=data.chance_error,
         image_shape=data.train.image_shape,
         train_examples=len(data.train),
         test_examples=len(data.test),
     )
-    return DataSeen(root=chain.root, facts=facts, split=data.split)

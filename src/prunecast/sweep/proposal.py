@@ -35,7 +35,7 @@ from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
 from prunecast.sweep.estimation import Timing, time_network
 from prunecast.sweep.grid import VIT, PlannedChain
-from prunecast.sweep.inspection import size_of
+from prunecast.sweep.inspection import facts_of, size_of
 from prunecast.sweep.run import usual_jobs
 from prunecast.sweep.worker import torch_device
 from prunecast.text import duration, normalized
@@ -68,19 +68,13 @@ SPARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSource:
-    """Data as a plan names it."""
+class ProposedData:
+    """The data of a proposal, as a plan names it."""
 
     dataset: str
     loader: str | None = None
     root: Path | None = None
     image_size: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProposedData(DataSource):
-    """The data of a proposal."""
-
     facts: DatasetFacts
     split: Split | None = None
     """How prunecast splits it; None if it has a test set."""
@@ -195,7 +189,11 @@ def _match(family: str, data: str, image_size: int | None) -> tuple[str, Propose
         shape, classes = found.facts.image_shape, found.facts.num_classes
         try:
             name = _with_patches(shape) if family == VIT else family
-            return name, _read(found), _sizes(name, shape, classes)
+            if (
+                found.loader == "folder"
+            ):  # read the images now that their size is known, so that the plan is sure to run
+                found = _loaded(found.dataset, found.loader, found.root, found.image_size)
+            return name, found, _sizes(name, shape, classes)
         except PrunecastError as refusal:
             problem = problem or refusal
     assert problem is not None
@@ -219,7 +217,7 @@ def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
     if ":" in data:
         facts = own_dataset(data)
         name = facts.name if facts is not None else data.partition(":")[0].rpartition(".")[2]
-        yield _loaded(DataSource(dataset=name, loader=data, image_size=image_size))
+        yield _loaded(name, loader=data, image_size=image_size)
     elif path.exists():
         yield from _files(path.resolve(), image_size)
     elif (known := find_dataset(data)) is not None:
@@ -237,13 +235,13 @@ def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
         (facts for facts in map(find_dataset, dataset_names()) if facts and path.name in facts.files), None
     )
     if official is not None:
-        yield _loaded(DataSource(dataset=official.name, root=path))
+        yield _loaded(official.name, root=path)
         return
     name = path.name.partition(".")[0] or "images"
     taken = normalized(name) in map(normalized, (*dataset_names(), "folder", "arrays"))
     dataset = f"{name}-images" if taken else name
     if path.suffix == ".npz" or (path / "train_images.npy").exists():
-        yield _loaded(DataSource(dataset=dataset, loader="arrays", root=path))
+        yield _loaded(dataset, loader="arrays", root=path)
         return
     seen = survey(path)
     width, height = min(seen.sizes)
@@ -264,28 +262,16 @@ def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
         )
 
 
-def _read(found: ProposedData) -> ProposedData:
-    """Read the images of a folder, now that their size is known, so that the plan is sure to run."""
-    return _loaded(found) if found.loader == "folder" else found
-
-
-def _loaded(source: DataSource) -> ProposedData:
-    name = source.loader or source.dataset
-    data = load(name, root=source.root, image_size=source.image_size)
-    facts = DatasetFacts(
-        name=source.dataset,
-        num_classes=data.num_classes,
-        chance_error=data.chance_error,
-        image_shape=data.train.image_shape,
-        train_examples=len(data.train),
-        test_examples=len(data.test),
-    )
+def _loaded(
+    dataset: str, loader: str | None = None, root: Path | None = None, image_size: int | None = None
+) -> ProposedData:
+    data = load(loader or dataset, root=root, image_size=image_size)
     return ProposedData(
-        dataset=source.dataset,
-        loader=source.loader,
-        root=source.root,
-        image_size=source.image_size,
-        facts=facts,
+        dataset=dataset,
+        loader=loader,
+        root=root,
+        image_size=image_size,
+        facts=facts_of(dataset, data),
         split=data.split,
     )
 

@@ -290,11 +290,11 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
     torch.set_num_threads(1)
 
 
-def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
+def pull_chains(spec: WorkerSpec) -> bool:
     """Work until there is no chain left to take; return whether the worker's time was over before."""
-    grace = spec.resources.grace if grace is None else grace
+    resources = spec.resources
     try:
-        with _at_most(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
+        with _time_limit(resources.minutes, resources.grace), contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:
                 pass
     except TimeLimitReached:
@@ -352,7 +352,7 @@ def _datasets() -> Datasets:
 
 
 @contextlib.contextmanager
-def _at_most(minutes: float | None, grace: float) -> Iterator[None]:
+def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
     """Raise TimeLimitReached after so long, and end the process if it has not stopped after the grace."""
     if minutes is None:
         yield

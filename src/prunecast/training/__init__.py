@@ -36,7 +36,6 @@ from prunecast.training.trainer import (
     prepare,
     set_state,
     share_state,
-    written_by,
 )
 
 __all__ = [
@@ -86,5 +85,4 @@ __all__ = [
     "train",
     "update_rule",
     "warm_up",
-    "written_by",
 ]

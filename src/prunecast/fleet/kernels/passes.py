@@ -19,7 +19,7 @@ from prunecast.fleet.kernels.tiling import (
     limits,
     slopes_work,
 )
-from prunecast.fleet.streams import OwnStream, own_stream
+from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 
 NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
 """Arguments of a convolution whose results are written as they are."""
@@ -354,6 +354,6 @@ def wait_for_side_stream(device: torch.device) -> None:
 
 
 @cache
-def _second_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
+def _second_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
     """Return one stream for all packs: one thread captures at a time, and a graph does not keep its streams."""
-    return own_stream(device)
+    return exclusive_stream(device)

@@ -21,7 +21,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""What Ray reads from its environment: the sweep reports deaths, and nothing is sent to anybody."""
+"""What Ray reads from its environment: the sweep reports deaths, and Ray sends no usage statistics."""
 OLDEST = (2, 52)
 """Ray listens on every network interface, and from this version on its ports can ask for a token."""
 AUTHENTICATION, TOKEN = "RAY_AUTH_MODE", "token"
@@ -101,7 +101,7 @@ class RayBackend(Backend):
     def stop(self) -> None:
         """Interrupt the tasks, and kill those that take too long; then leave the cluster.
 
-        Their ends are waited for, because Ray crashes when it hears from a task to which nobody has a reference.
+        It waits for their ends, because Ray crashes when a task that nothing refers to any more reports its end.
         """
         with self._connection:
             refs = list(self._workers) if self._ray.is_initialized() else []
@@ -171,7 +171,7 @@ def ray_module() -> Any:
 
 
 def check_version(version: str) -> None:
-    """Refuse a Ray whose ports nothing protects: whoever reaches one can run code here."""
+    """Refuse a version of Ray whose ports are not protected: anyone who reaches one can run code here."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise PrunecastError(

@@ -82,7 +82,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
-    """What submitit is told about a worker's resources; other options go to sbatch as they are."""
+    """The parameters of submitit for a worker's resources; other options go to sbatch as they are."""
     if need.gpus != int(need.gpus):
         raise PrunecastError(
             f"gpus is {need.gpus}, but Slurm allocates whole GPUs; give 1, which a fleet of chains fills."
@@ -146,7 +146,7 @@ def _submission_error(words: str) -> Exception:
 
 
 def queue(names: Iterable[str]) -> list[Row]:
-    """Everything of these names that is still in the queue, from one call."""
+    """The jobs of these names that are still in the queue, from one call."""
     wanted = ",".join(names)
     if not wanted:
         return []

@@ -217,7 +217,7 @@ def _verify(entry: Path, halves: Halves) -> None:
         largest = max(int(half.labels.max()) for half in (halves.train, halves.test))
         if _about(made) != _about(halves) or not largest < halves.num_classes:
             raise DamagedEntryError(f"{ABOUT} has changed")
-        with suppress(OSError):  # the cache may belong to somebody else
+        with suppress(OSError):  # the cache may belong to another user
             replace_file(entry / CHECKSUM, _checksum(entry))
 
 

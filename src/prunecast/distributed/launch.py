@@ -87,7 +87,7 @@ class _Member:
 def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
     """Run a chain in as many processes as the task says and yield its records, finished ones too.
 
-    When a member dies, all are ended and another group continues from the last checkpoint, but not for ever.
+    When a member dies, all are ended and another group continues from the last checkpoint, but not forever.
     Exceptions of members are raised here.
     """
     check(task)
@@ -132,7 +132,7 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
             members.extend(_started(member_task, Path(folder)) for member_task in tasks)
             yield from _received(members)
         finally:
-            _let_go(members[:1])
+            _release_chain(members[:1])
             for member in members:
                 member.process.kill()
             for member in members:
@@ -140,8 +140,8 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
                 member.pipe.close()
 
 
-def _let_go(first: list[_Member]) -> None:
-    """Give the first member, which holds the chain, a moment to let go of it: a kill would count against the chain."""
+def _release_chain(first: list[_Member]) -> None:
+    """Give the first member, which holds the chain, a moment to release it: a kill would count against the chain."""
     for member in first:
         member.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
 """A network tried on noise before it trains: its counts, and what to change where it does not run.
 
-Multiply-adds are counted by running the network, so those of attention count, whoever computes it.
+Multiply-adds are counted by running the network, so those of attention count however it is computed.
 """
 
 import copy

@@ -191,7 +191,7 @@ class DeviceThread(Generic[T]):
     ) -> None:
         """Nothing runs yet."""
         self._device, self._serve, self._stop = device, serve, stop
-        self._told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
 
     def run(self) -> Iterator[T]:
         """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
@@ -199,10 +199,10 @@ class DeviceThread(Generic[T]):
         reason: BaseException | None = None
         try:
             thread.start()
-            while (told := self._next()) is not None:
-                if isinstance(told, BaseException):
-                    raise told
-                yield told[0]
+            while (report := self._next()) is not None:
+                if isinstance(report, BaseException):
+                    raise report
+                yield report[0]
         except BaseException as stop:
             reason = stop
             raise
@@ -218,16 +218,16 @@ class DeviceThread(Generic[T]):
         """
         while True:
             with contextlib.suppress(queue.Empty):
-                return self._told.get(timeout=LONGEST_WAIT)
+                return self._reports.get(timeout=LONGEST_WAIT)
 
     def _run(self) -> None:
         try:
             with _owning(self._device):
-                self._serve(lambda told: self._told.put((told,)))
+                self._serve(lambda report: self._reports.put((report,)))
         except BaseException as failure:
-            self._told.put(failure)
+            self._reports.put(failure)
         else:
-            self._told.put(None)
+            self._reports.put(None)
 
 
 @contextlib.contextmanager

@@ -24,7 +24,7 @@ class Unpackable(PrunecastError):  # noqa: N818 - what the packer answers, not s
 class Layout:
     """Who owns the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
 
-    Places that nobody owns are padding: no weight reads them, so what they hold never matters.
+    Places that no member owns are padding: no weight reads them, so their values never matter.
     """
 
     size: int

@@ -1,4 +1,4 @@
-"""One level of all members of a pack, from their starts to their ends, or to the news that one diverged.
+"""One level of all members of a pack, from their starts to their ends, or until one has diverged.
 
 It is trained by a coroutine that yields whenever it would have to wait for the device or for a host thread, so that one
 thread can advance several packs in turn. Host threads are given host memory only.
@@ -34,7 +34,7 @@ MARKS_AHEAD = 2
 
 
 class Stopped(Exception):  # noqa: N818 - nothing broke
-    """The fleet was told to stop in the middle of a level."""
+    """The fleet must stop in the middle of a level."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class LevelTraining:
     host: Executor
     """Does what needs no device."""
     stopping: Callable[[], bool]
-    """Whether the fleet was told to stop."""
+    """Whether the fleet must stop."""
     checkpoint_seconds: float = math.inf
     """The time between two checkpoints; there is one when the level is stopped, too."""
 
@@ -78,7 +78,7 @@ class LevelTraining:
         return self.runner.trainer
 
     def run(self) -> Work[Ends | Spoilt]:
-        """Train the level; raise `Stopped` with a checkpoint stored when told to stop."""
+        """Train the level; raise `Stopped`, after storing a checkpoint, if the fleet must stop."""
         began = time.perf_counter()
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
@@ -94,7 +94,7 @@ class LevelTraining:
         if min(counts) == last - first:
             scores = yield from evaluate_members(self.runner, members, self.places)
         trainer.pack.wipe()
-        yield self.runner.mark()  # whoever gets or drops the runner finds its stream done
+        yield self.runner.mark()  # the next user of the runner finds its stream idle
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         finite = yield from result_of(self.host.submit(_are_finite, ends))
@@ -247,7 +247,7 @@ class _StepsAhead:
         self._healthy, self.complete = True, True
 
     def advance(self, steps: int, stopping: Callable[[], bool]) -> Work[bool]:
-        """Do so many steps, or fewer when told to stop; False once a loss was found that is not finite."""
+        """Do so many steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
         while steps and self._healthy and not stopping():
             now = min(steps, STEPS_PER_MARK)
             self._runner.advance(now)

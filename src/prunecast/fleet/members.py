@@ -1,4 +1,4 @@
-"""The chains of a fleet: what they are given, which may train together, and what a fleet says about them."""
+"""Chains of a fleet: their jobs and events, which of them may share a pack, and what a pack reads in an epoch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence

@@ -107,7 +107,7 @@ class PackLayout:
         return counts
 
     def empty(self, name: str) -> torch.Tensor:
-        """A packed tensor on the host with nobody in it."""
+        """A packed tensor on the host with empty slots."""
         shape = self.blocks[name].shape
         empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
         return (
@@ -119,7 +119,7 @@ class PackLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:
-    """A packed network with slots, each of which holds one member or nobody.
+    """A packed network with slots, each of which holds one member or is empty.
 
     `module` takes images (batch, `inputs.size`, height, width), or (slots, batch, channels, height, width) where
     members are stacked. It gives class scores (batch, slots, classes), or (batch, classes) where the pack is a single
@@ -161,7 +161,7 @@ class Pack:
 
     @torch.no_grad()
     def fill(self, contents: Contents) -> None:
-        """Replace everything in the pack, slots that nobody takes included."""
+        """Replace everything in the pack, empty slots included."""
         for name, tensor in self.tensors().items():
             tensor.copy_(contents.tensors[name])
         for name, mask in self.masks.items():
@@ -217,7 +217,7 @@ def join(images: torch.Tensor, channels: int | None, dtype: torch.dtype) -> torc
 
 
 def empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
-    """A pack of this module with nobody in it."""
+    """An empty pack of this module."""
     masks = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
     packed = Pack(module=module, layout=layout, masks=masks, batch_counts=[None] * layout.slots)
     packed.wipe()

@@ -175,7 +175,7 @@ class _Walk:
             )
 
     def _is_size(self, node: fx.Node) -> bool:
-        """Whether a node is a shape, or reckons with shapes, and so carries no activation."""
+        """Whether a node is a shape, or computes with shapes, and so carries no activation."""
         from_shapes = not any(source in self.layouts for source in node.all_input_nodes)
         return node.name not in self.members[0].shapes and (from_shapes or node.target in SIZES)
 

@@ -28,7 +28,7 @@ NO_FILE: FileVersion = (0, 0)
 
 
 class DeathsError(PrunecastError):
-    """So many workers died over a chain without a new level or checkpoint that it counts as failed for this run."""
+    """So many workers died on a chain without a new level or checkpoint that it counts as failed for this run."""
 
     def __init__(self, deaths: float, how: str) -> None:
         """`how` says how the last one ended, and what may help."""
@@ -66,7 +66,7 @@ class Holder:
 
 @contextlib.contextmanager
 def recorded_holder(folder: Path, *, weight: float = 1) -> Iterator[None]:
-    """Write that this process works on the chain, if not too many died over it; only the holder of the lock may.
+    """Write that this process works on the chain, unless too many workers died on it; call it only with the lock held.
 
     `weight` is what the death of the last holder counts, if it died.
     """
@@ -86,14 +86,14 @@ def recorded_holder(folder: Path, *, weight: float = 1) -> Iterator[None]:
     except TimeLimitReached:
         raise
     except BaseException:
-        _leave(folder, mine)
+        _write_release(folder, mine)
         raise
     else:
-        _leave(folder, mine)
+        _write_release(folder, mine)
 
 
-def _leave(folder: Path, mine: dict[str, object]) -> None:
-    with contextlib.suppress(PrunecastError, OSError):  # whoever meets a full disk first reports it
+def _write_release(folder: Path, mine: dict[str, object]) -> None:
+    with contextlib.suppress(PrunecastError, OSError):  # the next write reports a full disk
         if mine["tries"] == 1:
             (folder / NAME).unlink(missing_ok=True)
         else:
@@ -106,7 +106,7 @@ def most_deaths() -> int:
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who took the chain last; None if nobody has it and nobody died on it, or in an older store."""
+    """Who took the chain last; None if no process has it and none died on it, or in an older store."""
     try:
         body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}

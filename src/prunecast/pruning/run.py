@@ -201,7 +201,7 @@ def save_rewind(chain: Chain, level: Level, trainer: Trainer) -> None:
 
 
 def follow_chain(spec: ChainSpec, store: Path, dataset: Dataset, group: ProcessGroup) -> NoReturn:
-    """Do every level with the member that runs the chain, until whoever started this process ends it."""
+    """Train every level together with the member that runs the chain, until this process is ended."""
     chain = built(spec, store, dataset)
     trainer = chain_trainer(chain, group)
     advance = stepper(trainer)

@@ -151,7 +151,7 @@ class ChainFolder:
         """Files that only finished levels needed and a killed process left, and a damaged checkpoint."""
         try:
             return self._stale(done, self._begun())
-        except UnreadableError:  # whoever takes the chain up reports it
+        except UnreadableError:  # the process that continues the chain reports it
             return self._stale(done, None)
 
     def tidy(self, done: int) -> None:
@@ -282,11 +282,9 @@ def older_records(path: Path, level: int, done: int) -> DamagedError:
     """The error for records that were put back from an older copy."""
     return DamagedError(
         f"{path.parent / RECORDS} lists {plural(done, 'finished level')}, but {path.name} in the same folder belongs "
-        "to "
-        f"level {level}: the records are older, and training would continue from the wrong weights. Restore all files "
-        "of "
-        "the folder from one copy, or delete it to train that chain again from the start; other chains are not "
-        "affected."
+        f"to level {level}: the records are older, and training would continue from the wrong weights. Restore all "
+        "files of the folder from one copy, or delete it to train that chain again from the start; other chains are "
+        "not affected."
     )
 
 

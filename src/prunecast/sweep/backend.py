@@ -39,7 +39,7 @@ class Ended:
     whole_node: bool = False
     """Whether its node was lost, which is rarely caused by a chain."""
     cancelled: bool = False
-    """Whether somebody cancelled it, so that it is not replaced."""
+    """Whether a person cancelled it, so that it is not replaced."""
     refusal: PrunecastError | None = None
     """Why no chain can be run there; it ends the sweep."""
 
@@ -65,7 +65,7 @@ class Backend(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop all workers; those that get SIGTERM let go of their chains and store checkpoints."""
+        """Stop all workers; those that get SIGTERM release their chains and store checkpoints."""
 
     def no_more(self) -> None:  # noqa: B027 - most backends need not do anything
         """No chain is left to take: workers that have not begun may be cancelled, the others end by themselves."""

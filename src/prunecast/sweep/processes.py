@@ -22,7 +22,7 @@ from prunecast.sweep.worker import WorkerSpec, run_worker, stop_after
 LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
 """The path of a socket may have 107 bytes, of which `multiprocessing` adds 32."""
 SAFE_PATH, NOT_GIVEN = "PYTHONSAFEPATH", "prunecast"
-"""Any text in this variable keeps the current folder off Python's path; ours says that nobody had set it."""
+"""Any text in this variable keeps the current folder off Python's path; ours says that it was not set before."""
 PRELOADED = ["prunecast.sweep.processes"]
 MEMORY = "Is there enough memory for this many at once?"
 
@@ -62,7 +62,7 @@ class Processes(Backend):
         return len(self._free(spec))
 
     def _free(self, spec: WorkerSpec) -> list[tuple[int, ...]]:
-        """Devices side by side that nobody uses, for one worker each."""
+        """Blocks of consecutive free devices, one for each worker."""
         size = max(1, int(spec.resources.gpus))
         used = {place for worker in self._workers.values() for place in worker.devices}
         blocks = (
@@ -106,7 +106,7 @@ class Processes(Backend):
                 yield Ended(worker=pid, died=exit_words(code) if code else "", remedy=MEMORY, refusal=refusal)
 
     def stop(self) -> None:
-        """Let every process store checkpoints and let go of its chains; end those that take too long."""
+        """Let every process store checkpoints and release its chains; kill those that take too long."""
         began = time.monotonic()
         for worker in self._workers.values():
             worker.process.terminate()
@@ -149,7 +149,7 @@ def _without_current_folder() -> Iterator[None]:
 
 
 def firsts(count: int, size: int) -> range:
-    """The first of every `size` devices side by side; where there are fewer, one that will be refused."""
+    """The first device of each block of `size`; if there are fewer devices, one block that will be refused."""
     return range(0, max(1, count - size + 1), size)
 
 

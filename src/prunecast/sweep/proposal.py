@@ -189,9 +189,7 @@ def _match(family: str, data: str, image_size: int | None) -> tuple[str, Propose
         shape, classes = found.facts.image_shape, found.facts.num_classes
         try:
             name = _with_patches(shape) if family == VIT else family
-            if (
-                found.loader == "folder"
-            ):  # read the images now that their size is known, so that the plan is sure to run
+            if found.loader == "folder":  # reading the images shows whether the plan can run
                 found = _loaded(found.dataset, found.loader, found.root, found.image_size)
             return name, found, _sizes(name, shape, classes)
         except PrunecastError as refusal:

@@ -1,4 +1,4 @@
-"""A sweep: every chain of a plan to its end, in this process or by the workers of a backend."""
+"""Run a sweep: every chain of a plan to its end, in this process or in the workers of a backend."""
 
 import contextlib
 import dataclasses
@@ -24,7 +24,7 @@ from prunecast.sweep.worker import torch_device, work
 OnEvent = Callable[[Event], object]
 """Called with each event of a sweep as it happens."""
 PAUSE = 0.5
-"""Seconds between two looks at chains that another run is working on."""
+"""Seconds between two checks of chains that another run is working on."""
 
 
 def run_plan(
@@ -97,7 +97,7 @@ def _events(plan: Plan, store: Path, executor: Executor, on_event: OnEvent) -> G
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
-    """What runs chains on a device, so many at the same time: fleets on GPUs unless `plain`."""
+    """The function that runs `jobs` chains at the same time on a device: as fleets on GPUs, unless `plain`."""
     place = torch_device(device)
     if jobs < 1:
         raise PrunecastError(f"--jobs is {jobs}; give 1 or more.")
@@ -112,7 +112,7 @@ def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
 
 
 def usual_jobs(device: str) -> int:
-    """As many chains at the same time as there are cores for this process; a GPU has its fleet."""
+    """The default number of chains at the same time: one per core of this process, or one fleet on a GPU."""
     return len(os.sched_getaffinity(0)) if device == "cpu" else 1
 
 
@@ -123,7 +123,7 @@ def check(plan: Plan) -> None:
 
 
 def store_starts(plan: Plan, store: Path) -> None:
-    """Keep the weights that chains start from in the store, where all workers find them."""
+    """Copy the weights that chains start from to the store, where all workers find them."""
     for path, digest in {(chain.start, chain.spec.start) for chain in plan.chains}:
         if path is not None and digest is not None:
             store_start(store, path, digest)
@@ -138,7 +138,7 @@ def run_chains(
 ) -> Generator[Progress | Failed | Busy, None, None]:
     """Run chains, each with its number in the plan, until all have ended or failed.
 
-    Those that others hold are tried again and again.
+    Chains that another process holds are tried again until it releases them.
     """
     jobs = unfinished(chains, store)
     reported: set[int] = set()
@@ -165,12 +165,12 @@ def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[
         folder = chain_folder(store, chain.spec)
         try:
             records = folder.records()
-        except PrunecastError:  # the worker that takes it says what is wrong with it
+        except PrunecastError:  # the worker that takes the chain reports what is wrong
             records = []
         if not why_ended(records, chain.rules) or folder.stale(len(records)):
             failure = failure_of(store, chain.spec)
             done, failures = len(within(records, chain.rules)), failure.times if failure else 0
             found.append(Job(number=number, chain=chain, done=done, failures=failures))
         else:
-            forget_failure(store, chain.spec)  # of a worker that was killed before it could
+            forget_failure(store, chain.spec)  # a worker was killed before it could remove it
     return found

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from prunecast.clusters.slurm_commands import (
     NoAnswerError,
-    Row,
+    QueuedJob,
     TooManyError,
     cancel,
     check_options,
@@ -225,7 +225,7 @@ class SlurmBackend(Backend):
         self._wait = self._pace.least if changed else min(self._pace.most, 2 * self._wait)
         self._next_query = time.monotonic() + self._wait
 
-    def _rows(self) -> dict[str, Row] | None:
+    def _rows(self) -> dict[str, QueuedJob] | None:
         """This driver's jobs in the queue, from one query; None if Slurm does not answer at the moment."""
         try:
             found = queue([self._name, *self._others]) if self._name else []
@@ -239,7 +239,7 @@ class SlurmBackend(Backend):
         self._foreign = sum(row.name != self._name for row in found)
         return {row.job: row for row in found if row.name == self._name}
 
-    def _in_queue(self, job: _Job, row: Row) -> Iterator[Ended]:
+    def _in_queue(self, job: _Job, row: QueuedJob) -> Iterator[Ended]:
         waits = row.state == "PENDING"
         if waits and row.reason in HOPELESS:
             raise PrunecastError(

@@ -49,7 +49,7 @@ class TooManyError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class QueuedJob:
     """A job that is in the queue, waiting or running."""
 
     name: str
@@ -145,7 +145,7 @@ def _submission_error(words: str) -> Exception:
     return PrunecastError(f"Slurm does not accept the jobs ({said}); correct --sbatch or the resources.")
 
 
-def queue(names: Iterable[str]) -> list[Row]:
+def queue(names: Iterable[str]) -> list[QueuedJob]:
     """The jobs of these names that are still in the queue, from one call."""
     wanted = ",".join(names)
     if not wanted:
@@ -155,10 +155,10 @@ def queue(names: Iterable[str]) -> list[Row]:
     return [_row(line) for line in lines if line.count("|") >= len(FIELDS) - 1]
 
 
-def _row(line: str) -> Row:
+def _row(line: str) -> QueuedJob:
     array, index, name, state, restarts, node, reason = line.split("|")[: len(FIELDS)]
     alone = not index.isdigit()
-    return Row(
+    return QueuedJob(
         name=name,
         job=array if alone else f"{array}_{index}",
         state=state,

@@ -12,7 +12,16 @@ import torch
 from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
 from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
-from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, Split, chance_error, described
+from prunecast.data.dataset import (
+    Dataset,
+    FoundDataset,
+    Half,
+    Halves,
+    Preprocessing,
+    Split,
+    chance_error,
+    described,
+)
 from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
 from prunecast.data.folders import FoundFolders, Listing, find_folders, opened
 from prunecast.data.official import find_cifar, find_svhn
@@ -22,7 +31,7 @@ from prunecast.errors import PrunecastError
 from prunecast.plugins import load_attribute
 from prunecast.spec import ChainSpec
 
-Find = Callable[[Tree], Found]
+Find = Callable[[Tree], FoundDataset]
 
 READERS: dict[str, Callable[[int | None, Split], Find]] = {
     "cifar10": lambda *_: find_cifar(10),

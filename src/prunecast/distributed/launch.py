@@ -58,7 +58,7 @@ class MemberTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class ChainEnded:
     """The chain has ended, or another process holds it."""
 
 
@@ -194,7 +194,7 @@ def _received(members: list[_Member]) -> Iterator[Record]:
                 raise _death(by_pipe[pipe], len(members)) from None
             if isinstance(message, Record):
                 yield message
-            elif isinstance(message, Ended):
+            elif isinstance(message, ChainEnded):
                 return
             else:
                 _raise(message, members)

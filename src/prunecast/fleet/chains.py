@@ -30,7 +30,7 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class StoredChain:
     """What the store has of a chain; it is locked if there is something left to train."""
 
     records: tuple[Record, ...]
@@ -39,7 +39,7 @@ class Found:
     lock: ExitStack
 
 
-def find(number: int, job: Job, store: Path) -> Found:
+def find(number: int, job: Job, store: Path) -> StoredChain:
     """Read a chain's finished levels, and lock it unless it has ended."""
     folder = chain_folder(store, job.spec)
     with ExitStack() as lock:
@@ -53,7 +53,7 @@ def find(number: int, job: Job, store: Path) -> Found:
             for count, record in enumerate(shown, 1)
         )
         ended = bool(why_ended(records, job.rules))
-        return Found(
+        return StoredChain(
             records=tuple(records), told=told, ended=ended, lock=ExitStack() if ended else lock.pop_all()
         )
     raise AssertionError("an exit stack suppresses nothing")
@@ -66,7 +66,9 @@ def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) 
     return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
 
 
-def open_found(number: int, job: Job, store: Path, dataset: Dataset, found: Found, opener: Opener) -> Member:
+def open_found(
+    number: int, job: Job, store: Path, dataset: Dataset, found: StoredChain, opener: Opener
+) -> Member:
     """Build a chain's network, read its graph, and open its next level."""
     chain = opener(job.spec, store, dataset)
     understand(chain.untrained)

@@ -109,7 +109,6 @@ class LevelTraining:
         trained = [
             Trained(
                 network=network,
-                diverged=False,
                 test=score["test"],
                 train=score["examples"],
                 validation=score.get("validation"),
@@ -327,9 +326,6 @@ def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
     return Trained(
         network=spoilt.networks[0],
         diverged=True,
-        test=None,
-        train=None,
-        validation=None,
         seconds=spoilt.seconds + member.seconds,
         device=device_name(device),
         steps=spoilt.steps,

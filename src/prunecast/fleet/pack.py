@@ -10,7 +10,7 @@ from torch import fx, nn
 
 from prunecast.errors import PrunecastError
 from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side
-from prunecast.fleet.trace import Plan, follow, trace
+from prunecast.fleet.trace import PackPlan, follow, trace
 
 Tensors = Mapping[str, torch.Tensor]
 Arrangement = Literal["side by side", "stacked", "alone"]
@@ -285,7 +285,7 @@ def pack(
     return empty_pack(module, layout)
 
 
-def _with_member_axis(plan: Plan) -> fx.Graph:
+def _with_member_axis(plan: PackPlan) -> fx.Graph:
     """End the graph with (batch, slots, classes); scores that lie between padding are picked out first."""
     classes = set(plan.outputs.counts())
     if len(classes) > 1:
@@ -308,7 +308,7 @@ def _pick(scores: torch.Tensor, places: tuple[int, ...]) -> torch.Tensor:
 fx.wrap("_pick")
 
 
-def _refuse_unpacked(model: nn.Module, plan: Plan) -> None:
+def _refuse_unpacked(model: nn.Module, plan: PackPlan) -> None:
     """A tensor that the graph does not use through a known layer would silently stay behind."""
     left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(BATCH_COUNT)]
     if left:

@@ -15,7 +15,7 @@ from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
-from prunecast.training import no_waiting
+from prunecast.training import no_waiting, state_tensors
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -100,11 +100,10 @@ class Runner:
 def device_tensors(runner: Runner) -> list[Tensor]:
     """Everything that a runner's steps read and write."""
     trainer, labels = runner.trainer, runner.trainer.source.labels
-    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
     packed = (*trainer.pack.tensors().values(), *trainer.pack.masks.values(), *trainer.trained)
     return [
         *packed,
-        *state,
+        *state_tensors(trainer.optimizer_state),
         trainer.order,
         trainer.rates,
         trainer.cursor,

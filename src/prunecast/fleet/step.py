@@ -22,6 +22,7 @@ from prunecast.training import (
     initial_state,
     loss_of,
     optimizer_step,
+    state_tensors,
     update_rule,
 )
 
@@ -246,8 +247,7 @@ EAGER = Programs(gather=gather, forward=forward, update=update)
 @torch.no_grad()
 def reset(trainer: PackTrainer) -> None:
     """Forget everything: optimizer state, cursor and sums are zero, and the copies equal the parameters."""
-    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
-    for tensor in (*state, trainer.cursor, trainer.losses, trainer.healthy):
+    for tensor in (*state_tensors(trainer.optimizer_state), trainer.cursor, trainer.losses, trainer.healthy):
         tensor.zero_()
     renew_copies(trainer)
 

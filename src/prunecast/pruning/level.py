@@ -55,13 +55,13 @@ class Trained:
     """The result of a training run."""
 
     network: dict[str, Tensor]
-    diverged: bool
-    test: Score | None
-    """None if the training run diverged; the same for the other scores."""
-    train: Score | None
-    validation: Score | None
     seconds: float
     device: str
+    diverged: bool = False
+    test: Score | None = None
+    """None if the training run diverged; the same for the other scores."""
+    train: Score | None = None
+    validation: Score | None = None
     steps: int | None = None
     """Steps done, if the training run diverged before the level's last step."""
 

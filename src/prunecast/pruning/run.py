@@ -154,7 +154,6 @@ def examine(
     test = _score(trainer, data.test, np.arange(len(data.test)))
     return Trained(
         network=network,
-        diverged=False,
         test=test,
         train=_score(trainer, data.train, chain.examples),
         validation=_score(trainer, data.train, chain.validation) if len(chain.validation) else None,
@@ -173,9 +172,6 @@ def _diverged(
     return Trained(
         network=state_of(trainer, slicing).network,
         diverged=True,
-        test=None,
-        train=None,
-        validation=None,
         seconds=seconds,
         device=device_name(trainer.cursor.device, trainer.group),
         steps=steps,

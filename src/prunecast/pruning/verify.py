@@ -17,7 +17,7 @@ from prunecast.pruning.store import ChainFolder, older_records, read_packed
 
 NEXT_RUN_REPLACES = ("failure.json", "worker.json", "checkpoint.safetensors")
 """Files that cost nothing but the time since the last checkpoint if they are deleted."""
-Kind = Literal["damaged", "unreadable"]
+FaultKind = Literal["damaged", "unreadable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Fault:
 
     chain: str
     """The chain's digest."""
-    kind: Kind
+    kind: FaultKind
     text: str
     """Which file, what is wrong with it, and what to do."""
 
@@ -85,7 +85,7 @@ def _faults(folder: ChainFolder) -> list[Fault]:
         try:
             check()
         except PrunecastError as problem:
-            kind: Kind = "unreadable" if isinstance(problem, UnreadableError) else "damaged"
+            kind: FaultKind = "unreadable" if isinstance(problem, UnreadableError) else "damaged"
             fault = Fault(chain=folder.path.name, kind=kind, text=str(problem))
             if fault not in faults:
                 faults.append(fault)

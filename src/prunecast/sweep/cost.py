@@ -9,7 +9,7 @@ from prunecast.families import NotPrunable, not_prunable, prunable
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, build_network, inspect, network_key
+from prunecast.sweep.inspection import DataSeen, NetworkKey, NetworkSize, build_network, inspect, network_key
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
@@ -149,7 +149,7 @@ def _epochs(chain: PlannedChain) -> float:
     return chain_steps(chain) / timeline(chain.spec.recipe, chain.spec.num_examples).epoch
 
 
-def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, Size]) -> Network:
+def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, NetworkSize]) -> Network:
     spec = chains[0].spec
     size = sizes.get(network_key(chains[0]))
     return Network(

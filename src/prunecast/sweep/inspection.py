@@ -44,7 +44,7 @@ class DataSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
+class NetworkSize:
     """The size of a network."""
 
     parameters: int
@@ -71,7 +71,7 @@ class Inspection:
     """The datasets that were read, each once."""
     absent: tuple[DatasetFacts, ...]
     """Official datasets that have to be downloaded before the plan can run."""
-    sizes: dict[NetworkKey, Size]
+    sizes: dict[NetworkKey, NetworkSize]
     """The size of every network."""
 
 
@@ -164,8 +164,8 @@ def build_network(chain: PlannedChain) -> nn.Module:
     )
 
 
-def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
-    sizes: dict[NetworkKey, Size] = {}
+def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
+    sizes: dict[NetworkKey, NetworkSize] = {}
     checked: set[tuple[NetworkKey, str]] = set()
     for chain in chains:
         key, spec = network_key(chain), chain.spec
@@ -185,18 +185,18 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     return sizes
 
 
-def size_of(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> Size:
+def size_of(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> NetworkSize:
     """The size of a network: that of a user's own is built and run."""
     if ":" not in family:
         network = architecture(
             family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
         )
-        return Size(
+        return NetworkSize(
             parameters=network.parameters, weights=network.weights, multiply_adds=network.multiply_adds
         )
     model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
     multiply_adds = families.try_network(model, image_shape, num_classes)
-    return Size(
+    return NetworkSize(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),
         multiply_adds=multiply_adds,

@@ -15,6 +15,7 @@ from prunecast.training.optimizer import (
     initial_state,
     optimizer_step,
     register_optimizer,
+    state_tensors,
     update_rule,
 )
 from prunecast.training.parallel import ALONE, ProcessGroup
@@ -78,6 +79,7 @@ __all__ = [
     "set_state",
     "settings",
     "share_state",
+    "state_tensors",
     "step",
     "stepper",
     "stretches",

@@ -119,6 +119,11 @@ def initial_state(recipe: Recipe, parameters: Tensors) -> OptimizerState:
     }
 
 
+def state_tensors(state: OptimizerState) -> Tensors:
+    """All tensors of an optimizer's state, always in the same order."""
+    return [tensor for tensors in state.values() for tensor in tensors]
+
+
 def optimizer_step(
     rule: UpdateRule,
     parameters: Tensors,

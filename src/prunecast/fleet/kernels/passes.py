@@ -26,7 +26,7 @@ NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class LayerBuffers:
     """A convolution and its norm on the device, with the tensors for its output, sums and gradient."""
 
     convolution: Convolution
@@ -48,7 +48,7 @@ class Passes:
     batch: int
     packs: int
     """The number of packs expected to train at once."""
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerBuffers, ...]
     images: Tensor
     joined: Mapping[int, Tensor]
     """Values that are stored: sums of a norm and a shortcut."""
@@ -241,7 +241,7 @@ def prepare_passes(
         return torch.zeros(shape, dtype=torch.bfloat16, device=device)
 
     layers = tuple(
-        Layer(
+        LayerBuffers(
             convolution=conv,
             weight=parameters[f"{conv.name}.weight"],
             gamma=parameters[f"{conv.norm}.weight"],

@@ -14,7 +14,7 @@ from prunecast.fleet.kernels.library import Argument, Compile, Launch
 from prunecast.fleet.kernels.lowering import lower
 from prunecast.fleet.kernels.passes import Passes, prepare_passes, variants
 from prunecast.fleet.kernels.program import Program, Unfused
-from prunecast.fleet.kernels.tables import Table, pack_table
+from prunecast.fleet.kernels.tables import PackTable, pack_table
 from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import PackTrainer
 from prunecast.spec import Recipe
@@ -50,7 +50,7 @@ class FusedStep:
     """The trainer's training examples."""
     program: Program
     passes: Passes
-    table: Table
+    table: PackTable
     sums: Tensor
     """The sums of all norms in one tensor."""
     slope: Tensor

@@ -16,7 +16,7 @@ STEP = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class TrainedTensor:
     """A float parameter with its momentum and mask, which have the same memory layout."""
 
     parameter: Tensor
@@ -32,7 +32,7 @@ class Trained:
 class TensorRow:
     """A parameter of a convolution or linear layer."""
 
-    trained: Trained
+    trained: TrainedTensor
     gradient: Tensor
     copy: Tensor | None = None
     """The copy in bfloat16."""
@@ -54,8 +54,8 @@ class TensorRow:
 class NormRow:
     """A batch norm: scale, shift, running statistics, and the sums they are computed from."""
 
-    scale: Trained
-    shift: Trained
+    scale: TrainedTensor
+    shift: TrainedTensor
     running_mean: Tensor
     running_var: Tensor
     sums: Tensor
@@ -81,7 +81,7 @@ class NormRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class PackTable:
     """What the kernels `update` and `still` read: addresses, so `of` keeps the tensors alive."""
 
     rows: Tensor
@@ -93,12 +93,14 @@ class Table:
     of: tuple[TensorRow | NormRow, ...]
 
 
-def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP) -> Table:
+def table_of(
+    rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP
+) -> PackTable:
     """Build the table on a device."""
     numbers = [row.numbers() for row in rows]
     padded = [row + [0] * (COLUMNS - len(row)) for row in numbers]
     blocks = [(at, begin) for at, row in enumerate(rows) for begin in range(0, row.count, step)]
-    return Table(
+    return PackTable(
         rows=torch.tensor(padded, dtype=torch.int64).to(device),
         blocks=torch.tensor(blocks, dtype=torch.int32).to(device),
         step=step,
@@ -108,15 +110,17 @@ def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str,
 
 def pack_table(
     trainer: PackTrainer, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
-) -> Table:
+) -> PackTable:
     """List all parameters of a pack: norms with their sums, everything else with its gradient."""
     names = list(trainer.pack.masks)
     momenta = dict(zip(names, trainer.optimizer_state["momentum"], strict=True))
     copies = dict(zip(names, trainer.trained, strict=True))
     parameters, buffers = trainer.pack.parameters(), dict(trainer.pack.module.named_buffers())
 
-    def trained(name: str) -> Trained:
-        return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
+    def trained(name: str) -> TrainedTensor:
+        return TrainedTensor(
+            parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name]
+        )
 
     norms = {conv.norm for conv in program.convolutions}
     rows: list[TensorRow | NormRow] = [

@@ -46,7 +46,7 @@ class RayBackend(Backend):
         return self
 
     def room(self, spec: WorkerSpec) -> int:
-        """What the nodes have room for at the moment; one worker waits where no node is large enough.
+        """As many workers as the nodes have room for; if no node is large enough, one worker waits.
 
         Where `at_once` limits the workers, none waits, because it would take the place of one that can run.
         """

@@ -143,7 +143,7 @@ class SlurmBackend(Backend):
         return most - mine - self._foreign if self._may_submit else 0
 
     def _wanted(self, spec: WorkerSpec) -> int:
-        """How many workers these chains are worth: a fleet fills a GPU, and a start of a worker takes seconds."""
+        """The number of workers for these chains: one fleet fills a GPU, and starting a worker takes seconds."""
         if not spec.resources.gpus:
             return math.ceil(len(spec.jobs) / self._chains_per_job)
         if spec.resources.at_once or any(job.chain.devices > 1 for job in spec.jobs):
@@ -274,7 +274,7 @@ class SlurmBackend(Backend):
             yield self._death(name, job, facts, report["stopped"] if report else "")
 
     def _death(self, name: str, job: _Job, facts: Mapping[str, str], stopped: str) -> Ended:
-        """How a job died, with the last line of its log, and why one that never began could not."""
+        """The end of a job that died, with the last line of its log; refuse to continue if jobs never start."""
         self._died.add(job.folder)
         begun = _read(job, "began")
         node = begun["node"] if begun else facts.get("NodeList", "(null)")

@@ -169,7 +169,7 @@ def _row(line: str) -> QueuedJob:
 
 
 def largest_array() -> int:
-    """How many elements an array may have here."""
+    """The largest number of elements of an array on this cluster."""
     for line in _asked("scontrol", "show", "config").splitlines():
         key, _, value = line.partition("=")
         if key.strip() == "MaxArraySize" and value.strip().isdigit():
@@ -178,7 +178,7 @@ def largest_array() -> int:
 
 
 def job_facts(job: str) -> dict[str, str]:
-    """What Slurm still knows about a job that has left the queue; nothing after some minutes."""
+    """Facts that Slurm still has about a job that left the queue; none after some minutes."""
     try:
         text = _asked("scontrol", "--oneliner", "show", "job", job)
     except NoAnswerError:

@@ -214,12 +214,12 @@ def _raise(message: Raised, members: list[_Member]) -> None:
 
 
 def exit_words(code: int) -> str:
-    """How a process ended."""
+    """A phrase about how a process ended, such as "was ended by SIGKILL"."""
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
 
 
 def _death(member: _Member, size: int) -> MemberDiedError:
-    """What is known about a death, in a sentence, with the end of the member's output as a note."""
+    """The error for a member that died, with the end of its output as a note."""
     code = member.process.wait()
     how = exit_words(code)
     death = MemberDiedError(

@@ -122,7 +122,7 @@ def find(family: str) -> Constructor:
 
 
 def arguments(family: str) -> tuple[str, ...]:
-    """Which of depth, width, num_classes and image_shape a user's own function takes."""
+    """Those of depth, width, num_classes and image_shape that a user's own function takes."""
     function = find(family)
     parameters = inspect.signature(function).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

@@ -84,7 +84,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
-    """The same of a network that may be in use: a copy without values runs, and no other thread notices."""
+    """Multiply-adds per image of a network that may be in use, counted on a copy without values."""
     ghost = copy.deepcopy(model).to("meta", torch.float32).eval()
     with MODULE_CALLS, torch.no_grad(), _Products() as counter:
         ghost(torch.zeros(IMAGES, *image_shape, device="meta"))
@@ -124,7 +124,7 @@ def _check_logits(logits: object, num_classes: int, when: str) -> None:
 
 
 def _explained(model: nn.Module, image_shape: Shape, failure: Exception) -> str:
-    """What is wrong, in which module, and what to change."""
+    """A message: what is wrong, in which module, and what to change."""
     images = f"images of {'x'.join(map(str, image_shape))}"
     place = place_of(model, failure)
     if place is None:

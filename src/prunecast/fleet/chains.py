@@ -1,4 +1,4 @@
-"""What host threads do with chains: lock and open them, store finished levels, prune, open the next ones."""
+"""Work on chains in host threads: lock and open them, store finished levels, prune, open the next levels."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredChain:
-    """What the store has of a chain; it is locked if there is something left to train."""
+    """A chain as it is in the store; it is locked if a level is left to train."""
 
     records: tuple[Record, ...]
     told: tuple[Finished, ...]

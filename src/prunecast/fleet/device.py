@@ -127,7 +127,7 @@ class WrongThreadError(RuntimeError):
 
 
 class _Guard:
-    """What tests switch on: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
+    """A guard for tests: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
 
     def __init__(self) -> None:
         self.active = False
@@ -212,7 +212,7 @@ class DeviceThread(Generic[T]):
                 thread.join()
 
     def _next(self) -> tuple[T] | BaseException | None:
-        """What the thread reports next.
+        """The next report of the thread.
 
         A signal that arrives just before a wait is handled after it, so no wait is long.
         """

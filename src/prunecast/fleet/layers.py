@@ -1,4 +1,4 @@
-"""How each layer with weights is packed: convolution, linear, batch normalisation."""
+"""Packing of each kind of layer with weights: convolution, linear, batch normalisation."""
 
 import functools
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Where the channels and tensors of the members lie inside a pack."""
+"""The places of the members' channels and tensors inside a pack."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Unpackable(PrunecastError):  # noqa: N818 - what the packer answers, not s
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Who owns the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
+    """The owners of the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
 
     Places that no member owns are padding: no weight reads them, so their values never matter.
     """

@@ -74,7 +74,7 @@ class LevelTraining:
 
     @property
     def trainer(self) -> PackTrainer:
-        """What the steps read and write."""
+        """The tensors that steps read and write."""
         return self.runner.trainer
 
     def run(self) -> Work[Ends | Spoilt]:
@@ -344,7 +344,7 @@ def _noticed(member: Member, healthy: int) -> int | None:
 
 
 def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tuple[int, ...]:
-    """Which members lost finite losses first, or finite weights at the very end; usually none."""
+    """The members whose losses stopped being finite first, or whose final weights are not finite; usually none."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
     return tuple(place for place, good in enumerate(finite) if not good)
@@ -402,7 +402,7 @@ def _networks(
 
 
 def _are_finite(networks: Networks) -> list[bool]:
-    """Which of these networks have finite numbers only."""
+    """For each network, whether all of its numbers are finite."""
     return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
 
 

@@ -19,7 +19,7 @@ from prunecast.training import draw_epoch
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a fleet uses its device."""
+    """Settings of a fleet."""
 
     workers: int = 6
     """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
@@ -102,7 +102,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class PackKind:
-    """What networks must share to lie in packs of the same shapes."""
+    """The properties that networks in packs of the same shapes share."""
 
     family: str
     depth: int
@@ -113,13 +113,13 @@ class PackKind:
 
     @property
     def device(self) -> torch.device:
-        """Where the data lies, and all packs with it."""
+        """The device of the data and of all packs."""
         return self.dataset.train.labels.device
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelGroup:
-    """What levels must share to be trained in one pack."""
+    """The properties that levels trained in one pack share."""
 
     kind: PackKind
     recipe: Recipe
@@ -171,7 +171,7 @@ def group_of(member: Member) -> LevelGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochData:
-    """What the members of a pack read in one or several epochs, on the host: (slots, positions, ...)."""
+    """Examples and augmentation of a pack's members in some epochs, on the host: (slots, positions, ...)."""
 
     order: Tensor
     draws: Draws | None

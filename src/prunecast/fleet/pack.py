@@ -30,10 +30,10 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class PackLayout:
-    """Where everything lies in a pack; it holds no tensor of the device, so host threads may use it."""
+    """The places of all tensors in a pack; it has no tensor of the device, so host threads may use it."""
 
     blocks: Mapping[str, Blocks]
-    """Where the members' parts of each packed tensor lie."""
+    """The places of the members' parts of each packed tensor."""
     dtypes: Mapping[str, torch.dtype]
     parameters: tuple[str, ...]
     inputs: Layout
@@ -137,12 +137,12 @@ class Pack:
 
     @property
     def blocks(self) -> Mapping[str, Blocks]:
-        """Where the members' parts of each packed tensor lie."""
+        """The places of the members' parts of each packed tensor."""
         return self.layout.blocks
 
     @property
     def inputs(self) -> Layout:
-        """Whose images the channels of the input are."""
+        """The owners of the channels of the input."""
         return self.layout.inputs
 
     @property

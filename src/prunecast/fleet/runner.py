@@ -135,7 +135,7 @@ def make_runner(trainer: PackTrainer, module: nn.Module, programs: Programs) -> 
 
 
 def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
-    """The same for steps by the package's own kernels, which need neither trials nor modules."""
+    """Give a pack with steps by the package's own kernels a stream and graphs; it needs neither trials nor modules."""
     runner = _on_stream(fused.trainer, fused, "fused")
     with runner.current():
         _warm_up(fused.trainer, fused)

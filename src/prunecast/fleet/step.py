@@ -117,7 +117,7 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
 
 
 def _owners(pack: Pack) -> Owners | None:
-    """Which slot owns which row of the parameters; None where there is one network alone."""
+    """The slot that owns each row of the parameters; None for one network alone."""
     if pack.single:
         return None
     named, slots = pack.parameters(), pack.slots

@@ -77,7 +77,7 @@ def _pruned(
 
 
 def measured(units: Units, kept: Flags, method: Method) -> int:
-    """What the method's fraction is a share of."""
+    """The quantity of which the method's fraction is a share: units, parameters or multiply-adds."""
     if method.fraction_of == "units":
         return int(kept.sum())
     sizes = units.sizes(kept)
@@ -136,7 +136,7 @@ def fewest(most: int, enough: Callable[[int], bool]) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Slicing:
-    """How the tensors of a level's whole network and those of its small one belong to each other."""
+    """Translates tensors between the whole network of a level and the network without removed units."""
 
     units: Units
     kept: Flags
@@ -185,7 +185,7 @@ def find_slicing(
     masks: Masks,
     network: Mapping[str, Tensor],
 ) -> Slicing | None:
-    """How to train a level with these masks on a smaller network; None where no channels were removed.
+    """The slicing for a level with these masks; None if no channels were removed.
 
     `model` is the untrained network, and `network` the tensors that the level begins with.
     """

@@ -25,7 +25,7 @@ from prunecast.spec import METHOD_NAMES, MODULE_CALLS, Method, rng
 
 @dataclass(kw_only=True)
 class PruningContext:
-    """What a criterion can read. All tensors are on the CPU; treat them as read-only."""
+    """The inputs of a criterion. All tensors are on the CPU; treat them as read-only."""
 
     method: Method
     level: int

@@ -1,4 +1,4 @@
-"""Who works on a chain, written next to its lock, and how many workers died on it before.
+"""The process that works on a chain, written next to its lock, and how many workers died on the chain before.
 
 A worker that lets go of a chain writes so; one that is killed cannot, and the next to take the chain sees that. Deaths
 count against a chain only while it makes no progress: see `DeathsError`.
@@ -101,12 +101,12 @@ def _write_release(folder: Path, mine: dict[str, object]) -> None:
 
 
 def most_deaths() -> int:
-    """How many workers may die over a chain without progress before it counts as failed."""
+    """How many workers may die on a chain without progress before it counts as failed."""
     return int(os.environ.get("PRUNECAST_TRIES", TRIES))
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who took the chain last; None if no process has it and none died on it, or in an older store."""
+    """The process that took the chain last; None if no process has it and none died on it, or in an older store."""
     try:
         body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}
@@ -130,7 +130,7 @@ def _is_valid(holder: Holder) -> bool:
 
 
 def footprint(folder: Path) -> Footprint:
-    """How far a chain is, as its files show it."""
+    """The progress of a chain, as its files show it."""
     return file_version(folder / "records.json"), file_version(folder / "checkpoint.safetensors")
 
 

@@ -177,7 +177,7 @@ def _exhausted(chain: Chain, masks: Masks) -> bool:
 
 
 def sizes_of(chain: Chain, masks: Masks) -> Sizes:
-    """What a level's network costs; single weights that are pruned are stored and multiplied as zeros."""
+    """The size of a level's network; single weights that are pruned are stored and multiplied as zeros."""
     shape = chain.dataset.train.image_shape
     if chain.spec.method.structure == CHANNELS:
         units = find_units(chain.untrained, shape)

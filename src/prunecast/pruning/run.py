@@ -88,7 +88,7 @@ def run_chain(
 
 
 def slicing_of(chain: Chain, level: Level) -> Slicing | None:
-    """How to train a level on a smaller network; None where no channels were removed."""
+    """The slicing for training a level on a smaller network; None if no channels were removed."""
     shape = chain.dataset.train.image_shape
     return find_slicing(chain.spec.method, chain.untrained, shape, level.masks, level.network)
 

@@ -202,7 +202,7 @@ class ChainFolder:
         write_tensors(self.mask(level), packed, {**self.notes(level), "shapes": shapes})
 
     def notes(self, level: int) -> dict[str, Any]:
-        """What every file of tensors says about itself."""
+        """The notes that every file of tensors has: its format, level and chain."""
         return {"format": FORMAT, "level": level, "spec": self.path.name}
 
     def masks(self, level: int) -> Masks:
@@ -333,7 +333,7 @@ def _scattered(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def environment() -> dict[str, str]:
-    """What the numbers can depend on besides the spec."""
+    """The versions and the machine, on which numbers can depend besides the spec."""
     import platform
 
     return {

@@ -33,7 +33,7 @@ class Fault:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreCheck:
-    """What a store holds, and what is wrong with it."""
+    """The contents of a store and its faults."""
 
     store: Path
     chains: int

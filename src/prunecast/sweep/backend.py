@@ -48,7 +48,7 @@ class Backend(ABC):
     """Starts workers somewhere and sees them end; a context manager that leaves no worker behind."""
 
     def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
-        """What the worker of a chain needs; workers take only chains with the same needs."""
+        """The resources of a chain's worker; workers take only chains with the same resources."""
         return needs(chain, resources)
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Backend(ABC):
 
 
 def find_backend(name: str) -> Callable[..., Backend]:
-    """What makes the backend of this name, one that ships or a user's own as `module:name`."""
+    """The class or function that makes the backend of this name, which ships or is a user's own, `module:name`."""
     if name not in BACKENDS and ":" not in name:
         known = ", ".join(BACKENDS)
         raise PrunecastError(
@@ -95,7 +95,7 @@ def find_backend(name: str) -> Callable[..., Backend]:
 
 
 def needs(chain: PlannedChain, resources: Resources) -> Resources:
-    """What the worker of a chain needs: what its plan says, or else `resources`; k times that for k devices.
+    """The resources of a chain's worker: those of its plan, or else `resources`; k times as much for k devices.
 
     A chain that trains with several torch threads on CPUs has a CPU for each.
     """

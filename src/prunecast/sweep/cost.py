@@ -1,4 +1,4 @@
-"""What a plan would train and the work it takes, counted before anything runs."""
+"""The networks, chains and multiply-adds of a plan, counted before anything runs."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -100,10 +100,10 @@ class NeverPruned:
 
 
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
-    """What stays dense, for each family that has such tensors, from its smallest network, which is built.
+    """The tensors that stay dense, for each family that has some, counted in its smallest network.
 
-    What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts. A
-    family that cannot be built is left to the run, which says why; so is a chain whose data was not looked at.
+    A structure N:M leaves other tensors dense at each width, so the smallest network of each width is built. A family
+    that cannot be built is left out, because the run reports why; so is a chain whose data was not read.
     """
     chains = [chain for chain in plan.chains if chain.facts is not None]
     whole: dict[str, PlannedChain] = {}

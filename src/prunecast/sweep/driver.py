@@ -97,7 +97,7 @@ class _Pool:
 
 
 class _Driver:
-    """Which chains have not ended, how many of their levels were reported, and which workers run."""
+    """Keeps track of chains that have not ended, of reported levels, and of workers."""
 
     def __init__(
         self, jobs: Sequence[Job], backend: Backend, template: WorkerSpec, resources: Resources

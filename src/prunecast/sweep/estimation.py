@@ -1,4 +1,4 @@
-"""How long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
+"""Estimates how long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
 
     seconds = Σ over chains or packs of (steps · step_seconds + images · image_seconds), + building each shape of pack
 
@@ -93,7 +93,7 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """How long a plan takes at most."""
+    """An upper limit of the time that a plan takes."""
 
     device: str
     networks: tuple[Speed, ...] = ()
@@ -106,7 +106,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """What one chain, or one pack of chains, has to do up to the level cap."""
+    """The steps and evaluations of one chain, or of one pack of chains, up to the level cap."""
 
     comparable: tuple[object, ...]
     """Equal for works whose times are compared."""
@@ -265,7 +265,7 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
 
 
 def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:
-    """How many images of a batch are timed: all, unless a step would take long. Batch norm needs two.
+    """The number of images of a batch that are timed: all, unless a step would take long. Batch norm needs two.
 
     `per_image` are the multiply-adds of a network of your own, as counted by running it.
     """

@@ -1,4 +1,4 @@
-"""What a sweep reports while it runs, the signature of what runs its chains, and failures kept in the store."""
+"""Events of a sweep, the signature of the function that runs its chains, and failures kept in the store."""
 
 import contextlib
 import traceback

@@ -68,7 +68,7 @@ CountTraining = Callable[[ChainSpec, Path | None], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Select:
-    """How the selection rule is applied."""
+    """Settings of the selection rule."""
 
     tolerance: float = TOLERANCE
     """A larger network counts as worse if its error is higher by more than this many standard errors."""
@@ -100,7 +100,7 @@ class PlannedChain:
 
     @property
     def facts(self) -> DatasetFacts | None:
-        """What is known about its data."""
+        """Facts about its data; None if the data is neither known by name nor read."""
         return self.seen or find_dataset(self.spec.dataset, self.spec.loader)
 
 

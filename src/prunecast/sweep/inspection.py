@@ -1,4 +1,4 @@
-"""What a plan needs, looked at before anything trains, so that a mistake is found in seconds and not after hours.
+"""Checks the data and the networks of a plan before anything trains, so that mistakes show in seconds, not hours.
 
 `run` looks at all data. `plan` looks at data of your own, and relies on the known facts about official datasets, which
 need not be there yet.
@@ -210,7 +210,7 @@ def _seen(chain: PlannedChain, data: Dataset) -> DataSeen:
 
 
 def facts_of(name: str, data: Dataset) -> DatasetFacts:
-    """What a dataset that was read shows of itself."""
+    """The facts about a dataset that was read."""
     return DatasetFacts(
         name=name,
         num_classes=data.num_classes,

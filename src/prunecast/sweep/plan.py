@@ -159,7 +159,7 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class DataPlaces:
-    """Where the data of a plan is and how many training examples it has; everything is looked up once."""
+    """Finds the data of a plan and counts its training examples; every answer is kept."""
 
     folder: Path
     """The plan's folder."""

@@ -58,7 +58,7 @@ class Processes(Backend):
         return Resources(gpus=chain.devices if self._devices[0].startswith("cuda") else 0)
 
     def room(self, spec: WorkerSpec) -> int:
-        """As many as there are devices free."""
+        """The number of free devices, or of free blocks of devices."""
         return len(self._free(spec))
 
     def _free(self, spec: WorkerSpec) -> list[tuple[int, ...]]:
@@ -154,7 +154,7 @@ def firsts(count: int, size: int) -> range:
 
 
 def _refusal(worker: _Worker) -> PrunecastError | None:
-    """What a worker raised that ends the run; one may die in the middle of a message."""
+    """The error of a worker that ends the run, if it sent one; it may die in the middle of a message."""
     with contextlib.suppress(EOFError, OSError):
         found = worker.pipe.recv() if worker.pipe.poll() else None
         return found if isinstance(found, PrunecastError) else None

@@ -106,7 +106,7 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """Which sizes of a family a plan has, counted from the most important one, and how often they are trained."""
+    """The sizes of a candidate plan, counted from the most important one, and its replicates and levels."""
 
     depths: tuple[int, ...]
     widths: tuple[int, ...]

@@ -34,7 +34,7 @@ State = Literal["ended", "running", "failed", "damaged", "unreadable", "left out
 
 @dataclass(frozen=True, kw_only=True)
 class ChainStatus:
-    """What the store knows about one chain of a plan."""
+    """The state of one chain of a plan in the store."""
 
     number: int
     """The chain's position in the plan, from 1."""
@@ -247,7 +247,7 @@ def _configuration(chain: PlannedChain) -> Configuration:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanEdit:
-    """How a plan differs from its last run in a store."""
+    """The differences between a plan and its last run in a store."""
 
     added: int
     """Chains that the plan did not have."""
@@ -258,7 +258,7 @@ class PlanEdit:
 
 
 def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
-    """How a plan differs from its last run in this store; None if it does not, or never ran here."""
+    """The differences between a plan and its last run in this store; None without any, or if it never ran here."""
     try:
         before = read_json(_remembered(plan, store)).get("chains")
     except PrunecastError:

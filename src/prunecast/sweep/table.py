@@ -1,4 +1,4 @@
-"""What a sweep writes: the table of a plan as CSV, and JSON lines for programs that follow the sweep while it runs."""
+"""The output of a sweep: the table of a plan as CSV, and JSON lines for programs that follow it while it runs."""
 
 import csv
 import io

@@ -43,7 +43,7 @@ def _what_happened(event: Event) -> str:
 
 
 def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
-    """What stays dense, a sentence for each family that has such tensors, or for each width where N:M is the reason."""
+    """A sentence about the tensors that stay dense for each family, or for each width where N:M is the reason."""
     for dense in families:
         if dense.structure:
             yield _not_grouped(dense)
@@ -128,7 +128,7 @@ def edit_sentence(edit: PlanEdit) -> str:
 
 
 def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[str]:
-    """What was edited since the last run, what is never pruned, and what is finished when a sweep starts."""
+    """Lines for the start of a sweep: edits since the last run, tensors that are never pruned, and finished chains."""
     if edit := plan_edit(plan, store):
         yield edit_sentence(edit)
     yield from never_pruned_lines(never_pruned(plan))
@@ -137,7 +137,7 @@ def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[st
 
 
 def end_line(progress: SweepProgress, seconds: float) -> str:
-    """What is finished when a sweep ends."""
+    """A line for the end of a sweep: the chains that finished."""
     out = f", {len(progress.left_out):,} left out" if progress.left_out else ""
     failed = f", {len(progress.failed):,} failed" if progress.failed else ""
     finished = progress.chains - len(progress.left_out) - len(progress.failed)
@@ -156,7 +156,7 @@ def failure_lines(progress: SweepProgress) -> Iterator[str]:
 
 
 def stopped_line(store: Path, progress: SweepProgress) -> str:
-    """What is finished when a sweep is stopped, and how to continue it."""
+    """A line for a sweep that was stopped: its finished levels, and how to continue."""
     levels = plural(progress.levels_done, "level", "is", "are")
     return f"Stopped. {levels} in {store}; run the same command to continue."
 
@@ -167,7 +167,7 @@ def damaged_line(status: ChainStatus) -> str:
 
 
 def check_lines(check: StoreCheck) -> Iterator[str]:
-    """What is wrong with a store, a line per file, and how much was read."""
+    """One line per faulty file of a store, and how much was read."""
     yield from (fault.text for fault in check.faults)
     what = f"{plural(check.chains, 'chain')}, {plural(check.levels, 'finished level')}, {plural(check.files, 'file')}"
     chains = len({fault.chain for fault in check.faults})
@@ -176,7 +176,7 @@ def check_lines(check: StoreCheck) -> Iterator[str]:
 
 
 def split_words(seen: DataSeen) -> str:
-    """How a dataset without a test set is split."""
+    """A sentence about the split of a dataset without a test set."""
     assert seen.split is not None
     facts, share = seen.facts, seen.split.test_share
     return (

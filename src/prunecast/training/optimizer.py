@@ -70,7 +70,7 @@ def find_optimizer(recipe: Recipe) -> Optimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Owners:
-    """Which network of a pack owns which row (first index) of its parameters, all of them one after the other."""
+    """The network of a pack that owns each row (first index) of its parameters, all of them one after the other."""
 
     rows: Tensor
     """(networks, most): the rows of every network; short lists end with the number of all rows."""

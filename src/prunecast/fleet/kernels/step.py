@@ -26,7 +26,7 @@ BATCHES_PER_GRAPH = 8
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationBuffers:
-    """What an evaluation reads and counts; only the values of tensors change."""
+    """The tensors that an evaluation reads and counts in; only the values of tensors change."""
 
     source: MemorySource
     order: Tensor

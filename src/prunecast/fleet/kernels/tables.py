@@ -82,7 +82,7 @@ class NormRow:
 
 @dataclass(frozen=True, kw_only=True)
 class PackTable:
-    """What the kernels `update` and `still` read: addresses, so `of` keeps the tensors alive."""
+    """The table that the kernels `update` and `still` read. It holds addresses, so `of` keeps the tensors alive."""
 
     rows: Tensor
     """(rows, 16), int64."""

@@ -134,7 +134,11 @@ class LevelGroup:
 def kind_of(chain: Chain) -> PackKind:
     """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
     spec = chain.spec
-    step: dict[str, Any] = {
+    irrelevant: dict[str, Any] = {
+        "name": "",
+        "steps": None,
+        "validation_examples": 0,
+        "checkpoint_steps": 1,
         "epochs": 1,
         "learning_rate": 1.0,
         "drops": (),
@@ -144,8 +148,7 @@ def kind_of(chain: Chain) -> PackKind:
         "schedule": "step",
         "final_learning_rate": 0.0,
     }
-    others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
-    recipe = dataclasses.replace(spec.recipe, **step, **others)
+    recipe = dataclasses.replace(spec.recipe, **irrelevant)
     return PackKind(
         family=spec.family,
         depth=spec.depth,

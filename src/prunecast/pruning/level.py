@@ -24,7 +24,14 @@ from prunecast.pruning.masks import Masks, count_kept, count_total, dead_layers
 from prunecast.pruning.n_of_m import NOfM
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
-from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed
+from prunecast.pruning.store import (
+    check_kept,
+    check_shapes,
+    older_records,
+    packed_level,
+    read_packed,
+    write_packed,
+)
 from prunecast.pruning.structure import structure_of
 from prunecast.spec import CHANNELS, MODULE_CALLS, rng
 from prunecast.training import Score, State, initial_state, loss_of
@@ -98,10 +105,7 @@ def _masks_of(chain: Chain, level: int, counts: Pruned) -> Masks:
     """The masks of a level, if they are those that the level before recorded."""
     path, masks = chain.folder.mask(level), chain.folder.masks(level)
     check_shapes(path, masks, chain.full)
-    if count_kept(masks) != counts.nonzero:
-        raise damaged(
-            path, f"it keeps {count_kept(masks):,} weights, but records.json says {counts.nonzero:,}"
-        )
+    check_kept(path, masks, counts.nonzero)
     return masks
 
 
@@ -279,8 +283,7 @@ def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
     tensors, found, notes = chain.folder.tensors(path)
     if found != level.level:
         return None
-    network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
-    slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
+    network, slots = _below("network/", tensors), _below("slots/", tensors)
     check_shapes(path, network, chain.untrained.state_dict())
     fresh = initial_state(chain.spec.recipe, list(chain.untrained.parameters()))
     shapes = {
@@ -293,6 +296,11 @@ def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
         raise damaged(path, "it does not say after which step it was written")
     state = State(network=network, optimizer_state=slots)
     return Checkpoint(step=step, seconds=seconds, state=state)
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def write_checkpoint(chain: Chain, level: Level, checkpoint: Checkpoint) -> None:

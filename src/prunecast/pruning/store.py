@@ -43,7 +43,7 @@ from prunecast.pruning.files import (
     write_tensors,
 )
 from prunecast.pruning.holder import recorded_holder
-from prunecast.pruning.masks import Masks
+from prunecast.pruning.masks import Masks, count_kept
 from prunecast.pruning.record import Record, records_from
 from prunecast.spec import ChainSpec, as_dict, from_dict
 from prunecast.text import plural
@@ -190,6 +190,13 @@ class ChainFolder:
             raise damaged(path, "it does not say to which level it belongs")
         return tensors, level, notes
 
+    def tensors_of(self, path: Path, level: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and notes of a file that must belong to a level."""
+        tensors, found, notes = self.tensors(path)
+        if found != level:
+            raise damaged(path, f"it belongs to level {found}")
+        return tensors, notes
+
     def _check_owner(self, path: Path, notes: Mapping[str, Any]) -> None:
         owner = notes.get("spec", self.path.name)
         if owner != self.path.name:
@@ -208,9 +215,7 @@ class ChainFolder:
     def masks(self, level: int) -> Masks:
         """Read the masks of a level above 0."""
         path = self.mask(level)
-        packed, found, notes = self.tensors(path)
-        if found != level:
-            raise damaged(path, f"it belongs to level {found}")
+        packed, notes = self.tensors_of(path, level)
         shapes = notes.get("shapes")
         if not isinstance(shapes, dict) or shapes.keys() != packed.keys():
             raise damaged(path, "it does not say what shapes its masks have")
@@ -222,9 +227,7 @@ class ChainFolder:
     def network(self, level: int, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The trained network of a level whose weights were kept; `like` has its names and shapes."""
         path = self.weights(level)
-        network, found, _ = self.tensors(path)
-        if found != level:
-            raise damaged(path, f"it belongs to level {found}")
+        network, _ = self.tensors_of(path, level)
         check_shapes(path, network, like)
         return network
 
@@ -294,6 +297,12 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], like: Mapping[str, Ten
         name: tensor.shape for name, tensor in like.items()
     }:
         raise damaged(path, "its tensors are not those of this chain's network")
+
+
+def check_kept(path: Path, masks: Masks, nonzero: int) -> None:
+    """Refuse masks of a file that do not keep as many weights as the records say."""
+    if count_kept(masks) != nonzero:
+        raise damaged(path, f"it keeps {count_kept(masks):,} weights, but records.json says {nonzero:,}")
 
 
 def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:

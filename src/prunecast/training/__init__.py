@@ -1,8 +1,18 @@
 """One training run: schedule, loss, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
 
 from prunecast.training.device import Captured, autocast, no_waiting, settings
-from prunecast.training.evaluation import Score, evaluate, evaluation_batch
-from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, noise_seed, step, stepper, train
+from prunecast.training.loop import (
+    Score,
+    draw_epoch,
+    epoch_draws,
+    evaluate,
+    evaluation_batch,
+    load_epoch,
+    noise_seed,
+    step,
+    stepper,
+    train,
+)
 from prunecast.training.losses import Loss, LossFunction, loss_of, register_loss
 from prunecast.training.optimizer import (
     COUNT,

@@ -1,20 +1,25 @@
-"""The plain training loop: the reference that every faster way of training is tested against."""
+"""The plain training loop and its evaluation: the reference that every faster way of training is tested against."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from prunecast.data import Draws, batches, draw
-from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
+from prunecast.data import Draws, Source, batches, draw
+from prunecast.spec import TORCH_GENERATOR, Precision, Recipe, rng, seed
 from prunecast.training.device import Captured, autocast
 from prunecast.training.optimizer import laid_out_like, optimizer_step
-from prunecast.training.parallel import gradients_of
+from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of
 from prunecast.training.schedule import Timeline, learning_rate, stretches
 from prunecast.training.trainer import Trainer, written_by
+
+MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
+"""Of a batch of an evaluation."""
 
 
 def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) -> float:
@@ -126,3 +131,45 @@ def noise_seed(replicate: int, begin: int, rank: int = 0) -> int:
     It differs between processes of a group.
     """
     return seed(replicate, "noise", begin, *([rank] if rank else []))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The result of an evaluation."""
+
+    error: float
+    """The share of examples whose largest logit is not the label's."""
+    loss: float
+    """The mean cross-entropy."""
+
+
+def evaluation_batch(source: Source) -> int:
+    """Return how many examples to evaluate at once: a thousand small images, fewer large ones to save memory."""
+    _, height, width = source.image_shape
+    return max(1, min(MOST_EXAMPLES, MOST_PIXELS // (height * width)))
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, source: Source, indices: Tensor, precision: Precision, group: ProcessGroup = ALONE
+) -> Score:
+    """Evaluate on the examples of these indices; the counts stay on the device until the end.
+
+    Each process of a group evaluates its part, and all get the score of the whole.
+    """
+    device = source.labels.device
+    wrong = torch.zeros((), dtype=torch.int64, device=device)
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    was_training = model.training
+    model.eval()
+    part = indices[group.part(len(indices))].to("cpu" if source.streams else device)
+    plan = [(chosen, None) for chosen in torch.split(part, evaluation_batch(source)) if len(chosen)]
+    for (chosen, _), images in zip(plan, batches(source, plan), strict=True):
+        with autocast(precision, device):
+            logits = model(images).float()
+        labels = source.labels[chosen.to(device)]
+        wrong += (logits.argmax(1) != labels).sum()
+        loss += functional.cross_entropy(logits, labels, reduction="sum")
+    model.train(was_training)
+    count = len(indices)
+    return Score(error=group.total(wrong).item() / count, loss=group.total(loss).item() / count)

@@ -20,7 +20,7 @@ from prunecast.pruning import (
     close_level,
     open_level,
     read_checkpoint,
-    understand,
+    trace_ahead,
     why_ended,
     within,
 )
@@ -71,7 +71,7 @@ def open_found(
 ) -> Member:
     """Build a chain's network, read its graph, and open its next level."""
     chain = opener(job.spec, store, dataset)
-    understand(chain.untrained)
+    trace_ahead(chain.untrained)
     return open_member(number, job, chain, found.records)
 
 
@@ -93,7 +93,7 @@ def close(
 def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
     """Whether a network draws random numbers of its own, as dropout does: run a copy and see if the generator moved.
 
-    Its numbers would depend on what else trains in this process, so it is left to the plain loop. So is a network that
+    Its numbers would depend on what else trains in this process, so the plain loop trains it, as it does a network that
     cannot be run here.
     """
     ghost = copy.deepcopy(model).train()

@@ -58,7 +58,7 @@ def evaluate_pack(
 
 
 def _counted(runner: Runner, source: Source, chosen: Tensor) -> Generator[Done, None, tuple[Tensor, Tensor]]:
-    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs get their turn."""
+    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs can run in between."""
     pack, device = runner.trainer.pack, chosen.device
     wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
     loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)

@@ -30,7 +30,7 @@ Work = Generator[Done, None, T]
 Networks = list[dict[str, Tensor]]
 STEPS_PER_MARK = 32
 MARKS_AHEAD = 2
-"""How many marks of so many steps the host is ahead of the device at most."""
+"""Maximum number of marks that the host is ahead of the device."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing broke
@@ -39,7 +39,7 @@ class Stopped(Exception):  # noqa: N818 - nothing broke
 
 @dataclass(frozen=True, kw_only=True)
 class Spoilt:
-    """A pack in which a number stopped being finite: everything in it is worthless."""
+    """A pack in which a number stopped being finite, so that nothing in it can be used."""
 
     suspects: tuple[int, ...]
     """The members, by their place, that were the first to show it."""
@@ -66,7 +66,7 @@ class LevelTraining:
     members: Sequence[Member]
     places: Sequence[int]
     host: Executor
-    """Does what needs no device."""
+    """Runs work that needs no device."""
     stopping: Callable[[], bool]
     """Whether the fleet must stop."""
     checkpoint_seconds: float = math.inf
@@ -238,7 +238,7 @@ class LevelTraining:
 
 
 class _StepsAhead:
-    """Keeps the host a little ahead of the device, and looks whether the losses are still finite."""
+    """Keeps the host slightly ahead of the device, and checks that losses are finite."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -246,7 +246,7 @@ class _StepsAhead:
         self._healthy, self.complete = True, True
 
     def advance(self, steps: int, stopping: Callable[[], bool]) -> Work[bool]:
-        """Do so many steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
+        """Do this number of steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
         while steps and self._healthy and not stopping():
             now = min(steps, STEPS_PER_MARK)
             self._runner.advance(now)

@@ -22,23 +22,23 @@ class Options:
     """Settings of a fleet."""
 
     workers: int = 6
-    """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
+    """Maximum number of packs in training at the same time, each on its own stream; two full packs keep a GPU busy."""
     budget: float | None = None
-    """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""
+    """Total width of one pack; None measures on a GPU whether another size than the default is faster."""
     compile: bool | None = None
-    """Whether to compile the steps before training; None does so where it pays."""
+    """Whether to compile the steps before training; None does so where it saves time."""
     fuse: bool = True
-    """Whether packs that allow it train by the package's own kernels on a GPU."""
+    """Whether packs train with the package's own kernels on a GPU, where these support them."""
     smallest_group: int | None = 32
-    """Channels a group of a convolution has at least; None leaves convolutions dense."""
+    """Minimum number of channels per group of a convolution; None leaves convolutions dense."""
     most_chains: int = 512
-    """Chains open at the same time."""
+    """Maximum number of open chains."""
     most_width: float | None = None
-    """Widths of open chains added up; more are opened as others end. None opens as many as `most_chains` allows."""
+    """Maximum total width of open chains; more are opened as others end. None opens as many as `most_chains` allows."""
     checkpoint_seconds: float = 300.0
     """Seconds between two checkpoints inside a level."""
     threads: int = 2
-    """torch threads of every host thread."""
+    """torch threads per host thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """A job that cannot continue; the others do. `problem` is a BusyError if another process has the chain."""
+    """A job that failed; the others continue. `problem` is a BusyError if another process has the chain."""
 
     number: int
     problem: Exception
@@ -82,7 +82,7 @@ class Member:
     records: tuple[Record, ...]
     level: Level
     checkpoint: Checkpoint | None = None
-    """Where the level was left, if it was begun."""
+    """The checkpoint of the level, if it was interrupted."""
 
     @property
     def first(self) -> int:
@@ -108,7 +108,7 @@ class PackKind:
     depth: int
     dataset: Dataset
     recipe: Recipe
-    """With only what a single step depends on."""
+    """Only the fields on which a single step depends."""
     batch: int
 
     @property

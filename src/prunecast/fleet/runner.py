@@ -26,7 +26,7 @@ ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
 
 
 Way = Literal["written", "compiled", "fused"]
-"""How a step is done: as it is written, as torch compiles that, or by the package's own kernels."""
+"""How a step runs: as it is written, compiled by torch, or by the package's own kernels."""
 
 
 class Done(Protocol):
@@ -37,7 +37,7 @@ class Done(Protocol):
 
 
 class Mark:
-    """A point in a stream that the host can ask for without waiting."""
+    """A point in a stream that the host can query without waiting."""
 
     def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
         """Mark what the stream has to do up to now; without a stream everything is done at once."""
@@ -72,7 +72,7 @@ class Runner:
         return None if self.exclusive_stream is None else self.exclusive_stream.stream
 
     def advance(self, steps: int) -> None:
-        """Launch so many steps from the cursor on."""
+        """Launch this number of steps, from the cursor on."""
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
@@ -88,11 +88,11 @@ class Runner:
             yield
 
     def mark(self) -> Mark:
-        """The present end of the stream."""
+        """Mark the current end of the stream."""
         return Mark(self.stream)
 
     def synchronize(self) -> None:
-        """Wait until the device has done everything: memory is given to others as soon as it is let go."""
+        """Wait until the device has done everything; released memory is reused at once, so call it before."""
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -176,7 +176,7 @@ def _warm_up(trainer: PackTrainer, step: Callable[[], None]) -> None:
 
 
 def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool:
-    """Do the trial steps; False where a step waits for the device, which no graph can hold."""
+    """Run trial steps; False if a step waits for the device, which a graph cannot contain."""
     _warm_up(trainer, step)
     try:
         with no_waiting():
@@ -189,7 +189,7 @@ def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool
 
 
 def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
-    """Let the compiler work outside a graph; fall back to what is written."""
+    """Compile outside of a graph; if that fails, keep the step as it is written."""
     _allow_many_shapes()
     try:
         _warm_up(runner.trainer, compiled)
@@ -235,7 +235,7 @@ def compiled_programs() -> Programs:
 
 
 def _allow_many_shapes() -> None:
-    """Let the compiler go on after the eighth shape; newer versions of torch remember this for one thread only."""
+    """Let torch compile more than eight shapes; newer versions of torch keep this setting per thread."""
     import torch._dynamo
 
     config = torch._dynamo.config

@@ -1,7 +1,7 @@
 """Iterative pruning: criteria, masks, connectivity, the chain of levels and its store."""
 
 from prunecast.pruning.chain import Chain, choose_examples, code_version, open_chain
-from prunecast.pruning.connectivity import understand
+from prunecast.pruning.connectivity import trace_ahead
 from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
     is_whole,
@@ -111,8 +111,8 @@ __all__ = [
     "start_digest",
     "store_start",
     "structure_of",
+    "trace_ahead",
     "train_level",
-    "understand",
     "verify_store",
     "why_ended",
     "within",

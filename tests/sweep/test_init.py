@@ -13,7 +13,7 @@ from pictures import picture
 from prunecast.cli.init import init
 from prunecast.errors import PrunecastError
 from prunecast.sweep import overview, proposal, read_plan, run_plan
-from prunecast.sweep.estimation import Speed
+from prunecast.sweep.estimation import Timing
 from prunecast.sweep.proposal import propose
 
 MODELS = """
@@ -70,7 +70,7 @@ def timed(monkeypatch):
     def set_to(seconds):
         def time_network(spec, device, facts):
             widths = (spec.width,)
-            return Speed(
+            return Timing(
                 family=spec.family,
                 depth=spec.depth,
                 widths=widths,

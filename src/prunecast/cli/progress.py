@@ -28,7 +28,7 @@ class Clock:
         """Start the clock."""
         self._progress, self._jobs = progress, jobs
         self._began = time.monotonic()
-        self._updated, self._text = 0.0, ""
+        self._told, self._text = 0.0, ""
 
     @property
     def elapsed(self) -> float:
@@ -39,8 +39,8 @@ class Clock:
     def left(self) -> str:
         """Levels done and the time left, at the speed of this run so far."""
         done = self._progress.chains_done == self._progress.chains
-        if done or not self._text or self.elapsed - self._updated > 1:
-            self._updated = self.elapsed
+        if done or not self._text or self.elapsed - self._told > 1:
+            self._told = self.elapsed
             seconds = self._progress.seconds_left()
             speed = self._progress.trained / self.elapsed if self._progress.trained else self._jobs
             time_left = f", about {duration(seconds / speed)} left" if seconds else ""
@@ -65,7 +65,7 @@ def follow(
         ) as live:
             for event in events:
                 progress.update(event)
-                _print_above(live, plan, event)
+                _tell_above(live, plan, event)
     else:
         for event in events:
             progress.update(event)
@@ -83,7 +83,7 @@ def _line(plan: "Plan", event: "Event", clock: Clock) -> str:
     )
 
 
-def _print_above(live: Live, plan: "Plan", event: "Event") -> None:
+def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
     """Print finished, failed and left-out chains above the panel; levels are only shown in it."""
     from prunecast.sweep import Progress, event_line
 

@@ -64,7 +64,7 @@ NOISE_IMAGES, EVALUATED_IMAGES = 4096, 512
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
+class Timing:
     """The measured speed of one network alone, or of one pack of networks."""
 
     family: str
@@ -96,16 +96,16 @@ class Estimate:
     """An upper limit of the time that a plan takes."""
 
     device: str
-    networks: tuple[Speed, ...] = ()
+    networks: tuple[Timing, ...] = ()
     alone: Share = Share()
     """Chains that train one after the other."""
-    packs: tuple[Speed, ...] = ()
+    packs: tuple[Timing, ...] = ()
     packed: Share = Share()
     """Chains that the fleet packs together."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workload:
+class Work:
     """The steps and evaluations of one chain, or of one pack of chains, up to the level cap."""
 
     comparable: tuple[object, ...]
@@ -116,7 +116,7 @@ class Workload:
     steps: int
     images: int
     """Images that every network evaluates."""
-    time: Callable[[], Speed]
+    time: Callable[[], Timing]
 
 
 def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> Estimate:
@@ -153,15 +153,15 @@ def _device_words(device: torch.device) -> str:
     return name if count == 1 or device.index is not None else f"one of {count} {name}"
 
 
-def add_up(works: Sequence[Workload]) -> tuple[list[Speed], float]:
+def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
     """Time a few works of every kind, and add up the seconds of all."""
-    groups: dict[tuple[object, ...], list[Workload]] = {}
+    groups: dict[tuple[object, ...], list[Work]] = {}
     for work in works:
         groups.setdefault(work.comparable, []).append(work)
-    timings: list[Speed] = []
+    timings: list[Timing] = []
     seconds, began = 0.0, time.perf_counter()
     for group in groups.values():
-        timed: dict[float, Speed] = {}
+        timed: dict[float, Timing] = {}
         for work in spread(group):
             if len(timed) < 2 or time.perf_counter() - began < MOST_SECONDS:
                 timed[work.size] = work.time()
@@ -177,7 +177,7 @@ def add_up(works: Sequence[Workload]) -> tuple[list[Speed], float]:
     return timings, seconds
 
 
-def spread(works: Iterable[Workload]) -> list[Workload]:
+def spread(works: Iterable[Work]) -> list[Work]:
     """The largest work, the smallest, and some evenly between them."""
     by_size = {work.size: work for work in works}
     ordered = [by_size[size] for size in sorted(by_size)]
@@ -222,11 +222,11 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
-def _alone(chain: PlannedChain, device: torch.device) -> Workload:
+def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
     assert chain.facts is not None, "data that is not known by name has been looked at"
-    return Workload(
+    return Work(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
         size=chain.multiply_adds or multiply_adds(spec.family, spec.depth, spec.width),
@@ -236,7 +236,7 @@ def _alone(chain: PlannedChain, device: torch.device) -> Workload:
     )
 
 
-def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> Speed:
+def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> Timing:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
     shape, classes = facts.shape_at(spec.image_size), facts.num_classes
@@ -253,7 +253,7 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
     with settings(recipe.precision, device, spec.threads):
         two_steps = seconds_per_call(lambda: train(trainer, advance, 0, 2))
         test = seconds_per_call(lambda: evaluate(trainer.model, data.test, everything, recipe.precision))
-    return Speed(
+    return Timing(
         family=spec.family,
         depth=spec.depth,
         widths=(spec.width,),
@@ -279,17 +279,17 @@ def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | No
 
 def deal_packs(
     chains: Sequence[PlannedChain], device: torch.device, options: Options | None = None
-) -> tuple[list[Workload], list[PlannedChain]]:
+) -> tuple[list[Work], list[PlannedChain]]:
     """Group chains and deal them into packs as the fleet does; also the chains that it cannot pack."""
     options = options or Options(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
     groups, alone = _groups(chains, device, pool)
-    works: list[Workload] = []
+    works: list[Work] = []
     for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
         for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
             shape = pool.shape(kind, part)
-            work = Workload(
+            work = Work(
                 comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
                 shape=(kind, shape),
                 # The memory that a step reads and writes grows with the width, not with its square.
@@ -356,7 +356,7 @@ def _member(number: int, planned: PlannedChain, data: Dataset, network: nn.Modul
     return Member(number=number, job=job, chain=chain, records=(), level=level)
 
 
-def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Speed:
+def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
     """Time real steps and a real evaluation of one pack.
 
     A pack too large for the memory counts as its halves one after the other, which is how the fleet trains it.
@@ -379,7 +379,7 @@ def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) 
     return replace(half, widths=shape, step_seconds=step, image_seconds=image)
 
 
-def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Speed:
+def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
     compiled = kind.depth <= COMPILED_DEPTH and pool.compiles(kind, shape)
     began = time.perf_counter()
     with settings(kind.recipe.precision, kind.device, 1, trials=False):
@@ -406,7 +406,7 @@ def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> 
             steps = min(STEPS_PER_GRAPH, len(trainer.rates))
             step = seconds_per_call(partial(advance, steps)) / steps
             image = seconds_per_call(test) / EVALUATED_IMAGES
-    return Speed(
+    return Timing(
         family=kind.family,
         depth=kind.depth,
         widths=shape,

@@ -33,7 +33,7 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
-from prunecast.sweep.estimation import Speed, time_network
+from prunecast.sweep.estimation import Timing, time_network
 from prunecast.sweep.grid import VIT, PlannedChain
 from prunecast.sweep.inspection import facts_of, size_of
 from prunecast.sweep.run import usual_jobs
@@ -167,7 +167,7 @@ def propose(
 
 
 @dataclass(frozen=True, kw_only=True)
-class FamilySizes:
+class Sizes:
     """The depths and widths that a family is measured at, the most important first in each."""
 
     family: str
@@ -182,7 +182,7 @@ class FamilySizes:
     """Whether its own initialisation may be better than He uniform."""
 
 
-def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, FamilySizes]:
+def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
     """Data at the first size of images that the family accepts."""
     problem: PrunecastError | None = None
     for found in _datasets(data, image_size):
@@ -274,7 +274,7 @@ def _loaded(
     )
 
 
-def _sizes(family: str, shape: Shape, num_classes: int) -> FamilySizes:
+def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
     """Find by trying which depths and widths a family has."""
     problems: list[PrunecastError] = []
 
@@ -304,7 +304,7 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> FamilySizes:
     largest = weights(max(found), max(narrower))
     model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=shape)
     normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
-    return FamilySizes(
+    return Sizes(
         family=family,
         depths=found,
         widths=narrower,
@@ -356,7 +356,7 @@ def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[floa
     return tuple(known)
 
 
-def _recipe(sizes: FamilySizes, facts: DatasetFacts) -> Recipe:
+def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
     """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine."""
     batch = 8
     while batch < 128 and 16 * batch <= facts.train_examples:
@@ -387,7 +387,7 @@ def _lasting(recipe: Recipe, epochs: float) -> Recipe:
 
 
 def _spec(
-    sizes: FamilySizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
+    sizes: Sizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
 ) -> ChainSpec:
     return ChainSpec(
         family=sizes.family,
@@ -403,10 +403,10 @@ def _spec(
 
 
 def _candidates(
-    sizes: FamilySizes,
+    sizes: Sizes,
     found: ProposedData,
     recipe: Recipe,
-    timings: dict[tuple[int, float], Speed],
+    timings: dict[tuple[int, float], Timing],
     jobs: int,
 ) -> Iterator[Proposal]:
     """Plans from the richest to the least; each first with the longest training."""
@@ -450,13 +450,13 @@ def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
 
 
 def _seconds(
-    sizes: FamilySizes,
+    sizes: Sizes,
     found: ProposedData,
     recipe: Recipe,
     size: tuple[int, float],
     share: str,
     cap: int,
-    timings: dict[tuple[int, float], Speed],
+    timings: dict[tuple[int, float], Timing],
 ) -> float:
     """Seconds of one chain to its last level."""
     examples = found.facts.train_examples if share == "all" else found.facts.train_examples // 4

@@ -126,7 +126,7 @@ def is_locked(lock: Path) -> bool:
     return False
 
 
-Configuration = tuple[str, int, float, int, str]
+Size = tuple[str, int, float, int, str]
 
 
 class SweepProgress:
@@ -139,12 +139,12 @@ class SweepProgress:
 
     def __init__(self, statuses: Sequence[ChainStatus]) -> None:
         """Start with what the store already has."""
-        self._chains = {status.number: status.chain for status in statuses}
-        self._levels = {status.number: len(status.records) for status in statuses}
-        self._closed = {status.number for status in statuses if status.ended or status.left_out}
+        self._chains = {own.number: own.chain for own in statuses}
+        self._levels = {own.number: len(own.records) for own in statuses}
+        self._closed = {own.number for own in statuses if own.ended or own.left_out}
         self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != "level cap"]
-        self._work = {_configuration(status.chain): level_work(status.chain.spec, 1) for status in statuses}
-        self._seconds: dict[Configuration, list[float]] = {}
+        self._work = {_size(own.chain): level_work(own.chain.spec, 1) for own in statuses}
+        self._seconds: dict[Size, list[float]] = {}
         self.failed: list[Failed] = []
         self.left_out: list[LeftOut] = []
         self.latest: dict[int, Progress] = {}
@@ -184,7 +184,7 @@ class SweepProgress:
         return self._chains[number].rules.level_cap
 
     def _add_time(self, chain: PlannedChain, record: Record) -> None:
-        self._seconds.setdefault(_configuration(chain), []).append(record.seconds)
+        self._seconds.setdefault(_size(chain), []).append(record.seconds)
 
     @property
     def chains(self) -> int:
@@ -218,16 +218,16 @@ class SweepProgress:
             return None
         expected = {size: self._seconds_per_level(size) for size in self._work}
         return sum(
-            self._levels_left(number) * expected[_configuration(chain)]
+            self._levels_left(number) * expected[_size(chain)]
             for number, chain in self._chains.items()
             if number not in self._closed
         )
 
     def seconds_per_level(self, chain: PlannedChain) -> float:
         """Seconds of a level of a chain as far as known; before any level has finished, its multiply-adds."""
-        return self._seconds_per_level(_configuration(chain)) if self._seconds else level_work(chain.spec, 1)
+        return self._seconds_per_level(_size(chain)) if self._seconds else level_work(chain.spec, 1)
 
-    def _seconds_per_level(self, size: Configuration) -> float:
+    def _seconds_per_level(self, size: Size) -> float:
         """The mean of finished levels of this size, or of the size nearest in work, scaled.
 
         Small networks take longer than their multiply-adds suggest, so time is scaled by the square root of the work.
@@ -240,7 +240,7 @@ class SweepProgress:
         return fmean(self._seconds[nearest]) * math.sqrt(work / self._work[nearest])
 
 
-def _configuration(chain: PlannedChain) -> Configuration:
+def _size(chain: PlannedChain) -> Size:
     spec = chain.spec
     return spec.family, spec.depth, spec.width, spec.num_examples, spec.recipe.name
 

@@ -290,7 +290,7 @@ class SlurmBackend(Backend):
     def _check_node(self, name: str, job: _Job, node: str, said: str) -> None:
         """Refuse to continue if jobs never start: a node that does not see the store, or a missing Python."""
         self._unbegun += 1
-        if node and not _has_log(job, name):
+        if node and not _logs(job, name):  # the node could not write to the store
             self._silent[node] += 1
             if self._silent[node] >= SILENT:
                 raise StoreError(
@@ -366,11 +366,6 @@ def _read(job: _Job, kind: str) -> dict[str, Any] | None:
 def _logs(job: _Job, name: str) -> list[Path]:
     paths = (job.folder / f"{name}_0_log.{kind}" for kind in ("err", "out"))
     return [path for path in paths if path.exists()]
-
-
-def _has_log(job: _Job, name: str) -> bool:
-    """Whether the node of a job could write to the store."""
-    return bool(_logs(job, name))
 
 
 def _last_line(job: _Job, name: str) -> str:

@@ -182,7 +182,8 @@ def read_archive(archive: Path) -> Archive:
     contents: dict[str, bytes] = {}
     total = 0
     try:
-        for name, data in _members(archive, limit):
+        members = _zip_members if archive.suffix.lower() == ".zip" else _tar_members
+        for name, data in members(archive, limit):
             total += len(data)
             if total > limit:
                 raise TooLargeError
@@ -205,10 +206,6 @@ def _too_large(archive: Path, limit: int) -> str:
 
 class TooLargeError(Exception):
     """An archive expands to more bytes than are read into memory."""
-
-
-def _members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
-    return _zip_members(archive, limit) if archive.suffix.lower() == ".zip" else _tar_members(archive, limit)
 
 
 class _TarMember(tarfile.TarInfo):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from prunecast.spec import (
 )
 from prunecast.sweep.resources import Resources, checked
 
+T = TypeVar("T")
 KEYS = (
     *("family", "dataset", "loader", "root", "image_size", "patch_size", "test_share", "split_seed"),
     *("recipe", "method", "start"),
@@ -192,8 +193,8 @@ def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int
     axes: list[Sequence[Any]] = [
         _families(grid, place),
         _names(grid, "dataset", place),
-        _recipes(grid["recipe"], place),
-        _methods(grid.get("method", "imp"), place),
+        _presets("recipe", grid["recipe"], place, _recipe),
+        _presets("method", grid.get("method", "imp"), place, _method),
         *(_numbers(grid, key, place) for key in ("depth", "width")),
         _amounts(grid, place),
         _replicates(grid, place),
@@ -357,10 +358,11 @@ def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
     return range(given)
 
 
-def _recipes(given: Any, place: str) -> list[Recipe]:
-    require(given != [], f"{place}: recipe is empty; give a preset's name or a table, or a list of them.")
+def _presets(key: str, given: Any, place: str, parse: Callable[[Any], T]) -> list[T]:
+    """Recipes or methods: one, or a list of them, each a preset's name or a table."""
+    require(given != [], f"{place}: {key} is empty; give a preset's name or a table, or a list of them.")
     with _at(place):
-        return [_recipe(item) for item in (given if isinstance(given, list) else [given])]
+        return [parse(item) for item in (given if isinstance(given, list) else [given])]
 
 
 def _recipe(given: Any) -> Recipe:
@@ -381,12 +383,6 @@ def _recipe(given: Any) -> Recipe:
         key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
     }
     return Recipe(**values)
-
-
-def _methods(given: Any, place: str) -> list[Method]:
-    require(given != [], f"{place}: method is empty; give a preset's name or a table, or a list of them.")
-    with _at(place):
-        return [_method(item) for item in (given if isinstance(given, list) else [given])]
 
 
 def _method(given: Any) -> Method:

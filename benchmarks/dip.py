@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ from prunecast.laws import (
     validate,
 )
 
+TABLES = tuple(
+    str(Path(__file__).parent / "tables" / f"{name}.csv")
+    for name in ("cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet")
+)
 LAWS = (DEFAULT_LAW, "dip")
 SPLITS: dict[str, Callable[[Points], list[Split]]] = {
     "in sample": validate.in_sample,
@@ -213,7 +218,7 @@ def print_deviations(points: Points, title: str, fitted: Mask, predicted: Mask) 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("tables", nargs="*", default=["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
+    parser.add_argument("tables", nargs="*", default=TABLES)
     parser.add_argument("--where", action="append", default=[])
     parser.add_argument(
         "--sizes", default="", help="fit these dataset sizes, by commas, and predict the others"

@@ -25,6 +25,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -35,7 +36,12 @@ from prunecast.laws import fit
 from prunecast.studies import Grid, GridChain, decide, spread_out
 from prunecast.table import CONFIGURATION, Table, read
 
-TABLES = ("cifar10-resnet-160ep", "cifar10-resnet-24ep", "cifar10-resnet20-24ep-fleet")
+FOLDER = Path(__file__).parent / "tables"
+TABLES = (
+    str(FOLDER / "cifar10-resnet-160ep.csv"),
+    "cifar10-resnet-24ep",
+    str(FOLDER / "cifar10-resnet20-24ep-fleet.csv"),
+)
 SHARES = (0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.55, 0.75)
 """Where ways that do not depend on a fit are judged."""
 WITHIN = 0.1

@@ -26,7 +26,6 @@ from fleet_bound import arithmetic_speed, copy_speed, lower_bound, synchronise, 
 from fleet_rows import ALL
 from fleet_ways import LONE, alone, fleet, prepare_setting, row_of
 
-from prunecast.fleet import runner_pool
 from prunecast.training import settings
 
 PROFILED = 16
@@ -86,7 +85,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--examples", type=int, help="the row's own on a GPU, else 128")
     parser.add_argument("--limit", type=float, help="seconds after which a way is given up")
     parser.add_argument("--threads", type=int, default=2, help="torch threads of every way")
-    parser.add_argument("--stacked", action="store_true", help="stack networks on this device, too")
     parser.add_argument("--profile", type=Path, help="folder for a profile of every fleet's steps")
     parser.add_argument("--worker", default="", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, default=Path(), help=argparse.SUPPRESS)
@@ -118,8 +116,6 @@ def result(folder: Path, way: str) -> tuple[list[float], float, float] | None:
 def work(options: argparse.Namespace) -> None:
     """Start one way up and time it."""
     torch.set_num_threads(options.threads)
-    if options.stacked:
-        runner_pool.STACKED_ON = ("cpu", "cuda")
     lone = is_lone(options.worker)
     epochs = lone_epochs(options) if lone else options.epochs
     setting = prepare_setting(row_of(options.worker), examples_of(options.worker, options), epochs)

@@ -88,7 +88,7 @@ class Told(logging.Handler):
         self.waited = [0.0, 0.0]
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep what the fleet says at its end."""
+        """Keep what the fleet says when it ends."""
         if found := re.search(r"waited ([\d.]+) s for packs, and ([\d.]+) s", record.getMessage()):
             self.waited = [float(found[1]), float(found[2])]
 

@@ -40,6 +40,7 @@ CONFIDENCES = (0.5, 0.8, 0.95)
 LAW_ANSWER = ("law", "measured")
 """The law answers, for a size whose unpruned network was measured."""
 KINDS = (
+    "new replicate, all questions",
     "new replicate, best size",
     "new replicate, given size",
     "left-out",
@@ -188,7 +189,11 @@ def chains(frame: pd.DataFrame) -> dict[Key, list[pd.DataFrame]]:
 def judged(
     what: str, choice: Choice, others: Iterable[pd.DataFrame], group: tuple[float, ...] | None = None
 ) -> Iterator[Outcome]:
-    """Whether other training runs of the network that was chosen meet the target; its group is its configuration."""
+    """Whether other training runs of the network that was chosen meet the target; its group is its configuration.
+
+    Of `KIND, QUESTION` the answers to all questions of the kind are pooled, too.
+    """
+    kind, question, _ = what.partition(", ")
     answer, target = choice.answer, choice.question.target_error
     if not choice.met or target is None or answer.probability is None:
         return
@@ -202,6 +207,8 @@ def judged(
                 group=group or key_of(answer),
             )
             yield from (one, replace(one, check=f"{what}, all answers"))
+            if question:
+                yield replace(one, check=f"{kind}, all questions")
 
 
 def inside(

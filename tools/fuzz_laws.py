@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import research_tables
 from click.testing import CliRunner
 from fuzzing import Case, Finding, altered, clear, damage, main, run_cases
 
@@ -23,7 +24,7 @@ from prunecast.cli import answer, cli, law  # noqa: F401 (else imported by the f
 from prunecast.laws import fit, saved
 from prunecast.table import read
 
-TABLE = "cifar10-resnet20-24ep"
+TABLE = research_tables.path("cifar10-resnet20-24ep")
 LAWS = {
     "one size": {"num_examples": 50_000},
     "several sizes": {},

@@ -105,7 +105,7 @@ def agreement_line(own: Evidence) -> str:
         f"{close} of {len(off)} points are within 5%, and every visible one is within {max(map(abs, visible)):.1%}. "
         f"Ours is {sum(off) / len(off):.1%} higher on average. It is one chain beside a mean of three: replicates "
         f"of width 1 differ by {own.replicate_noise(width=1.0):.1%} where there are several, levels of a chain deviate "
-        "together, and points are read to 2 to 4%. Noise may explain it; more replicates would tell."
+        "together, and points are read to 2 to 4%. Noise may explain it; more replicates would show whether it does."
     )
 
 

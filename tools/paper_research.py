@@ -1,10 +1,12 @@
-"""The tables of docs/research/paper.md, computed from the shipped tables by `published.py`.
+"""The tables of docs/research/paper.md, computed by `published.py` from the shipped and the research tables.
 
 `python tools/paper_research.py` prints them; `--renew` writes them into the page, after a table was added or has grown.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import research_tables
 from page_parts import DOCS, command
 from published import (
     Comparison,
@@ -23,7 +25,8 @@ from prunecast import tables
 from prunecast.table import Table, read
 
 PAGE, SCRIPT = DOCS / "research" / "paper.md", "tools/paper_research.py"
-REPLACED = ("cifar10-resnet-160ep",)
+EARLIER = {"cifar10-resnet": ("cifar10-resnet20-24ep", "cifar10-resnet20-steps", "cifar10-resnet-160ep")}
+"""Research tables of a pair that are compared like shipped ones."""
 CONTROLLED = (50_000, 12_500, 3_125)
 """Dataset sizes that have controls."""
 AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
@@ -41,7 +44,7 @@ NAMES = {
 
 def sections() -> dict[str, str]:
     """Every generated part of the page by name."""
-    shipped = [(pair, read(name)) for pair in tables.pairs() for name in compared_tables(pair)]
+    shipped = [(pair, measured(name)) for pair in tables.pairs() for name in compared_tables(pair)]
     compared = [compare_with_paper(table, pair) for pair, table in shipped if pair in claims()]
     curves = {table.source: compare_curve(table) for pair, table in shipped if pair == "cifar10-resnet"}
     known = {name: own for name, own in curves.items() if any(point.here is not None for point in own)}
@@ -55,8 +58,18 @@ def sections() -> dict[str, str]:
 
 
 def compared_tables(pair: str) -> list[str]:
-    """Of each recipe the table that the pair means, and the one on JPEG images that an exact one replaced."""
-    return [*tables.recipes(pair).values(), *(name for name in REPLACED if name in tables.pairs()[pair])]
+    """Of each recipe the table that the pair means, then the earlier ones."""
+    return [*tables.recipes(pair).values(), *EARLIER.get(pair, ())]
+
+
+def measured(name: str) -> Table:
+    """A shipped table or a research table, by its name."""
+    return read(name) if tables.known(name) else replace(read(research_tables.path(name)), source=name)
+
+
+def provenance(name: str) -> dict[str, object]:
+    """Where a shipped table or a research table comes from."""
+    return tables.provenance(name) if tables.known(name) else research_tables.provenance(name)
 
 
 def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
@@ -64,7 +77,7 @@ def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
     head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     for pair, table in shipped:
-        page, frame = tables.provenance(table.source), table.frame
+        page, frame = provenance(table.source), table.frame
         chains = page.get("chains", page["configurations"])
         sizes = [_range(frame[name].min(), frame[name].max()) for name in AXES.values()]
         last = frame.groupby([*AXES.values(), "replicate"])["level"].max()
@@ -77,7 +90,9 @@ def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
             _range(last.min(), last.max()),
         ]
         lines.append(f"| {' | '.join([pair, f'`{table.source}`', f'`{table.recipe}`', *counts, *known])} |")
-    return "\n".join([*lines, "", *(_caution(table) for _, table in shipped)])
+    unshipped = ", ".join(f"`{name}`" for name in research_tables.names())
+    where = f"In `benchmarks/tables`, not in the package: {unshipped}."
+    return "\n".join([*lines, "", where, "", *(_caution(table) for _, table in shipped)])
 
 
 def _range(low: float, high: float) -> str:
@@ -86,7 +101,7 @@ def _range(low: float, high: float) -> str:
 
 def _caution(table: Table) -> str:
     """The images of a table and what is missing, as its own page says."""
-    page = tables.provenance(table.source)
+    page = provenance(table.source)
     images = str(page["dataset"]).partition(": ")[2].rstrip(".")
     return f"- `{table.source}`. {str(page.get('caution', '')).rstrip('.')}. Images: {images}.".replace(
         ". . ", ". "
@@ -136,8 +151,8 @@ def _shown(value: Value | None) -> str:
 def dip_lines() -> str:
     """How far errors fall below the unpruned one, ResNet-20 at two widths, by recipe and method."""
     grown = {name for pair in tables.pairs() for name in compared_tables(pair)}
-    controls = {name for name in tables.names() if "pair" not in tables.provenance(name)}
-    shipped = [read(name) for name in sorted(grown | controls)]
+    controls = {name for name in research_tables.names() if "pair" not in research_tables.provenance(name)}
+    shipped = [measured(name) for name in sorted(grown | controls)]
     found = [(table, own) for table in shipped for own in lowest_errors(table) if shown(table, own)]
     found.sort(key=lambda pair: (-pair[1].width, -pair[1].num_examples, pair[0].source))
     head = [
@@ -154,11 +169,11 @@ def dip_lines() -> str:
 
 def training_on_lines() -> str:
     """How far training on without pruning gets, beside pruning and beside one long training."""
-    control = mean_errors(read("cifar10-resnet20-24ep-none-rate-rewinding"))
+    control = mean_errors(measured("cifar10-resnet20-24ep-none-rate-rewinding"))
     pruned = {
         (own.depth, own.width, own.num_examples): own for own in lowest_errors(read("cifar10-resnet-24ep"))
     }
-    whole = mean_errors(read("cifar10-resnet-160ep"))
+    whole = mean_errors(measured("cifar10-resnet-160ep"))
     last = max(level for levels in control.values() for level in levels)
     head = [
         f"| width | examples | unpruned, 24 epochs | lowest by `imp` | after {last} levels of training on "

@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and the docs from the shipped tables: `python tools/pictures.py [NAME ...]`."""
+"""Draw the pictures of the README and the docs from measured tables: `python tools/pictures.py [NAME ...]`."""
 
 import io
 import shutil
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import research_tables
 from PIL import Image
 from published import compare_curve, published_curve
 from scipy import stats
@@ -247,10 +248,10 @@ def _runs(law: prunecast.Fit, answer: Network, target: float) -> list[Spec]:
 
 def dip_picture(path: Path) -> None:
     """Errors relative to the unpruned one, after short and long training, and of training on without pruning."""
-    shown = {
+    shown: dict[str, str | Path] = {
         "24 epochs, pruned": "cifar10-resnet-24ep",
-        "24 epochs, trained on": "cifar10-resnet20-24ep-none-rate-rewinding",
-        "160 epochs, pruned": "cifar10-resnet-160ep",
+        "24 epochs, trained on": research_tables.path("cifar10-resnet20-24ep-none-rate-rewinding"),
+        "160 epochs, pruned": research_tables.path("cifar10-resnet-160ep"),
     }
     panels = []
     for examples in (3125, 50000):
@@ -277,10 +278,10 @@ def law(path: Path) -> None:
 
 def published(path: Path) -> None:
     """The published curve beside three tables."""
-    shown = {
+    shown: dict[str, str | Path] = {
         "here": TABLE,
-        "here, JPEG": "cifar10-resnet-160ep",
-        "here, JPEG, 24 epochs": "cifar10-resnet20-24ep",
+        "here, JPEG": research_tables.path("cifar10-resnet-160ep"),
+        "here, JPEG, 24 epochs": research_tables.path("cifar10-resnet20-24ep"),
     }
     published_picture({words: prunecast.read(name) for words, name in shown.items()}, path)
 

@@ -107,7 +107,7 @@ def _selected(table: Table, paper: Value | None) -> Figure:
     kept = table.without_too_large()
     if len(kept) == len(table):
         return Figure(name="selected", paper=None, eq2=None, dip=None)
-    remark = f"{len(kept):,} of {len(table):,} trainings"
+    remark = f"{len(kept):,} of {len(table):,} training runs"
     return Figure(
         name="selected", paper=paper, eq2=_joint(kept, "eq2"), dip=_joint(kept, "dip"), remark=remark
     )

@@ -12,7 +12,7 @@ from prunecast.laws import Deviation
 from prunecast.studies import extrapolation
 
 PAGE, SCRIPT = Path(__file__).parents[1] / "README.md", "tools/readme_page.py"
-TABLE, SHORT, TARGET = "cifar10-resnet", "cifar10-resnet20-24ep", 0.1
+TABLE, SHORT, TARGET = "cifar10-resnet", "cifar10-resnet-24ep", 0.1
 
 
 def deviation(own: Deviation) -> str:

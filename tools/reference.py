@@ -321,7 +321,7 @@ def columns() -> str:
         other = ", ".join(code(word) for word in (*same, *(f"1 − {word}" for word in complement)))
         rows.append([code(name), COLUMNS[name], other])
     lead = (
-        "A table has one row per trained network. Only `density` and `error` are required. Names are matched without "
+        "A table has one row per training run. Only `density` and `error` are required. Names are matched without "
         "regard to case, spaces and hyphens. [Bring a table](../how-to/bring-a-table.md) shows how to read yours."
     )
     others = [

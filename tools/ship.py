@@ -1,6 +1,7 @@
 """`python tools/ship.py NAME PLAN...`: write a store's finished levels as a table with its provenance.
 
-Both files go where the shipped tables are, so that adding a table to the package is this one command.
+Both files go where the shipped tables are, so that adding a table to the package is this one command. With
+`--into benchmarks/tables` they go where research, benchmarks and tests read them by path, and do not ship.
 """
 
 import argparse
@@ -59,7 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--dataset", default="", help="what is special about the images")
     parser.add_argument("--caution", default="", help="what users should be careful about")
     parser.add_argument("--preferred", action="store_true", help="let the pair's name mean this table")
-    parser.add_argument("--into", type=Path, default=tables.FOLDER, help="folder for the two files")
+    parser.add_argument(
+        "--into",
+        type=Path,
+        default=tables.FOLDER,
+        help="folder for the two files (default: the shipped)",
+    )
     given = parser.parse_args(arguments)
     remarks = Remarks(
         title=given.title, dataset=given.dataset, caution=given.caution, preferred=given.preferred

@@ -1,17 +1,18 @@
 from functools import lru_cache
 
 import pytest
+import research_tables
 from choice_tables import planted_table
 
 from prunecast.laws import Fit, fit
 from prunecast.table import read
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 
 
 @lru_cache
 def _shipped(law: str) -> Fit:
-    return fit(read(SHIPPED), law=law)
+    return fit(read(MEASURED), law=law)
 
 
 @lru_cache

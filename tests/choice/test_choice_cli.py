@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import research_tables
 from click.testing import CliRunner
 from golden_files import golden
 
@@ -12,7 +13,7 @@ from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 
 GOLDEN = Path(__file__).parent / "golden"
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 CASES = {
     "target": ["--target-error", "0.2"],
     "dip": ["--target-error", "0.2", "--law", "dip", "--confidence", "0.9"],
@@ -25,7 +26,7 @@ CASES = {
 
 
 def _run(*arguments: str) -> str:
-    result = CliRunner().invoke(cli, ["choose", SHIPPED, *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["choose", MEASURED, *arguments], catch_exceptions=False)
     assert result.exit_code == (1 if arguments[:2] == ("--target-error", "0.11") else 0)
     return result.output
 
@@ -63,7 +64,7 @@ def test_the_json_has_what_programs_need(name: str) -> None:
 
 def test_a_saved_law_cannot_become_another(tmp_path: Path) -> None:
     law = str(tmp_path / "law.json")
-    CliRunner().invoke(cli, ["fit", SHIPPED, "--law", "auto", "-o", law], catch_exceptions=False)
+    CliRunner().invoke(cli, ["fit", MEASURED, "--law", "auto", "-o", law], catch_exceptions=False)
     for more in (["--law", "eq2"], ["--where", "width=1"], ["--metric", "loss"], ["--chance", "0.8"]):
         with pytest.raises(PrunecastError, match="give the table"):
             CliRunner().invoke(cli, ["choose", law, "--target-error", "0.2", *more], catch_exceptions=False)

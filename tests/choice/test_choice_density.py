@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import research_tables
 from planted import planted
 
 from prunecast.choice import (
@@ -99,7 +100,7 @@ def test_the_optimum_needs_a_dense_law() -> None:
 
     from prunecast import fit, read
 
-    law = replace(fit(read("cifar10-resnet20-24ep")), dense=None)
+    law = replace(fit(read(research_tables.path("cifar10-resnet20-24ep"))), dense=None)
     with pytest.raises(PrunecastError, match="law of the unpruned error"):
         optimum(law, 0.2)
 

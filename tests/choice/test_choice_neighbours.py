@@ -6,19 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import research_tables
 from choice_tables import misses
 
 from prunecast import choose, fit, read
 from prunecast.choice import Network, choose_each
 from prunecast.laws import Configuration, Fit
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 TARGETS = np.geomspace(0.13, 0.8, 40)
 
 
 @cache
 def fitted(law: str) -> Fit:
-    return fit(read(SHIPPED), law=law)
+    return fit(read(MEASURED), law=law)
 
 
 def trained(law: Fit, network: Network) -> Configuration | None:
@@ -62,7 +63,7 @@ def test_a_table_its_law_and_the_saved_law_give_the_same_network(
 ) -> None:
     law, saved = fitted("auto"), tmp_path / "law.json"
     law.save(saved)
-    first, *others = (choose(source, **asked) for source in (SHIPPED, read(SHIPPED), law, saved))
+    first, *others = (choose(source, **asked) for source in (MEASURED, read(MEASURED), law, saved))
     for other in others:
         assert (other.law, other.met, other.verdict.trust) == (first.law, first.met, first.verdict.trust)
         mine, own = first.answer, other.answer

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import research_tables
 from findings_of import findings_of
 
 import prunecast
@@ -157,7 +158,7 @@ def test_every_reason_why_counts_are_unknown_has_words(reason: CountsUnknown) ->
 
 @pytest.fixture(scope="module")
 def chosen() -> Choice:
-    table = prunecast.read("cifar10-resnet20-24ep", where={"num_examples": 50000})
+    table = prunecast.read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": 50000})
     return prunecast.choose(prunecast.fit(table), target_error=0.2)
 
 
@@ -180,7 +181,7 @@ def test_the_answer_in_words(chosen: Choice) -> None:
 def test_the_line_at_a_prompt(chosen: Choice) -> None:
     best = chosen.answer
     assert repr(chosen) == (
-        f"<Choice by {chosen.law} from cifar10-resnet20-24ep: depth 20, width {best.width:.4g}, density "
+        f"<Choice by {chosen.law} from cifar10-resnet20-24ep.csv: depth 20, width {best.width:.4g}, density "
         f"{best.density:.4g}, level {best.level}, error {best.error:.4f} in [{best.interval[0]:.4f}, "
         f"{best.interval[1]:.4f}], target 0.2 met>"
     )
@@ -202,7 +203,7 @@ def test_names_and_sizes_are_those_of_the_table() -> None:
 @pytest.mark.parametrize(("error", "target"), [(0.19, 0.195), (0.21, 0.205)])
 def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(error: float, target: float) -> None:
     """Noise is removed both ways, so a measured error alone does not say whether the target is met."""
-    choice = prunecast.choose("cifar10-resnet20-24ep", target_error=0.2)
+    choice = prunecast.choose(research_tables.path("cifar10-resnet20-24ep"), target_error=0.2)
     met = error > target
     lucky = replace(choice.answer, source="measured", error=error, expected_error=0.2)
     told = replace(choice, met=met, answer=lucky, question=replace(choice.question, target_error=target))
@@ -211,12 +212,14 @@ def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(error: flo
 
 
 def test_a_curve_that_meets_what_the_law_calls_impossible_says_so() -> None:
-    law = prunecast.fit(prunecast.read("cifar10-resnet20-24ep"), law="eq2")
+    law = prunecast.fit(prunecast.read(research_tables.path("cifar10-resnet20-24ep")), law="eq2")
     choice = prunecast.choose(law, target_error=0.3, num_examples=6250)
     (why,) = findings_of(choice, findings.ImpossibleByLawButMeasured)
     assert 0.3 < why.least_error < choice.answer.unpruned_error
     assert "However, judging by the rows measured along this network's curve, a new training run" in sentence(
         why
     )
-    dips = prunecast.choose("cifar10-resnet20-24ep", target_error=0.3, num_examples=6250, law="dip")
+    dips = prunecast.choose(
+        research_tables.path("cifar10-resnet20-24ep"), target_error=0.3, num_examples=6250, law="dip"
+    )
     assert not findings_of(dips, findings.ImpossibleByLawButMeasured)

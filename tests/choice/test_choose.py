@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from choice_tables import misses
 from findings_of import findings_of
 from planted import WEIGHTS, law_error, planted
@@ -23,7 +24,7 @@ from prunecast.laws.findings import AxisNeverVaried
 from prunecast.metric import Metric
 from prunecast.wording import choice_as_json
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 
 
 def _brute(law: Fit, width: float, target: float, confidence: float) -> int:
@@ -228,7 +229,7 @@ def test_a_family_that_is_not_built_in_is_counted_as_the_table_counts() -> None:
 
 
 def test_few_configurations_leave_only_measured_sizes() -> None:
-    chosen = choose(read(SHIPPED, where={"num_examples": 50_000, "width": 1}), target_error=0.2)
+    chosen = choose(read(MEASURED, where={"num_examples": 50_000, "width": 1}), target_error=0.2)
     assert chosen.answer.width == 1
     assert findings_of(chosen, findings.NoDenseLaw)
 

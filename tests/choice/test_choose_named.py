@@ -5,6 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import research_tables
 from planted import law_error, planted, unpruned_error
 
 from prunecast import choose, fit, read
@@ -60,7 +61,7 @@ def test_at_a_held_density_the_smallest_network_that_meets_the_target(deep: Fit)
 
 def test_levels_are_counted_in_whole_weights() -> None:
     """In a network of 1,384 weights rounding takes level 6 to 361 of them, below 0.8^6."""
-    frame = read("cifar10-resnet20-24ep").frame
+    frame = read(research_tables.path("cifar10-resnet20-24ep")).frame
     law = fit(read(frame.assign(family="mine", weights=1384.0, nonzero=(1384 * frame["density"]).round())))
     surviving = 1384
     for level in range(12):

@@ -88,7 +88,7 @@ def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) ->
 def test_new_replicates_meet_targets_as_often_as_promised(
     correlation: float, confidence: float, too_much: float
 ) -> None:
-    """New replicates of an answer share the luck of the chain that it rests on, so simulations are what is counted.
+    """New replicates of an answer share the noise of the chain that it rests on, so simulations are what is counted.
 
     At one half the best of many sizes still promises up to ten points too much, here and in measured tables.
     """

@@ -3,11 +3,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import research_tables
 
 from prunecast.cli import main
 
 SCRIPT = Path(sys.executable).with_name("prunecast")
-AT_50000 = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
+AT_50000 = (str(research_tables.path("cifar10-resnet20-24ep")), "--where", "num_examples=50000")
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import research_tables
 
 REFUSING = """
 import sys
@@ -16,16 +17,16 @@ from prunecast.cli import main
 sys.argv = ["prunecast", *{arguments!r}]
 main()
 """
-SHIPPED = ["cifar10-resnet20-24ep", "--where", "num_examples=50000"]
+MEASURED = [str(research_tables.path("cifar10-resnet20-24ep")), "--where", "num_examples=50000"]
 CASES = [
     ("torch", ["plan"], "train"),
     ("torch", ["run", "digits"], "train"),
     ("torch", ["status", "digits"], "train"),
-    ("torch", ["make", *SHIPPED, "--target-error", "0.2", "--plan", "digits", "-o", "made"], "train"),
+    ("torch", ["make", *MEASURED, "--target-error", "0.2", "--plan", "digits", "-o", "made"], "train"),
     ("torch", ["demo"], "train,report"),
-    ("jinja2", ["report", *SHIPPED, "--no-studies"], "report"),
-    ("vl_convert", ["report", *SHIPPED, "--no-studies"], "report"),
-    ("vl_convert", ["figures", *SHIPPED, "--only", "forms"], "report"),
+    ("jinja2", ["report", *MEASURED, "--no-studies"], "report"),
+    ("vl_convert", ["report", *MEASURED, "--no-studies"], "report"),
+    ("vl_convert", ["figures", *MEASURED, "--only", "forms"], "report"),
     ("pyarrow", ["fit", "runs.parquet"], "parquet"),
 ]
 
@@ -43,7 +44,7 @@ def test_a_missing_extra_is_named(tmp_path, module, arguments, extra):
 
 
 def test_the_law_half_needs_no_extra(tmp_path):
-    code = REFUSING.format(module="torch", arguments=["choose", *SHIPPED, "--target-error", "0.2"])
+    code = REFUSING.format(module="torch", arguments=["choose", *MEASURED, "--target-error", "0.2"])
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, timeout=120, check=False
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import research_tables
 from golden_files import golden
 from planted import planted
 
@@ -14,11 +15,11 @@ from prunecast.report import terminal
 from prunecast.table import read
 
 GOLDEN = Path(__file__).parent / "golden"
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 
 
 def at_50000():
-    return read(SHIPPED, where={"num_examples": 50_000})
+    return read(MEASURED, where={"num_examples": 50_000})
 
 
 def fitted(table, **options):
@@ -38,11 +39,11 @@ def predicted(density, width):
 
 SECTIONS = {
     "fit": lambda: fitted(at_50000()),
-    "fit-all-sizes": lambda: fitted(read(SHIPPED)),
+    "fit-all-sizes": lambda: fitted(read(MEASURED)),
     "fit-cut": cut,
     "fit-fixed": lambda: fitted(at_50000(), high_error="chance"),
-    "fit-auto": lambda: fitted(read(SHIPPED), law="auto"),
-    "fit-dip": lambda: fitted(read(SHIPPED), law="dip"),
+    "fit-auto": lambda: fitted(read(MEASURED), law="auto"),
+    "fit-dip": lambda: fitted(read(MEASURED), law="dip"),
     "fit-replicates": lambda: fitted(read(planted(configurations=20, replicates=3))),
     "fit-one": lambda: fitted(at_50000().select(width=0.5)),
     "singles": lambda: report.single_fits(fit_each(at_50000()), SINGLE_LAW, Metric.ERROR),

@@ -6,18 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import research_tables
 
 from prunecast.laws import load
 
 SCRIPT = Path(sys.executable).with_name("prunecast")
-AT_50000 = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
+AT_50000 = (str(research_tables.path("cifar10-resnet20-24ep")), "--where", "num_examples=50000")
 
 
 def test_fit_prints_the_law(prunecast):
     done = prunecast("fit", *AT_50000, "--law", "eq2")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(
-        "Eq. 2 fitted to cifar10-resnet20-24ep (cifar_resnet, cifar10, imp, sgd-24ep)"
+        "Eq. 2 fitted to cifar10-resnet20-24ep.csv (cifar_resnet, cifar10, imp, sgd-24ep)"
     )
     assert "119 rows of 5 configurations" in done.stdout
 
@@ -280,7 +281,7 @@ USAGE = {
         "No law is called 'eq7'; choose one of eq2, dip, sharp, sharp-dip. Did you mean eq2?",
     ),
     "unknown metric": (
-        "fit cifar10-resnet20-24ep --metric bleu",
+        "fit cifar10-resnet --metric bleu",
         "there is no column bleu, which --metric bleu",
     ),
     "high error": ("fit good.csv --high-error some", "'some' is neither free, chance nor a number"),

@@ -5,12 +5,13 @@ import sys
 
 import click
 import pytest
+import research_tables
 from click.testing import CliRunner
 
 from prunecast.cli import COMMANDS, WORKFLOW, cli, main
 from prunecast.text import parse_number
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 METAVARS = {"table": "TABLE", "law": "LAW", "plan": "PLAN", "store": "STORE"}
 PLAN = """
 family = "cifar_resnet"
@@ -55,7 +56,9 @@ def test_every_command_has_json_and_the_same_names_for_the_same_things(name):
     for own in command.params:
         if own.name in METAVARS and not (own.name == "law" and isinstance(own, click.Option)):
             assert own.make_metavar(context).strip("[]") == METAVARS[own.name]
-        assert own.type.name not in ("float", "text") or own.metavar or name in ("run", "find"), own.opts
+        flag = isinstance(own, click.Option) and own.is_flag
+        named = own.type.name not in ("float", "float range", "integer range", "text")
+        assert flag or own.metavar or named, own.opts
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_what_is_no_number_is_refused(text):
 
 def test_percentages_and_fractions_ask_the_same(monkeypatch, capsys):
     said = [
-        run(monkeypatch, capsys, "choose", SHIPPED, "--where", "num_examples=50000", *line)
+        run(monkeypatch, capsys, "choose", MEASURED, "--where", "num_examples=50000", *line)
         for line in (
             ("--target-error", "30%", "--width", "1/4", "--confidence", "80%"),
             ("--target-error", "0.3", "--width", "0.25", "--confidence", "0.8"),
@@ -88,8 +91,8 @@ def test_percentages_and_fractions_ask_the_same(monkeypatch, capsys):
     ("line", "status", "words"),
     [
         (("fit", "none.csv", "--json"), 2, "there is no such file"),
-        (("choose", SHIPPED, "--json"), 2, "choose needs a target error"),
-        (("fit", SHIPPED, "--json", "--law", "eq7"), 2, "eq7"),
+        (("choose", MEASURED, "--json"), 2, "choose needs a target error"),
+        (("fit", MEASURED, "--json", "--law", "eq7"), 2, "eq7"),
         (("status", "none", "--json"), 2, "none"),
         (("check", "nowhere", "--json"), 2, "nowhere"),
         (
@@ -110,7 +113,7 @@ def test_errors_are_json_too(monkeypatch, capsys, line, status, words):
 
 
 def test_an_unmet_target_is_status_1_and_still_answers(monkeypatch, capsys):
-    status, out, _ = run(monkeypatch, capsys, "choose", SHIPPED, "--target-error", "5%", "--json")
+    status, out, _ = run(monkeypatch, capsys, "choose", MEASURED, "--target-error", "5%", "--json")
     assert status == 1
     assert not json.loads(out)["met"]
 
@@ -120,7 +123,7 @@ def test_make_agrees_about_an_unmet_target(monkeypatch, capsys, tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(PLAN)
     asked = ("--target-error", "5%", "--plan", str(plan), "-o", str(tmp_path / "network"))
-    line = ("make", SHIPPED, *asked)
+    line = ("make", MEASURED, *asked)
     status, out, err = run(monkeypatch, capsys, *line, "--json")
     assert status == 1
     assert "No network of these sizes reaches 0.05" in err
@@ -141,11 +144,11 @@ def test_reports_as_json(monkeypatch, capsys, tmp_path):
 def test_latex_of_every_command_that_prints_tables(monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(tmp_path)
     only = ("--where", "num_examples=50000")
-    run(monkeypatch, capsys, "fit", SHIPPED, *only, "-o", "law.json")
+    run(monkeypatch, capsys, "fit", MEASURED, *only, "-o", "law.json")
     for line in (
-        ("fit", SHIPPED, *only),
+        ("fit", MEASURED, *only),
         ("choose", "law.json", "--target-error", "0.3"),
-        ("study", "noise", SHIPPED),
+        ("study", "noise", MEASURED),
     ):
         status, out, _ = run(monkeypatch, capsys, *line, "--latex")
         assert status == 0

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from findings_of import findings_of
 from planted import planted
 
@@ -26,7 +27,7 @@ from prunecast.studies import STUDIES, next_training
 from prunecast.table import read
 
 EXAMPLE = Path(__file__).with_name("hill_law.py")
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 TRUTH = {"high_error": 0.88, "gamma": 1.7, "p": 0.3, "phi": 1.1, "psi": 1.3}
 
 
@@ -56,7 +57,7 @@ def fitted(frame):
 
 @pytest.fixture(scope="module")
 def shipped(hill):
-    return read(SHIPPED, where={"num_examples": 50_000})
+    return read(MEASURED, where={"num_examples": 50_000})
 
 
 def test_the_example_is_short():
@@ -209,7 +210,7 @@ def test_a_saved_law_whose_module_is_not_there_is_refused(shipped, tmp_path):
     assert "law.json cannot be used: cannot import law 'hill_law:HILL'" in done.stderr
 
 
-AT_50000 = (SHIPPED, "--where", "num_examples=50000")
+AT_50000 = (MEASURED, "--where", "num_examples=50000")
 OWN = ("--law", "hill_law:HILL")
 TITLE, EQUATION = "the Hill law", "error = unpruned + (ε↑ − unpruned) / (1 + (m*/p)^γ)"
 

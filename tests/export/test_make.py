@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import research_tables
 import torch
 from click.testing import CliRunner
 from made_networks import ASKED, Made, Swept
@@ -166,7 +167,7 @@ def test_nothing_is_trained_twice(swept: Swept, made: Made) -> None:
 
 @pytest.mark.slow
 def test_stopped_and_continued_it_is_the_same_network(swept: Swept, made: Made, tmp_path: Path) -> None:
-    """Once killed, once stopped by Ctrl-C, each right after a level; a fast machine may be at its end by then."""
+    """Once killed, once stopped by Ctrl-C, each right after a level; a fast machine may have finished by then."""
     folder = tmp_path / "network"
     line = [SCRIPT, "make", "results.csv", "--plan", "small.toml", "-o", str(folder), *ASKED]
     codes = []
@@ -250,7 +251,7 @@ def test_a_mistake_is_one_sentence(swept: Swept, tmp_path: Path, arguments, mess
 
 
 def test_a_refusal_names_the_network_beyond_what_was_measured() -> None:
-    chosen = choose("cifar10-resnet20-24ep", target_error=0.11, confidence=0.5)
+    chosen = choose(research_tables.path("cifar10-resnet20-24ep"), target_error=0.11, confidence=0.5)
     with pytest.raises(PrunecastError, match=r"; ask for a larger --target-error; outside .*--sizes around"):
         _possible(chosen)
 

@@ -9,7 +9,7 @@ from own_tables import own_table
 import prunecast
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
-from prunecast.export.orders import _possible, pattern
+from prunecast.export.orders import _possible, order, pattern
 from prunecast.laws import fit
 from prunecast.sweep import read_plan
 
@@ -28,15 +28,32 @@ def test_the_plan_that_a_refusal_asks_for_is_the_one_on_the_page_and_agrees(tmp_
     assert pattern(read_plan(path), law, None).spec.num_examples == 50_000
 
 
+def test_missing_data_is_refused_with_the_place_to_get_it(tmp_path: Path) -> None:
+    """The command of the page, on a machine without CIFAR-10."""
+    (plan,) = re.findall(r"```toml\n(.*?)\n```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    path = tmp_path / "own.toml"
+    path.write_text(plan, encoding="utf-8")
+    with pytest.raises(
+        PrunecastError, match=r"needs CIFAR-10, which is not in .*; put cifar-10-python.tar.gz from"
+    ):
+        order(
+            prunecast.fit("cifar10-resnet", law="eq2"),
+            read_plan(path, data=tmp_path),
+            tmp_path / "network",
+            target_error=0.10,
+        )
+
+
 def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:
-    law = fit(prunecast.read("cifar10-resnet20-steps"))
-    with pytest.raises(PrunecastError, match=r'name = "cifar10-9360steps-bf16", .*steps = 9360') as caught:
+    law = fit(prunecast.read("cifar10-resnet-24ep", where={"depth": 20, "num_examples": 12_500}))
+    with pytest.raises(PrunecastError, match=r'name = "cifar10-24ep-bf16", .*rewind = 1\.5') as caught:
         pattern(read_plan("cifar10-resnet"), law, None)
-    (recipe,) = re.findall(r"recipe = \{.*?\}", str(caught.value))
+    (written,) = re.findall(r"recipe = \{.*?\}", str(caught.value))
     path = tmp_path / "own.toml"
     sizes = 'family = "cifar_resnet"\ndataset = "cifar10"\ndepth = 20\nwidth = 1\nnum_examples = 12500\n'
-    path.write_text(f"{sizes}{recipe}\n", encoding="utf-8")
-    assert pattern(read_plan(path), law, None).spec.recipe.steps == 9360
+    path.write_text(f"{sizes}{written}\n", encoding="utf-8")
+    recipe = pattern(read_plan(path), law, None).spec.recipe
+    assert (recipe.epochs, recipe.rewind, recipe.drops) == (24, 1.5, (12, 18))
 
 
 def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:

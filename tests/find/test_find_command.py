@@ -1,6 +1,7 @@
 """The command `find`: from a plan to the made network, its table and its page."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,11 +29,16 @@ def _run(folder: Path, *words: str):
     return CliRunner().invoke(cli, line)
 
 
+def folded(page: str) -> list[str]:
+    """The titles of the lists that the page folds, without the answers'."""
+    return [title for title in re.findall(r"<summary>(.*?)</summary>", page) if "answers" not in title]
+
+
 def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
-    ended = _run(tmp_path, "--trainings", "9", "--law", "eq2", "--json")
+    ended = _run(tmp_path, "--training-runs", "9", "--law", "eq2", "--json")
     assert ended.exit_code == 0, ended.output
     body = json.loads(ended.stdout)
-    assert (body["stop"], body["trainings"], body["networks"]) == ("trainings", 9, [])
+    assert (body["stop"], body["training_runs"], body["networks"]) == ("training runs", 9, [])
     targets = [own["target_error"] for own in body["answers"]]
     assert len(targets) == 5
     assert targets == sorted(targets)
@@ -42,7 +48,8 @@ def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
     assert len(read(tmp_path / "found" / "table.csv")) == 9
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
     assert "The search" in page
-    assert "table.csv: 9 trained networks" in page
+    assert "table.csv: 9 training runs" in page
+    assert folded(page) == ["All decisions of the search"]
 
 
 def test_find_refuses_in_a_sentence(tmp_path: Path) -> None:
@@ -57,6 +64,9 @@ def test_a_target_ends_with_the_network_made(tmp_path: Path) -> None:
     assert "Made: digits_cnn" in ended.output
     card = json.loads((tmp_path / "found" / "network" / "card.json").read_text())
     assert card["measured"]["error"] <= 0.25
+    page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
+    measured = page[page.index("<dt>Measured error</dt>") :]
+    assert f"{card['measured']['error']:.4f}" in measured[: measured.index("</div>")]
     again = _run(tmp_path, "--target-error", "25%", "--confidence", "0.9")
     assert again.exit_code == 0
     assert " · level " not in again.output

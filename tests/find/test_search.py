@@ -43,7 +43,7 @@ def test_a_search_trains_part_of_the_grid_and_ends_with_an_answer(whole: tuple[P
     assert last.steps == ()
     assert [one.stop for one in rounds[:-1]] == [None] * (len(rounds) - 1)
     trained = sum(map(len, levels(store).values()))
-    assert last.spent.trainings == trained
+    assert last.spent.training_runs == trained
     assert trained < 0.7 * sum(chain.rules.level_cap + 1 for chain in plan().chains)
     assert last.spent.seconds < last.spent.grid_seconds
     (state,) = last.decision.states
@@ -84,13 +84,13 @@ def test_rounds_say_what_is_known_and_what_comes_next(whole: tuple[Path, list[Ro
 
 
 def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    (*_, last) = searched(tmp_path, trainings=3)
-    assert last.stop is Stop.TRAININGS
+    (*_, last) = searched(tmp_path, training_runs=3)
+    assert last.stop is Stop.TRAINING_RUNS
     before = levels(tmp_path)
     assert sum(map(len, before.values())) == 3
-    (*_, last) = searched(tmp_path, trainings=5)
+    (*_, last) = searched(tmp_path, training_runs=5)
     after = levels(tmp_path)
-    assert last.spent.trainings == 5
+    assert last.spent.training_runs == 5
     assert all(after[size][: len(errors)] == errors for size, errors in before.items())
     wanted = Search(targets=(TARGET,), budget=Budget(hours=1e-9))
     ends = list(search(plan(), tmp_path, wanted, executor=executor_for("cpu", 1)))
@@ -108,7 +108,7 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
         (Search(targets=(0.1,), confidence=2), "--confidence is 2"),
         (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, but the plan short has 200"),
         (Search(budget=Budget(hours=0)), "--hours is 0"),
-        (Search(budget=Budget(trainings=0)), "--trainings is 0"),
+        (Search(budget=Budget(training_runs=0)), "--training-runs is 0"),
     ],
 )
 def test_what_cannot_be_searched_is_refused(wanted: Search, words: str) -> None:

@@ -91,6 +91,9 @@ def assert_program_is_module(made):
 
 PACKS = [(8, widths, group) for widths in (MIXED, (1, 1, 1)) for group in (None, 16, 32)]
 DEEP = [(14, (1 / 4,) * 8, 16), (20, MIXED[::-1], 32), (20, MIXED * 2, 16), (56, (1, 1 / 2), None)]
+DEEP += [
+    (14, (1 / 16,) * 20, 32)
+]  # one channel in the first stage: ordinary convolutions, not depthwise ones
 
 
 @pytest.mark.parametrize(("depth", "widths", "group"), PACKS + DEEP)

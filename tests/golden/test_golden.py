@@ -21,6 +21,7 @@ from prunecast.cli import main
 
 HERE = Path(__file__).parent
 INPUTS = HERE / "inputs"
+TABLE_FILES = HERE.parents[1] / "benchmarks" / "tables"
 RENEW = os.environ.get("PRUNECAST_RENEW_GOLDEN", "")
 SHOWN = 12
 """How many differences a failure shows."""
@@ -54,7 +55,7 @@ CASES = [
 @pytest.fixture
 def call(capsys, monkeypatch, tmp_path):
     """Run a command in a folder of its own that holds the inputs."""
-    for path in INPUTS.iterdir():
+    for path in (*INPUTS.iterdir(), *TABLE_FILES.glob("*.csv")):
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))

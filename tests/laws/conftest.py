@@ -1,21 +1,22 @@
 import pytest
+import research_tables
 from planted import planted
 
 from prunecast.laws import DEFAULT_LAW, Points, build_form, measured
 from prunecast.table import Table, read
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 
 
 @pytest.fixture(scope="session")
 def shipped() -> Table:
     """The five widths at 50,000 examples of the measured table."""
-    return read(SHIPPED, where={"num_examples": 50_000})
+    return read(MEASURED, where={"num_examples": 50_000})
 
 
 @pytest.fixture(scope="session")
 def shipped_all() -> Table:
-    return read(SHIPPED)
+    return read(MEASURED)
 
 
 @pytest.fixture(scope="session")

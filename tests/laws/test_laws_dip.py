@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import research_tables
 from findings_of import findings_of
 from planted import planted
 
@@ -16,7 +17,7 @@ DIPPED = {"dip": 0.2, "dip_ratio": 1.0}
 
 @pytest.fixture(scope="module")
 def whole():
-    return measured(read("cifar10-resnet20-24ep")).points
+    return measured(read(research_tables.path("cifar10-resnet20-24ep"))).points
 
 
 def dipped(**options):
@@ -72,10 +73,10 @@ def test_the_derivatives_are_those_of_differences(whole):
 
 def test_the_parameters_follow_the_data():
     """ν needs dataset sizes that span a factor of four, ρ a ratio of examples to weights that varies."""
-    table = read("cifar10-resnet20-24ep")
+    table = read(research_tables.path("cifar10-resnet20-24ep"))
     names = [parameter.name for parameter in build_form("dip", measured(table).points, "error").parameters]
     assert names == ["high_error", "gamma", "p", "psi", "nu", "dip", "dip_ratio"]
-    small = measured(read("cifar10-resnet20-24ep", where={"num_examples": 6250})).points
+    small = measured(read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": 6250})).points
     assert [p.name for p in build_form("dip", small, "error").parameters] == [
         "high_error",
         "gamma",
@@ -86,7 +87,9 @@ def test_the_parameters_follow_the_data():
     ]
     near = table.frame[table.frame["num_examples"] < LEAST_SPAN * 3125]
     assert "nu" not in [p.name for p in build_form("dip", measured(read(near)).points, "error").parameters]
-    one = measured(read("cifar10-resnet20-24ep", where={"num_examples": 6250, "width": 1})).points
+    one = measured(
+        read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": 6250, "width": 1})
+    ).points
     assert [p.name for p in build_form("dip", one, "error").parameters] == ["high_error", "gamma", "p", "dip"]
 
 
@@ -107,7 +110,7 @@ def test_a_planted_dip_is_found_again():
 @pytest.mark.parametrize("name", ["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
 def test_it_follows_the_measured_tables(name):
     """|μ| under 1% and σ under 4.5% over all dataset sizes, where Eq. 2 has more than 8 and 11%."""
-    table = read(name)
+    table = read(research_tables.path(name))
     dip, plain = fit(table, law="dip"), fit(table, law="eq2")
     assert fit(table).parameters == dip.parameters
     assert abs(dip.deviation.mean) < 0.01
@@ -119,7 +122,7 @@ def test_it_follows_the_measured_tables(name):
 @pytest.mark.parametrize("name", ["cifar10-resnet20-24ep", "cifar10-resnet20-24ep-fleet"])
 @pytest.mark.parametrize("split", [configurations_out, large_out, sizes_out, largest_size_out])
 def test_it_predicts_better_than_eq2_on_every_split(name, split):
-    points = measured(read(name)).points
+    points = measured(read(research_tables.path(name))).points
     rms = {
         law: np.sqrt(np.mean(law_deviations(law, points, "error", split(points)) ** 2))
         for law in ("eq2", "dip")
@@ -136,7 +139,7 @@ def test_where_nothing_dips_it_is_no_worse():
 
 def test_predictions_know_the_size_of_the_network(whole):
     """The dip of a prediction depends on examples a weight: with more examples it is shallower."""
-    law = fit(read("cifar10-resnet20-24ep"), law="dip")
+    law = fit(read(research_tables.path("cifar10-resnet20-24ep")), law="dip")
     few, many = law.predict(0.2, width=1, num_examples=[3125, 50000], unpruned_error=0.2).error
     assert few < many < 0.2
     at = whole.configuration
@@ -152,6 +155,11 @@ def test_auto_is_the_law_that_predicts_better():
     assert fit(read(dipped(configurations=60, seed=3, noise=0.01)), law="auto").law == "dip"
     straight = read(planted(configurations=60, seed=3, noise=0.01))
     assert fit(straight, law="auto").parameters == fit(straight, law="eq2").parameters
-    one = read("cifar10-resnet20-24ep", where={"num_examples": 6250, "width": 1})
+    one = read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": 6250, "width": 1})
     assert fit(one, law="auto").law == "eq1"
-    assert fit(read("cifar10-resnet20-24ep"), law="auto", residual="log").options["residual"] == "log"
+    assert (
+        fit(read(research_tables.path("cifar10-resnet20-24ep")), law="auto", residual="log").options[
+            "residual"
+        ]
+        == "log"
+    )

@@ -3,9 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from findings_of import findings_of
 from planted import TRUTH, law_error, planted, unpruned_error
 
+from prunecast import tables
 from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, measured
@@ -127,7 +129,7 @@ def test_no_dip_is_something_known():
 @pytest.mark.parametrize("name", ["cifar10-vgg", "svhn-vgg", "svhn-densenet", "cifar10-resnet20-24ep-fleet"])
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_what_is_not_determined_may_be_what_it_is_estimated_to_be(name, law):
-    result = fit(read(name), law=law)
+    result = fit(read(name if tables.known(name) else research_tables.path(name)), law=law)
     assert result.undetermined
     for parameter in result.undetermined:
         low, high = result.interval(parameter)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+import research_tables
 
 HEAVY = ("torch", "vl_convert", "pandas", "numpy", "scipy", "rich")
 
@@ -36,8 +37,8 @@ def test_help_imports_nothing_heavy(arguments):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["fit", "cifar10-resnet20-24ep", "--where", "num_examples=50000"],
-        ["fit", "cifar10-resnet20-24ep", "--json"],
+        ["fit", str(research_tables.path("cifar10-resnet20-24ep")), "--where", "num_examples=50000"],
+        ["fit", str(research_tables.path("cifar10-resnet20-24ep")), "--json"],
     ],
 )
 def test_fitting_needs_neither_torch_nor_a_renderer(arguments):

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import research_tables
 from findings_of import findings_of
 
 from prunecast.laws import fit, fit_each, measured
@@ -107,7 +108,10 @@ def test_each_configuration_alone(shipped, whole):
 
 def test_an_interval_whose_search_ends_at_a_bound_is_no_point():
     """Eq. 2 over a deep dip runs off along γ, which the interval must say and not hide."""
-    result = fit(read("cifar10-resnet20-24ep-fleet", where={"num_examples": 3125}), law="eq2")
+    result = fit(
+        read(research_tables.path("cifar10-resnet20-24ep-fleet"), where={"num_examples": 3125}),
+        law="eq2",
+    )
     lower, upper = result.intervals["gamma"]
     assert upper / lower > 10
     assert "gamma" in result.undetermined

@@ -1,11 +1,12 @@
 """Tables to make pages and figures of."""
 
 import pandas as pd
+import research_tables
 from planted import planted
 
 from prunecast.table import Table, read
 
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 EVIL = "<script>window.hit = 1</script><img src=x onerror='window.hit = 1'>\"'`${window.hit = 1}`</script>"
 
 
@@ -51,8 +52,8 @@ def one_curve() -> Table:
 
 
 TABLES = {
-    "measured": lambda: read(SHIPPED, where={"num_examples": 50_000}),
-    "all sizes": lambda: read(SHIPPED),
+    "measured": lambda: read(MEASURED, where={"num_examples": 50_000}),
+    "all sizes": lambda: read(MEASURED),
     "planted": planted_table,
     "evil": evil_table,
     "tiny": tiny_table,

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from prunecast import tables
+import research_tables
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -71,7 +70,7 @@ def seen() -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=name)
 def test_commands_run(page, tmp_path, seen):
     """What several pages say is run once, unless it reads or replaces a file that the page has made before."""
-    shutil.copy(tables.path("cifar10-resnet20-24ep"), tmp_path / "results.csv")
+    shutil.copy(research_tables.path("cifar10-resnet20-24ep"), tmp_path / "results.csv")
     held = (
         shown(page) if page.name == "README.md" else {}
     )  # other pages show what depends on the machine, too

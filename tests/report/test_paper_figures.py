@@ -247,9 +247,9 @@ def test_a_panel_that_the_table_cannot_fill_is_left_out_with_a_sentence(tmp_path
     made = {one.name: one for one in draw_paper_figures(TABLES["measured"](), tmp_path, only=only)}
     assert list(made) == list(only)
     assert made["figure-4"].left_out == (
-        "by depth: cifar10-resnet20-24ep: no two networks differ in depth alone, with the same width and training "
+        "by depth: cifar10-resnet20-24ep.csv: no two networks differ in depth alone, with the same width and training "
         "examples",
-        "by training examples: cifar10-resnet20-24ep: no two networks differ in training examples alone, with the "
+        "by training examples: cifar10-resnet20-24ep.csv: no two networks differ in training examples alone, with the "
         "same width and depth",
     )
     assert "no network was trained twice" in made["figure-5"].left_out[0]

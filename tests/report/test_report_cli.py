@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import research_tables
 
 SCRIPT = Path(sys.executable).with_name("prunecast")
-SHIPPED = ("cifar10-resnet20-24ep", "--where", "num_examples=50000")
+MEASURED = (str(research_tables.path("cifar10-resnet20-24ep")), "--where", "num_examples=50000")
 
 
 def run(*arguments, cwd):
@@ -18,18 +19,18 @@ def run(*arguments, cwd):
 
 
 def test_report_writes_one_file(tmp_path):
-    done = run("report", *SHIPPED, "-o", "page.html", "--no-studies", "--target-error", "0.2", cwd=tmp_path)
+    done = run("report", *MEASURED, "-o", "page.html", "--no-studies", "--target-error", "0.2", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The page is in page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    again = "prunecast report cifar10-resnet20-24ep --where num_examples=50000 --output page.html --target-error 0.2"
+    again = f"prunecast report {MEASURED[0]} --where num_examples=50000 --output page.html --target-error 0.2"
     assert f"{again} --no-studies" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_figures_are_written_in_their_folder(tmp_path):
     done = run(
         "figures",
-        *SHIPPED,
+        *MEASURED,
         "-o",
         "figures",
         "--only",
@@ -49,13 +50,13 @@ def test_figures_are_written_in_their_folder(tmp_path):
     ("arguments", "said"),
     [
         (("report", "nowhere.csv"), "nowhere.csv"),
-        (("report", *SHIPPED, "-o", "missing/page.html", "--no-studies"), "cannot be written"),
+        (("report", *MEASURED, "-o", "missing/page.html", "--no-studies"), "cannot be written"),
         (("report", "bad.csv"), "bad.csv"),
-        (("report", *SHIPPED, "--target-error", "5"), "the target error is 5, but it must be below 1"),
-        (("report", *SHIPPED, "--target-error", "nan"), "must be a positive number, not nan"),
-        (("figures", *SHIPPED, "--only", "pie"), "no figure is called"),
+        (("report", *MEASURED, "--target-error", "5"), "the target error is 5, but it must be below 1"),
+        (("report", *MEASURED, "--target-error", "nan"), "must be a positive number, not nan"),
+        (("figures", *MEASURED, "--only", "pie"), "no figure is called"),
         (("figures", "tiny.csv"), "cannot determine"),
-        (("figures", *SHIPPED, "-o", "tiny.csv/figures", "--only", "frontier"), "cannot be written"),
+        (("figures", *MEASURED, "-o", "tiny.csv/figures", "--only", "frontier"), "cannot be written"),
     ],
 )
 def test_a_mistake_is_a_sentence(tmp_path, arguments, said):

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+import research_tables
 from source_tree import modules, package
 
 from prunecast import wording
@@ -124,23 +125,24 @@ def sealed(monkeypatch):
     return said
 
 
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 COMMANDS = [
-    "fit cifar10-resnet20-24ep",
-    "fit cifar10-resnet20-24ep --json",
-    "choose cifar10-resnet20-24ep --target-error 0.2",
-    "choose cifar10-resnet20-24ep --target-error 0.05 --json",
-    "choose cifar10-resnet20-24ep --target-error 0.15 --sizes around",
-    "next cifar10-resnet20-24ep --where num_examples=50000",
-    "study optimality cifar10-resnet20-24ep",
-    "study extrapolation cifar10-resnet20-24ep --json",
-    "report cifar10-resnet20-24ep --no-studies -o page.html",
+    "fit TABLE",
+    "fit TABLE --json",
+    "choose TABLE --target-error 0.2",
+    "choose TABLE --target-error 0.05 --json",
+    "choose TABLE --target-error 0.15 --sizes around",
+    "next TABLE --where num_examples=50000",
+    "study optimality TABLE",
+    "study extrapolation TABLE --json",
+    "report TABLE --no-studies -o page.html",
 ]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_command_looks_into_a_sentence(command, sealed, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["prunecast", *command.split()])
+    monkeypatch.setattr(sys, "argv", ["prunecast", *command.replace("TABLE", MEASURED).split()])
     with contextlib.suppress(SystemExit):  # of a target that is not met
         main()
     assert sealed

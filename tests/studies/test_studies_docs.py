@@ -3,13 +3,14 @@
 from pathlib import Path
 
 import pytest
+import research_tables
 
 from prunecast import read
 from prunecast.studies import STUDIES, dips, extrapolation, forms, invariance, noise, optimality, sensitivity
 
 PAGE = (Path(__file__).parents[2] / "docs" / "research" / "studies.md").read_text(encoding="utf-8")
 FLAT = " ".join(PAGE.replace("−", "-").split())
-TABLE = read("cifar10-resnet20-24ep")
+TABLE = read(research_tables.path("cifar10-resnet20-24ep"))
 
 
 def _deviation(own) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from click.testing import CliRunner
 from golden_files import golden
 from own_tables import own_table
@@ -17,7 +18,7 @@ from prunecast.studies import NextTraining, SuggestionKind, findings, next_train
 from prunecast.table import read
 
 GOLDEN = Path(__file__).parent / "golden"
-SHIPPED = "cifar10-resnet20-24ep"
+MEASURED = str(research_tables.path("cifar10-resnet20-24ep"))
 TARGET = 0.2
 FRAME = planted(configurations=12, noise=0.01, num_examples=(50_000, 12_500), seed=3)
 
@@ -81,28 +82,28 @@ def test_the_number_of_examples_asked_for_is_that_of_the_suggestions() -> None:
 
 @pytest.mark.parametrize("law", ["eq2", "dip"])
 def test_the_command_prints_its_golden_text(law: str) -> None:
-    result = CliRunner().invoke(cli, ["next", SHIPPED, "--law", law], catch_exceptions=False)
+    result = CliRunner().invoke(cli, ["next", MEASURED, "--law", law], catch_exceptions=False)
     assert result.output == golden(GOLDEN / f"next-{law}.txt", result.output)
-    body = json.loads(CliRunner().invoke(cli, ["next", SHIPPED, "--law", law, "--json"]).output)
+    body = json.loads(CliRunner().invoke(cli, ["next", MEASURED, "--law", law, "--json"]).output)
     assert body["law"] == law
     assert [own["target_error"] for own in body["answers"]] == [
-        own.target_error for own in next_training(read(SHIPPED), law=law).answers
+        own.target_error for own in next_training(read(MEASURED), law=law).answers
     ]
 
 
 def test_axes_that_never_varied_are_named() -> None:
-    study = next_training(read(SHIPPED))
+    study = next_training(read(MEASURED))
     assert findings.AxisToTrain(axis="depth", example=14) in study.findings
 
 
 def test_one_curve_asks_for_another_size() -> None:
-    study = next_training(read(SHIPPED, where={"num_examples": 50_000, "width": 1}))
+    study = next_training(read(MEASURED, where={"num_examples": 50_000, "width": 1}))
     assert {own.kind for own in study.suggestions} <= {"more levels", "another replicate"}
     assert findings.AxisToTrain(axis="width", example=0.25) in study.findings
 
 
 def test_two_short_curves_are_continued() -> None:
-    frame = read(SHIPPED, where={"num_examples": 50_000}).frame
+    frame = read(MEASURED, where={"num_examples": 50_000}).frame
     short = frame[frame["width"].isin([0.125, 0.25]) & (frame["level"] < 12)]
     study = next_training(read(short))
     assert not study.settled
@@ -119,7 +120,7 @@ def test_curves_that_do_not_rise_are_continued() -> None:
 
 
 def test_a_target_that_nothing_reaches_settles_nothing() -> None:
-    beyond = next_training(read(SHIPPED, where={"num_examples": 50_000}), target_error=0.001)
+    beyond = next_training(read(MEASURED, where={"num_examples": 50_000}), target_error=0.001)
     assert not beyond.settled
     assert not beyond.answers[0].met
     assert beyond.findings[0] == findings.TargetNotReached(target_error=0.001)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 
 from prunecast.table import TableError, read
 from prunecast.table.findings import RowsSelected, UnprunedErrorsAveraged
@@ -89,7 +90,7 @@ def test_bad_statements_of_unpruned_error(stated: list[float], words: str) -> No
 
 
 def test_select_compares_numbers_as_numbers_and_text_as_text() -> None:
-    table = read("cifar10-resnet20-24ep")
+    table = read(research_tables.path("cifar10-resnet20-24ep"))
     for value in (50000, 50000.0, "50000", "5e4", np.int64(50000)):
         assert len(table.select(num_examples=value)) == 121
     assert len(table.select(family="cifar_resnet", width="1", num_examples=3125)) == 28
@@ -103,9 +104,9 @@ def test_select_compares_numbers_as_numbers_and_text_as_text() -> None:
 
 
 def test_select_is_reading_with_where() -> None:
-    whole = read("cifar10-resnet20-24ep")
+    whole = read(research_tables.path("cifar10-resnet20-24ep"))
     selected = whole.select(num_examples=6250)
-    read_so = read("cifar10-resnet20-24ep", where={"num_examples": "6250"})
+    read_so = read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": "6250"})
     pd.testing.assert_frame_equal(selected.frame, read_so.frame)
     assert selected.digest == read_so.digest != whole.digest
     where = (("num_examples", "6250"),)
@@ -116,7 +117,10 @@ def test_select_is_reading_with_where() -> None:
 
 
 def test_a_width_is_selected_as_people_write_it() -> None:
-    halves = [read("cifar10-resnet20-24ep", where={"width": width}) for width in (0.5, "0.5", "1/2")]
+    halves = [
+        read(research_tables.path("cifar10-resnet20-24ep"), where={"width": width})
+        for width in (0.5, "0.5", "1/2")
+    ]
     assert len({table.digest for table in halves}) == 1
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -106,7 +107,7 @@ def test_what_the_digest_covers() -> None:
 
 def test_the_shipped_table_keeps_its_digest() -> None:
     """A saved law names the digest of its data, so it must be the same on every machine and version."""
-    assert read("cifar10-resnet20-24ep").digest == (
+    assert read(research_tables.path("cifar10-resnet20-24ep")).digest == (
         "b5c17b9090fabfcf0d57f42e74f73708375319b683035b33285504528e69c3e8"
     )
 

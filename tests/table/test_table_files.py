@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import research_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prunecast import tables
 from prunecast.table import TableError, read
 
 GOOD = b"density,error\n1,0.08\n0.8,0.081\n0.64,0.085\n"
@@ -115,7 +115,7 @@ def test_a_tsv_with_unnamed_index_keeps_it(tmp_path: Path) -> None:
 def test_what_is_not_there_or_no_file(tmp_path: Path) -> None:
     cases: dict[str | Path, str] = {
         tmp_path / "missing.csv": "there is no such file",
-        "cifar10-resnet21": "cifar10-resnet20-24ep",
+        "cifar10-resnet-24": "Did you mean cifar10-resnet-24ep",
         tmp_path: "is a folder",
         "nul\x00byte": "there is no such file",
         "x" * 5000: "there is no such file",
@@ -161,7 +161,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == expected
 
 
-WHOLE = tables.path("cifar10-resnet20-24ep").read_bytes()[:1500]
+WHOLE = research_tables.path("cifar10-resnet20-24ep").read_bytes()[:1500]
 SNIPPETS = [
     b"",
     b",",

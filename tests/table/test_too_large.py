@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import research_tables
 from click.testing import CliRunner
 
 from prunecast import fit, read
@@ -113,6 +114,6 @@ def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):
     )
     assert "The law was fitted without networks that are too large for their data." in chosen.output
     law = tmp_path / "law.json"
-    fit(read("cifar10-resnet20-24ep", where={"num_examples": 50000})).save(law)
+    fit(read(research_tables.path("cifar10-resnet20-24ep"), where={"num_examples": 50000})).save(law)
     refused = CliRunner().invoke(cli, ["choose", str(law), "--target-error", "0.2", "--without-too-large"])
     assert "give the table itself to fit another law, to select rows" in str(refused.exception)

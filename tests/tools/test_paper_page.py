@@ -8,6 +8,7 @@ import page_parts
 import pandas as pd
 import paper_page
 import pytest
+import research_tables
 from paper_items import Evidence, Verdict, below, holds, two_shapes, within
 from planted import planted
 from published import claims, compare_curve, compare_with_paper, lowest_errors, published_curve
@@ -138,7 +139,7 @@ def test_the_paper_states_something_of_every_pair_that_ships_as_a_plan():
 
 
 def test_the_published_curve_is_compared_with_a_table():
-    points = compare_curve(tables.measured("cifar10-resnet", "sgd-24ep"))
+    points = compare_curve(read(research_tables.path("cifar10-resnet20-24ep")))
     assert len(points) == len(published_curve()) == 40
     assert [point.level for point in points] == list(range(40))
     assert all(point.density == pytest.approx(0.8**point.level, rel=1e-3) for point in points)
@@ -180,13 +181,13 @@ def test_networks_too_large_for_their_data_are_left_out_beside_all():
         figure.name: figure
         for figure in compare_with_paper(read(frame, chance=0.9), "cifar10-resnet").figures
     }
-    assert figures["selected"].remark.endswith(f" of {len(frame)} trainings")
+    assert figures["selected"].remark.endswith(f" of {len(frame)} training runs")
     assert figures["selected"].paper == figures["joint"].paper
     assert figures["selected"].eq2.std < figures["joint"].eq2.std
 
 
 def test_one_chain_has_fewer_figures():
-    chain = read("cifar10-resnet20-24ep-fleet").select(width=0.25, num_examples=3125)
+    chain = read(research_tables.path("cifar10-resnet20-24ep-fleet")).select(width=0.25, num_examples=3125)
     names = [figure.name for figure in compare_with_paper(chain, "svhn-vgg").figures]
     assert names == ["alone", "joint", "noise"]
 

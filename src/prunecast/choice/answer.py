@@ -74,6 +74,11 @@ class Choice(Displayable):
     """the axes and the unit of size that the table gives"""
 
     @property
+    def trusted(self) -> bool:
+        """Whether this is an answer: about a network that was trained, or by a law that can be trusted."""
+        return self.verdict.usable or self.answer.source == "measured"
+
+    @property
     def out_of_reach(self) -> bool:
         """Whether no network meets the target; a density that was asked for is answered whatever it gives."""
         return not self.met and self.question.density is None

@@ -82,6 +82,9 @@ def frontier(
 
     Returns:
         Arrays with one entry per error that some network reaches; `frame` has them as columns.
+
+    Raises:
+        PrunecastError: the source cannot be read, or an error is not positive.
     """
     fit = as_fit(source)
     how = counter(fit)

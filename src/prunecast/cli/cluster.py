@@ -6,32 +6,50 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from prunecast.cli.parameters import Count, Number
 from prunecast.errors import PrunecastError
 
 if TYPE_CHECKING:
     from prunecast.sweep import Executor, Plan
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-RESOURCES = {"gpus": float, "cpus": float, "minutes": int, "memory_gb": float, "at_once": int}
+RESOURCES = {
+    "gpus": Number(),
+    "cpus": Number(),
+    "minutes": Count(),
+    "memory_gb": Number(),
+    "at_once": Count(),
+}
 HELP = {
     "gpus": "GPUs per worker; 0.25 lets four share one. A worker with a GPU runs a fleet.",
     "cpus": "CPUs per worker.",
-    "minutes": "Time limit per worker; another worker continues its chains.",
-    "memory_gb": "Memory per worker in GB.",
-    "at_once": "Maximum number of workers at the same time.",
+    "minutes": "time limit per worker; another worker continues its chains.",
+    "memory_gb": "memory per worker in GB.",
+    "at_once": "maximum number of workers at the same time.",
 }
 OWNERS = {"address": "ray", "partition": "slurm", "sbatch": "slurm", "chains_per_job": "slurm"}
 """Options that only one backend has."""
 OPTIONS = (
-    click.option("--on", help="Run on a cluster: ray, slurm, or your own backend as module:name."),
-    click.option("--address", help="Ray: host:port of the cluster, or auto; $RAY_ADDRESS if not given."),
-    click.option("--partition", help="Slurm: the partition to submit to."),
     click.option(
-        "--sbatch", multiple=True, help="Slurm: an sbatch option as NAME=VALUE, such as account=mine."
+        "--on",
+        metavar="[ray|slurm|MODULE:NAME]",
+        help="Run on a cluster: Ray, Slurm, or a backend of your own.",
+    ),
+    click.option(
+        "--address",
+        metavar="HOST:PORT",
+        help="Ray: the address of the cluster, or auto; $RAY_ADDRESS if not given.",
+    ),
+    click.option("--partition", metavar="NAME", help="Slurm: the partition to submit to."),
+    click.option(
+        "--sbatch",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Slurm: an option of sbatch, such as account=mine; may be repeated.",
     ),
     click.option(
         "--chains-per-job",
-        type=click.IntRange(min=1),
+        type=Count(),
         help="Slurm: chains per job without a GPU, trained one after the other; 1 if not given.",
     ),
     *(

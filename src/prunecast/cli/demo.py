@@ -5,12 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prunecast.choice import choose
+from prunecast.cli.make import made_section
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
-from prunecast.export import Card, make, title, value, verdict
+from prunecast.export import Card, make, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
-from prunecast.report import Fact, Section, choice, fit_summary, page, terminal
+from prunecast.report import choice, fit_summary, page, terminal
 from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan, usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
@@ -63,7 +64,7 @@ def demo(
         table,
         target_error=target_error,
         confidence=CONFIDENCE,
-        first=[] if card is None else [trained(card)],
+        first=[] if card is None else [made_section(card)],
         command="prunecast demo",
     )
     write_text(path, shown.html)
@@ -98,23 +99,6 @@ def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path, *, err:
         target_error=target_error,
         confidence=CONFIDENCE,
         follow=lambda events, plan, progress: follow(events, plan, progress, 1, err=err),
-    )
-
-
-def trained(card: Card) -> Section:
-    """The network that was made: its measured error and the predicted one."""
-    promised, metric = card.predicted, card.predicted.metric
-    measured = "inside the interval" if card.measured.in_interval else "outside the interval"
-    runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
-    return Section(
-        name="made",
-        title="The chosen network, trained",
-        text=[f"{title(card)}, trained with a seed that the law has not seen. {verdict(card)}"],
-        facts=[
-            Fact(f"Predicted {metric.word}", numbers.estimate(promised.value, promised.interval), runs),
-            Fact(f"Measured {metric.word}", numbers.error(value(card)), measured),
-            Fact("Bytes on disk", f"{card.disk.sparse:,}", f"without zeros; {card.disk.dense:,} with them"),
-        ],
     )
 
 

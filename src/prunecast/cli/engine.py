@@ -11,7 +11,7 @@ import click
 
 from prunecast.cli import echo, import_from
 from prunecast.cli.cluster import cluster_options, placed
-from prunecast.cli.parameters import JSON, Device
+from prunecast.cli.parameters import JSON, Count, Device, Number
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.text import plural
@@ -30,9 +30,7 @@ STORE = click.option(
 DEVICE = click.option(
     "--device", type=Device(), default="cpu", show_default=True, help="Where to train; cuda uses every GPU."
 )
-JOBS = click.option(
-    "--jobs", type=click.IntRange(min=1), help="Chains to train at the same time; by default one per core."
-)
+JOBS = click.option("--jobs", type=Count(), help="Chains to train at the same time; by default one per core.")
 SCALE = click.option(
     "--scale",
     metavar="SCALE",
@@ -116,7 +114,7 @@ def plan(
 @JOBS
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(positive=True),
     help="Stop cleanly after this many seconds; run the same command to continue.",
 )
 @click.option(

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from prunecast.cli import UNMET, echo
 from prunecast.cli.cluster import cluster_options, placed
 from prunecast.cli.engine import DATA, DEVICE, JOBS, SCALE, STOPPED, STORE, read
 from prunecast.cli.options import BEST_LAW, command_line
-from prunecast.cli.parameters import JSON, Number
+from prunecast.cli.parameters import JSON, Count, Number
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps, write_text
 from prunecast.report import choice, page, terminal
@@ -48,8 +48,12 @@ ATTEMPTS = 3
     show_default=True,
     help="Probability that a new training run meets the target.",
 )
-@click.option("--hours", type=Number(), help="Stop after this many hours; run the same command to continue.")
-@click.option("--trainings", type=int, help="Stop when the store has this many training runs.")
+@click.option(
+    "--hours",
+    type=Number(positive=True),
+    help="Stop after this many hours; run the same command to continue.",
+)
+@click.option("--training-runs", type=Count(), help="Stop when the store has this many training runs.")
 @click.option(
     "--minimise",
     type=click.Choice([measure.value for measure in Measure]),
@@ -58,7 +62,7 @@ ATTEMPTS = 3
     help="The size to minimise.",
 )
 @click.option(
-    "--num-examples", type=int, help="Number of training examples; by default the largest in the plan."
+    "--num-examples", type=Count(), help="Number of training examples; by default the largest in the plan."
 )
 @BEST_LAW
 @SCALE
@@ -85,7 +89,7 @@ def find(
     targets: tuple[float, ...],
     confidence: float,
     hours: float | None,
-    trainings: int | None,
+    training_runs: int | None,
     minimise: str,
     num_examples: int | None,
     law: str,
@@ -118,7 +122,7 @@ def find(
         minimise=minimise,
         num_examples=num_examples,
         law=law,
-        budget=Budget(hours=hours, trainings=trainings),
+        budget=Budget(hours=hours, training_runs=training_runs),
     )
     wanted.check(planned)
     planned = inspect(planned).plan
@@ -154,7 +158,7 @@ def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
     """What a search found, as JSON."""
     return {
         "stop": last.stop,
-        "trainings": last.spent.trainings,
+        "training_runs": last.spent.training_runs,
         "training_seconds": last.spent.seconds,
         "grid_seconds": last.spent.grid_seconds,
         "answers": [
@@ -194,7 +198,7 @@ class _Session:
             if state.choice is not None:
                 self._say(f"\n{terminal.text(choice(state.choice))}")
         cards = [self._made(state.target_error) for state in last.decision.states] if make else []
-        self._write()
+        self._write(cards)
         self._say(f"\nThe table and the page are in {self.output}.")
         return cards
 
@@ -202,14 +206,13 @@ class _Session:
         echo(text, err=self.err)
 
     def _search(self) -> "Round":
-        from prunecast.find import Round, round_text, search, stop_line
-        from prunecast.sweep import event_line
+        from prunecast.find import Round, round_text, search, stop_line, training_line
 
         events = search(self.plan, self.store, self.wanted, executor=self.executor, chains=self.chains)
         with contextlib.closing(events):
             for event in events:
                 if not isinstance(event, Round):
-                    self._say(event_line(self.plan, event))
+                    self._say(training_line(self.plan, event))
                     continue
                 self.rounds.append(event)
                 for line in round_text(event):
@@ -219,8 +222,9 @@ class _Session:
         self._say(stop_line(self.rounds[-1], self.wanted.budget))
         return self.rounds[-1]
 
-    def _write(self) -> None:
-        """Write the table and the page so far."""
+    def _write(self, cards: "Sequence[Card | None]" = ()) -> None:
+        """Write the table and the page so far, with the networks that were made."""
+        from prunecast.cli.make import made_section
         from prunecast.find import history_section
         from prunecast.sweep import chain_statuses, rows_of, write_table
 
@@ -234,7 +238,10 @@ class _Session:
             target_error=self.wanted.targets[0] if self.wanted.targets else None,
             confidence=self.wanted.confidence,
             studies=False,
-            first=[history_section(self.rounds)],
+            first=[
+                *(made_section(card, number) for number, card in enumerate(cards, 1) if card is not None),
+                history_section(self.rounds),
+            ],
             command=command_line(click.get_current_context()),
         )
         write_text(self.output / "report.html", made.html)

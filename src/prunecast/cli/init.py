@@ -9,7 +9,7 @@ import click
 
 from prunecast.cli import echo, import_from
 from prunecast.cli.engine import DEVICE, JOBS
-from prunecast.cli.parameters import JSON
+from prunecast.cli.parameters import JSON, Count, Number
 from prunecast.errors import PrunecastError
 from prunecast.files import check_folder, dumps, replace_file
 from prunecast.text import duration, listed, plural
@@ -34,14 +34,14 @@ FIRST_COMMENT = 40
 @click.option("-o", "--output", type=FILE, default=Path("plan.toml"), show_default=True, help="The plan.")
 @click.option(
     "--hours",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(positive=True),
     default=1.0,
     show_default=True,
     help="Maximum time for the plan on this machine.",
 )
 @DEVICE
 @JOBS
-@click.option("--image-size", type=click.IntRange(min=1), help="Resize images to this size.")
+@click.option("--image-size", type=Count(), help="Resize images to this size.")
 @JSON
 def init(
     family: str,

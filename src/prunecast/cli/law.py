@@ -46,7 +46,7 @@ class HighError(click.ParamType[str | float]):
     type=click.Choice(["relative", "log"]),
     default="relative",
     show_default=True,
-    help="Residual to minimise: (estimate − measured)/measured, or the difference of logarithms.",
+    help="Residual to minimise: (predicted − measured)/measured, or the difference of logarithms.",
 )
 @click.option("--huber", type=Number(), help="Count deviations larger than this linearly, not squared.")
 @click.option(

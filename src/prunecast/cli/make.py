@@ -10,9 +10,11 @@ from prunecast.cli import echo
 from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
+from prunecast.cli.parameters import Count
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.report import Grid, Section, choice, terminal
+from prunecast.report import Fact, Grid, Section, choice, terminal
+from prunecast.wording import numbers
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
@@ -38,9 +40,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
     help="Folder for the training runs.  [default: store in the output]",
 )
 @DEVICE
-@click.option(
-    "--replicate", type=click.IntRange(min=0), help="The seed; by default one that the plan does not use."
-)
+@click.option("--replicate", type=Count(0), help="The seed; by default one that the plan does not use.")
 @gathered
 def make(
     source: Source,
@@ -153,4 +153,23 @@ def card_text(made: "Card", folder: Path) -> str:
                 f"The network and its card are in {folder}; see README.md there for details.",
             ],
         )
+    )
+
+
+def made_section(card: "Card", number: int = 1) -> Section:
+    """One of the networks that were made, for the page: its measured error beside the predicted one."""
+    from prunecast.export import title, value, verdict
+
+    promised, metric = card.predicted, card.predicted.metric
+    measured = "inside the interval" if card.measured.in_interval else "outside the interval"
+    runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
+    return Section(
+        name="made" if number == 1 else f"made-{number}",
+        title="The chosen network, trained",
+        text=[f"{title(card)}, trained with a seed that the law has not seen. {verdict(card)}"],
+        facts=[
+            Fact(f"Predicted {metric.word}", numbers.estimate(promised.value, promised.interval), runs),
+            Fact(f"Measured {metric.word}", numbers.error(value(card)), measured),
+            Fact("Bytes on disk", f"{card.disk.sparse:,}", f"without zeros; {card.disk.dense:,} with them"),
+        ],
     )

@@ -15,12 +15,27 @@ class Number(click.ParamType[float]):
 
     name = "number"
 
+    def __init__(self, *, positive: bool = False) -> None:
+        self._positive = positive
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number."""
         try:
-            return parse_number(str(value))
+            number = parse_number(str(value))
         except ValueError:
             self.fail(f"{value!r} is not a number such as 0.12, 12% or 1/16", param, ctx)
+        if self._positive and not number > 0:
+            self.fail(f"{value} is not greater than 0", param, ctx)
+        return number
+
+
+class Count(click.IntRange):
+    """A whole number of at least 1, or of at least `least`."""
+
+    name = "integer"
+
+    def __init__(self, least: int = 1) -> None:
+        super().__init__(min=least)
 
 
 UNITS = {"ms": 1.0, "us": 0.001, "µs": 0.001, "s": 1000.0}

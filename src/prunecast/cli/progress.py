@@ -22,13 +22,13 @@ LATEST = 8
 
 
 class Clock:
-    """The time left of a sweep, computed at most once a second."""
+    """The levels done and the time left of a sweep; what takes long is computed at most once a second."""
 
     def __init__(self, progress: "SweepProgress", jobs: int) -> None:
         """Start the clock."""
         self._progress, self._jobs = progress, jobs
         self._began = time.monotonic()
-        self._told, self._text = 0.0, ""
+        self._told, self._expected, self._time_left = 0.0, 0, ""
 
     @property
     def elapsed(self) -> float:
@@ -38,16 +38,15 @@ class Clock:
     @property
     def left(self) -> str:
         """Levels done and the time left, at the speed of this run so far."""
-        done = self._progress.chains_done == self._progress.chains
-        if done or not self._text or self.elapsed - self._told > 1:
+        ended = self._progress.chains_done == self._progress.chains
+        if ended or not self._expected or self.elapsed - self._told > 1:
             self._told = self.elapsed
             seconds = self._progress.seconds_left()
             speed = self._progress.trained / self.elapsed if self._progress.trained else self._jobs
-            time_left = f", about {duration(seconds / speed)} left" if seconds else ""
-            self._text = (
-                f"{self._progress.levels_done:,} of about {self._progress.levels_expected:,}{time_left}"
-            )
-        return self._text
+            self._expected = self._progress.levels_expected
+            self._time_left = f", about {duration(seconds / speed)} left" if seconds else ""
+        done = self._progress.levels_done
+        return f"{done:,} of about {max(done, self._expected):,}{self._time_left}"
 
 
 def follow(

@@ -8,7 +8,7 @@ import click
 
 from prunecast.cli import echo
 from prunecast.cli.engine import DATA, SCALE, STORE, read
-from prunecast.cli.parameters import JSON, Number, OutputFile
+from prunecast.cli.parameters import JSON, Count, Number, OutputFile
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.report import Grid, Section, terminal
@@ -25,7 +25,7 @@ HEADER = ("Median ms", "10% to 90%", "Images/s")
 @click.option(
     "--batch",
     "batches",
-    type=click.IntRange(min=1),
+    type=Count(),
     multiple=True,
     default=(1,),
     show_default=True,
@@ -40,9 +40,7 @@ HEADER = ("Median ms", "10% to 90%", "Images/s")
     show_default=True,
     help="PyTorch or ONNX Runtime, on the CPU; may be repeated.",
 )
-@click.option(
-    "--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Threads per network."
-)
+@click.option("--threads", type=Count(), default=1, show_default=True, help="Threads per network.")
 @click.option(
     "--seconds",
     type=Number(),

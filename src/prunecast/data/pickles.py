@@ -19,7 +19,7 @@ BYTE_ORDERS = ("|", "<", ">", "=")
 
 
 class NotAdmittedError(Exception):
-    """A pickle contains what a dataset has no use for."""
+    """A pickle contains something that no dataset needs."""
 
 
 def unpickle(file: IO[bytes], place: Path) -> Any:

@@ -115,9 +115,15 @@ def _read(path: Path, digest: str) -> tuple[Tensors, dict[str, Any]]:
 def load_network(folder: str | Path) -> nn.Module:
     """The network that `prunecast make` wrote: its family's module with the pruned weights, ready to classify.
 
-    If whole channels were removed, it is the smaller module.
+    Args:
+        folder: the folder; it needs card.json, and either model.safetensors with mask.safetensors or
+            sparse.safetensors.
 
-    The folder needs card.json, and either model.safetensors with mask.safetensors or sparse.safetensors.
+    Returns:
+        The module in evaluation mode, on the CPU. If whole channels were removed, it is the smaller module.
+
+    Raises:
+        PrunecastError: a file is missing or damaged.
     """
     card = read_card(Path(folder))
     about = card["network"]
@@ -152,7 +158,17 @@ def filled(model: nn.Module, folder: Path, digest: str) -> nn.Module:
 
 
 def load_masks(folder: str | Path) -> dict[str, Tensor]:
-    """Which prunable weights were kept: a boolean tensor for each, by its name in the state dict."""
+    """Which prunable weights were kept.
+
+    Args:
+        folder: the folder that `prunecast make` wrote.
+
+    Returns:
+        A boolean tensor of each weight's shape, by its name in the state dict; true where the weight was kept.
+
+    Raises:
+        PrunecastError: a file is missing or damaged.
+    """
     return read_network(Path(folder), read_card(Path(folder))["training"]["spec"])[1]
 
 

@@ -19,7 +19,7 @@ from prunecast.laws import Fit
 from prunecast.metric import Metric
 from prunecast.pruning import Masks, NOfM, count_kept, full_masks, levels_to, structure_of
 from prunecast.spec import CHANNELS, RECIPES, ChainSpec, Recipe
-from prunecast.sweep import Plan, PlannedChain, loader, torch_device
+from prunecast.sweep import Plan, PlannedChain, check_data, loader, torch_device
 from prunecast.table import Table
 from prunecast.text import normalized
 from prunecast.wording import network_beyond, network_name, numbers, out_of_reach
@@ -100,6 +100,7 @@ def order(
         width=as_given(best.width),
         replicate=unseen if replicate is None else replicate,
     )
+    check_data(dataclasses.replace(plan, chains=(own,)))
     dataset = loader(own, place, {})()
     model = _untrained(spec, dataset)
     _same_weights(fit, spec, model)

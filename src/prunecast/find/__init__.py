@@ -11,7 +11,7 @@ from prunecast.find.search import (
     search,
     table_of,
 )
-from prunecast.find.wording import history_section, round_text, stop_line
+from prunecast.find.wording import history_section, round_text, stop_line, training_line
 
 __all__ = [
     "AfterRound",
@@ -26,4 +26,5 @@ __all__ = [
     "search",
     "stop_line",
     "table_of",
+    "training_line",
 ]

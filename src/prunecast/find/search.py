@@ -49,15 +49,15 @@ class Budget:
 
     hours: float | None = None
     """of this run"""
-    trainings: int | None = None
+    training_runs: int | None = None
     """training runs in the store, those of earlier runs included"""
 
     def check(self) -> None:
         """Refuse a budget that allows nothing."""
         if self.hours is not None and not 0 < self.hours < math.inf:
             raise PrunecastError(f"--hours is {self.hours:g}; give a positive number of hours")
-        if self.trainings is not None and self.trainings < 1:
-            raise PrunecastError(f"--trainings is {self.trainings}; give 1 or more")
+        if self.training_runs is not None and self.training_runs < 1:
+            raise PrunecastError(f"--training-runs is {self.training_runs}; give 1 or more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class Search:
             raise PrunecastError(f"--confidence is {self.confidence:g}; give a probability between 0 and 1")
         if not self.targets and self.budget == Budget():
             raise PrunecastError(
-                "find needs a target error or a budget: --target-error, --hours or --trainings"
+                "find needs a target error or a budget: --target-error, --hours or --training-runs"
             )
         specs = [chain.spec for chain in plan.chains]
         kinds = {(s.family, s.dataset, s.method.name, s.recipe.name) for s in specs}
@@ -111,14 +111,14 @@ class Stop(StrEnum):
     NOTHING_LEFT = "nothing left"
     """no chain of the plan would change an answer much"""
     HOURS = "hours"
-    TRAININGS = "trainings"
+    TRAINING_RUNS = "training runs"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
     """What was trained so far."""
 
-    trainings: int
+    training_runs: int
     """training runs in the store"""
     seconds: float
     """their training time, added up"""
@@ -164,7 +164,7 @@ def search(
             return
         jobs = [_job(plan, step) for step in now.steps]
         with contextlib.closing(run_chains(jobs, store, executor)) as events:
-            done = now.spent.trainings
+            done = now.spent.training_runs
             for event in events:
                 yield event
                 failed |= {event.number} if isinstance(event, Failed) else set()
@@ -173,12 +173,12 @@ def search(
                     break
 
 
-def _over(budget: Budget, trainings: int, seconds: float) -> Stop | None:
+def _over(budget: Budget, training_runs: int, seconds: float) -> Stop | None:
     """Which limit of a budget is reached."""
     if budget.hours is not None and seconds >= 3600 * budget.hours:
         return Stop.HOURS
-    if budget.trainings is not None and trainings >= budget.trainings:
-        return Stop.TRAININGS
+    if budget.training_runs is not None and training_runs >= budget.training_runs:
+        return Stop.TRAINING_RUNS
     return None
 
 
@@ -200,22 +200,22 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
     )
     records = [record for own in statuses for record in own.records]
     spent = Spent(
-        trainings=len(records),
+        training_runs=len(records),
         seconds=sum(record.seconds for record in records),
         hours=(time.monotonic() - began) / 3600,
         grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
     )
-    stop = _over(wanted.budget, spent.trainings, 3600 * spent.hours)
+    stop = _over(wanted.budget, spent.training_runs, 3600 * spent.hours)
     if decision.settled:
         stop = Stop.SETTLED
     elif stop is None and not decision.steps:
         stop = Stop.NOTHING_LEFT
-    steps = () if stop else decision.steps[: _room(wanted.budget, spent.trainings, chains)]
+    steps = () if stop else decision.steps[: _room(wanted.budget, spent.training_runs, chains)]
     return Round(decision=decision, table=table, spent=spent, steps=steps, stop=stop)
 
 
-def _room(budget: Budget, trainings: int, chains: int) -> int:
-    return chains if budget.trainings is None else min(chains, budget.trainings - trainings)
+def _room(budget: Budget, training_runs: int, chains: int) -> int:
+    return chains if budget.training_runs is None else min(chains, budget.training_runs - training_runs)
 
 
 def table_of(statuses: Sequence[ChainStatus]) -> Table | None:

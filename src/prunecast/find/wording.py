@@ -1,19 +1,22 @@
 """Sentences about a search: the answers so far, what was spent, what comes next and why, and why it ended."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from prunecast.find.search import Budget, Round, Spent, Stop
+from prunecast.pruning import ERROR_REACHED, LEVEL_CAP
 from prunecast.report import Grid, Section
 from prunecast.studies import GridChain, NextStep, Reason, TargetState
+from prunecast.sweep import Event, Plan, Progress, event_line
 from prunecast.text import duration, plural
 from prunecast.wording import numbers
 
 WHY = {
     Reason.START: "to measure the range of the plan",
-    Reason.FIRST_CURVE: "which should be about the right size",
-    Reason.UNPRUNED: "whose unpruned error matters most",
-    Reason.CURVE: "whose curve matters most",
-    Reason.LIKELY: "which may be the right size",
+    Reason.FIRST_CURVE: "it should be about the right size",
+    Reason.UNPRUNED: "its unpruned error matters most",
+    Reason.CURVE: "its curve matters most",
+    Reason.LIKELY: "it may be the right size",
 }
 
 
@@ -41,15 +44,28 @@ def chain_words(chain: GridChain) -> str:
 
 def step_words(step: NextStep) -> str:
     """What is trained next, and why."""
-    how_far = "unpruned" if step.until_error is None else f"until its error is {step.until_error:.3g}"
+    how_far = (
+        "unpruned" if step.until_error is None else f"pruned until its error exceeds {step.until_error:.3g}"
+    )
     known = step.gain == step.gain
-    gain = f", reduces the uncertainty by {step.gain:.0%} in about {duration(step.seconds)}" if known else ""
+    gain = (
+        f"; it should reduce the uncertainty by {step.gain:.0%} in about {duration(step.seconds)}"
+        if known
+        else ""
+    )
     return f"{chain_words(step.chain)}, {how_far} ({WHY[step.reason]}{gain})"
+
+
+def training_line(plan: Plan, event: Event) -> str:
+    """One line about a training run; the search may continue a chain that it has trained far enough for now."""
+    if isinstance(event, Progress) and event.ended in (LEVEL_CAP, ERROR_REACHED):
+        event = replace(event, ended="")
+    return event_line(plan, event)
 
 
 def spent_words(spent: Spent) -> str:
     """What was trained so far."""
-    runs = f"{plural(spent.trainings, 'training run')}, {duration(spent.seconds)} of training"
+    runs = f"{plural(spent.training_runs, 'training run')}, {duration(spent.seconds)} of training"
     known = spent.grid_seconds == spent.grid_seconds
     return f"{runs}; the whole grid would take at most {duration(spent.grid_seconds)}" if known else runs
 
@@ -69,7 +85,7 @@ def stop_line(now: Round, budget: Budget) -> str:
         Stop.SETTLED: "more training would hardly change the answer",
         Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
         Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
-        Stop.TRAININGS: f"the budget of {plural(budget.trainings or 0, 'training run')} is spent",
+        Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",
     }
     assert now.stop is not None
     return f"Finished, because {reasons[now.stop]}. Trained: {spent_words(now.spent)}."
@@ -80,7 +96,7 @@ def history_section(rounds: Sequence[Round]) -> Section:
     now = rounds[-1]
     rows = [
         [
-            f"{one.spent.trainings:,}",
+            f"{one.spent.training_runs:,}",
             duration(one.spent.seconds),
             "; ".join(_size(state) for state in one.decision.states),
             "; ".join(_doubt(state) for state in one.decision.states),
@@ -93,7 +109,7 @@ def history_section(rounds: Sequence[Round]) -> Section:
         name="search",
         title="The search",
         text=list(round_text(now)),
-        grids=[Grid(header=header, rows=rows, left=0, long=True)],
+        grids=[Grid(header=header, rows=rows, left=0, caption="All decisions of the search", long=True)],
         notes=["Uncertainty is the standard deviation of the logarithm of the smallest network's size."],
     )
 

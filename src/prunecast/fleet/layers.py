@@ -56,7 +56,9 @@ def pack_convolution(
     first = _alike(name, members, ("kernel_size", "stride", "padding", "dilation", "padding_mode"))
     _expect(name, [m.in_channels for m in members], inputs.counts())
     outputs = side_by_side([m.out_channels for m in members], multiple=multiple)
-    depthwise = outputs == inputs and all(m.groups == m.in_channels == m.out_channels for m in members)
+    # An ordinary convolution of one channel has one group, too; kernels of our own take it among others.
+    depthwise = outputs == inputs and any(m.groups > 1 for m in members)
+    depthwise = depthwise and all(m.groups == m.in_channels == m.out_channels for m in members)
     # Libraries have no good kernels for other groups: they cut the images up and loop over the groups.
     square = inputs.size == outputs.size and set(first.stride) == {1}
     if not square and all(m.groups == 1 for m in members):
@@ -67,6 +69,7 @@ def pack_convolution(
         kernel=first.kernel_size,
         member_groups=[m.groups for m in members],
         smallest_group=1 if depthwise else smallest_group,
+        multiple=multiple,
     )
     module = (DepthwiseConvolution if depthwise else nn.Conv2d)(
         inputs.size,

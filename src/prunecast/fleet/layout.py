@@ -1,5 +1,6 @@
 """The places of the members' channels and tensors inside a pack."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -87,16 +88,20 @@ def weight_blocks(
     kernel: Sequence[int] = (),
     member_groups: Sequence[int] = (),
     smallest_group: int | None = None,
+    multiple: int = 1,
 ) -> Blocks:
     """The block-diagonal weight that carries every member's inputs to its own outputs.
 
     A member's convolution may itself be grouped: an output then reads only the inputs of its own group. Where
     the members allow it the packed weight is cut into groups of at least `smallest_group` channels, which
-    saves the arithmetic of blocks that are zero for sure; None leaves it dense.
+    saves the arithmetic of blocks that are zero for sure; None leaves it dense. A group has a multiple of `multiple`
+    channels, as matrix units need, unless smaller groups are asked for.
     """
     owners = zip(inputs.places, outputs.places, member_groups or [1] * len(inputs.places), strict=True)
     grids = [_grid(own_inputs, own_outputs, groups) for own_inputs, own_outputs, groups in owners]
-    groups = _groups(grids, inputs.size, outputs.size, smallest_group)
+    groups = (
+        1 if smallest_group is None else _groups(grids, inputs.size, outputs.size, smallest_group, multiple)
+    )
     width = inputs.size // groups
     members = tuple(_index(rows, columns % width) for rows, columns in grids)
     return Blocks(shape=(outputs.size, width, *kernel), members=members, groups=groups)
@@ -112,12 +117,14 @@ def _grid(inputs: Sequence[int], outputs: Sequence[int], groups: int) -> Grid:
     return np.array(outputs)[:, None], per_group[group_of_output]
 
 
-def _groups(grids: Sequence[Grid], inputs: int, outputs: int, smallest: int | None) -> int:
+def _groups(grids: Sequence[Grid], inputs: int, outputs: int, smallest: int, multiple: int) -> int:
     """The largest number of equal groups, none smaller than asked, that no member's weight crosses."""
-    if smallest is None:
-        return 1
-    most = min(inputs, outputs) // smallest
-    fitting = (g for g in range(most, 1, -1) if inputs % g == 0 and outputs % g == 0)
+    unit = math.gcd(smallest, multiple)
+    sizes = [
+        (groups, inputs / groups, outputs / groups)
+        for groups in range(min(inputs, outputs) // smallest, 1, -1)
+    ]
+    fitting = (groups for groups, *own in sizes if all(size % unit == 0 for size in own))
     return next((g for g in fitting if _within(grids, inputs // g, outputs // g)), 1)
 
 

@@ -419,9 +419,18 @@ class SingleFit:
 def fit_each(
     table: Table | str | Path | pd.DataFrame, *, replicates: Replicates = "mean", seed: int = 0
 ) -> list[SingleFit]:
-    """Fit Eq. 1 to each configuration alone, as the paper does first; under four rows it is left out.
+    """Fit Eq. 1 to each configuration alone, as the paper does first.
 
-    The arguments are those of `fit`. Returns one small fit per configuration: sizes, parameters and deviation.
+    Args:
+        table: a table, or a path, the name of a shipped table or a DataFrame to read one from.
+        replicates: "mean" fits the mean over replicates at each level, "each" every replicate's row.
+        seed: of the random starts of the search.
+
+    Returns:
+        One small fit per configuration of at least four rows: sizes, parameters and deviation.
+
+    Raises:
+        PrunecastError: the table cannot be read.
     """
     table = as_table(table)
     points = measured(table, replicates).points

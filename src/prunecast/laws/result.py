@@ -201,7 +201,17 @@ class Fit(Plottable):
         return parameter.symbol, parameter.meaning
 
     def interval(self, parameter: str) -> tuple[float, float]:
-        """The 95% interval of a parameter."""
+        """The 95% interval of a parameter.
+
+        Args:
+            parameter: its name, such as "gamma".
+
+        Returns:
+            Its lower and upper end.
+
+        Raises:
+            PrunecastError: the law has no such parameter.
+        """
         if parameter not in self.intervals:
             raise PrunecastError(
                 f"{self.law} has no parameter {parameter!r}; it has {', '.join(self.intervals)}"
@@ -245,7 +255,14 @@ class Fit(Plottable):
         )
 
     def save(self, path: str | Path) -> None:
-        """Write the law as plain JSON; `prunecast.load` reads it. Raises PrunecastError if the path is not writable."""
+        """Write the law as plain JSON; `prunecast.load` reads it.
+
+        Args:
+            path: the file; it is replaced as a whole.
+
+        Raises:
+            PrunecastError: the path is not writable.
+        """
         saved.write(Path(path), self._fields())
 
     def as_json(self) -> dict[str, Any]:
@@ -285,6 +302,12 @@ class Fit(Plottable):
 
 def load(path: str | Path) -> Fit:
     """Read a law that `Fit.save` or `prunecast fit -o` wrote.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The fit, without its table.
 
     Raises:
         PrunecastError: the file cannot be read, is not a saved law, was altered, or names a law that is not registered.

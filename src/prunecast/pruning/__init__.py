@@ -43,7 +43,15 @@ from prunecast.pruning.prune import (
     needs_images,
     register_schedule,
 )
-from prunecast.pruning.record import Pruned, Record, StopRules, why_ended, within
+from prunecast.pruning.record import (
+    ERROR_REACHED,
+    LEVEL_CAP,
+    Pruned,
+    Record,
+    StopRules,
+    why_ended,
+    within,
+)
 from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, train_level
 from prunecast.pruning.starts import fitting, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
@@ -51,8 +59,10 @@ from prunecast.pruning.structure import LevelStructure, Structure, register_stru
 from prunecast.pruning.verify import Fault, StoreCheck, verify_store
 
 __all__ = [
+    "ERROR_REACHED",
     "FORMAT",
     "HOLDER_FILE",
+    "LEVEL_CAP",
     "NO_FILE",
     "Chain",
     "ChainFolder",

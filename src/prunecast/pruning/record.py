@@ -164,6 +164,10 @@ class StopRules:
     """Stop after a level with a larger error than this; None means never."""
 
 
+LEVEL_CAP, ERROR_REACHED = "level cap", "error reached"
+"""Why a chain has ended that further rules may continue."""
+
+
 def at_chance(record: Record) -> bool:
     """Whether a network is no better than the best constant prediction."""
     return record.error >= record.chance_error - 1e-9
@@ -177,7 +181,7 @@ def why_ended(records: Sequence[Record], rules: StopRules) -> str:
     if following is None:
         return "diverged"
     if rules.final_nonzero is not None and records[-1].nonzero <= rules.final_nonzero:
-        return "level cap"
+        return LEVEL_CAP
     if following.nonzero == 0 or (rules.disconnected and following.connected is False):
         return "disconnected"
     if following.exhausted:
@@ -189,10 +193,8 @@ def why_ended(records: Sequence[Record], rules: StopRules) -> str:
     ):
         return "at chance"
     if records[-1].level >= rules.level_cap:
-        return "level cap"
-    return (
-        "error reached" if rules.until_error is not None and _error(records[-1]) > rules.until_error else ""
-    )
+        return LEVEL_CAP
+    return ERROR_REACHED if rules.until_error is not None and _error(records[-1]) > rules.until_error else ""
 
 
 def _error(record: Record) -> float:

@@ -33,8 +33,8 @@ def choice(chosen: Choice) -> Section:
     compared = comparison(chosen)
     return Section(
         title=advice(chosen),
-        text=[promise(chosen), verdict_sentence(chosen.verdict)],
-        facts=[Fact("Density", numbers.density(best.density), ""), *_sizes(chosen), unpruned, _cost(best)],
+        text=[promise(chosen), verdict_sentence(chosen.verdict, trained_only=chosen.trusted)],
+        facts=[_kept(best, wording.density(best.density)), *_sizes(chosen), unpruned, _cost(best)],
         grids=[_runners_up(chosen)] if chosen.runners_up else [],
         notes=[*([compared] if compared else []), *sentences(chosen.findings, metric)],
     )
@@ -47,13 +47,17 @@ def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
     unpruned = f"unpruned {word} {numbers.error(best.unpruned_error)}, {best.unpruned_source}"
     return [
         Fact("Network", name, unpruned),
-        Fact("Density", numbers.density(best.density), wording.levels(best.level, kept_per_level)),
+        _kept(best, wording.levels(best.density, best.level, kept_per_level)),
         *_sizes(chosen),
         Fact(word.capitalize(), error(best), wording.error_source(chosen)),
         Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),
         Fact("Trust in the law", chosen.verdict.trust, verdict_numbers(chosen.verdict)),
         _cost(best),
     ]
+
+
+def _kept(best: Network, remark: str) -> Fact:
+    return Fact("Weights kept", numbers.kept_share(best.density), remark)
 
 
 def _sizes(chosen: Choice) -> list[Fact]:
@@ -165,7 +169,7 @@ def frontier(line: Frontier) -> Section:
 
 
 def next_training(study: NextTraining, metric: Metric) -> Section:
-    """What to train next, and how much of the answers is in doubt."""
+    """What to train next, and how uncertain the answers are."""
     axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
     names = ["Examples" if axis == "num_examples" else axis.capitalize() for axis in axes]
     header = ["Train", *names, f"Until {metric.word}", "Runs", "Cost", "Gain"]
@@ -178,7 +182,7 @@ def next_training(study: NextTraining, metric: Metric) -> Section:
             "Density",
             size,
             "Smallest (90%)",
-            "Doubt",
+            "Uncertainty",
         ],
         rows=[_answer_so_far(one, sizes, study.naming) for one in study.answers],
         caption="The answers so far",

@@ -138,13 +138,13 @@ def error_against_invariant(source: Source) -> Spec:
 
 
 def estimated_against_actual(source: Source) -> Spec:
-    """Every measured error with the law's estimate, and the histogram of the deviations."""
+    """Every measured error with the law's prediction, and the histogram of the deviations."""
     layers = layers_of(charts.estimate_chart(source.rows, source.fit, source.hue, source.metric, FIGURE))
     own, off = source.fit.deviation, 100 * source.rows.deviation
     edges = np.histogram_bin_edges(off, bins=min(40, max(8, len(off) // 8)))
     heights = np.histogram(off, edges)[0]
-    x = axis("start", "(estimate − measured) / measured, %", (edges[0], edges[-1]))
-    y = axis("height", "networks", (0, 1.05 * heights.max()))
+    x = axis("start", "(predicted − measured) / measured, %", (edges[0], edges[-1]))
+    y = axis("height", "rows", (0, 1.05 * heights.max()))
     if heights.max() < 6:
         y["axis"]["values"] = list(range(heights.max() + 1))
     histogram = [
@@ -154,8 +154,8 @@ def estimated_against_actual(source: Source) -> Spec:
     found = f"μ = {numbers.percent(own.mean, sign=True)}, σ = {numbers.percent(own.std)}"
     return figure(
         [
-            panel(f"Estimated by {source.fit.title} against measured", layers, found),
-            panel("Deviations", histogram, plural(len(off), "network")),
+            panel(f"Predicted by {source.fit.title} against measured", layers, found),
+            panel("Deviations", histogram, plural(len(off), "row")),
         ]
     )
 
@@ -223,7 +223,7 @@ def dense_error(source: Source) -> Spec:
 
 
 def frontier(source: Source) -> Spec:
-    """Error against size: every member's curve, what was measured, and the smallest network for each error."""
+    """Error against size: each network's curve, what was measured, and the smallest network for each error."""
     members, best = family(source.fit), choice.frontier(source.fit)
     predicted = curves(source.fit, members)
     measured = source.rows[np.isclose(source.rows.num_examples, members.num_examples[0])]

@@ -51,10 +51,11 @@ def _table_notes(table: Table | None) -> list[str]:
 
 def _parameters(fit: Fit) -> Grid:
     def row(name: str) -> list[str]:
-        low, high = fit.intervals[name]
-        span = "fixed" if name in fit.fixed else f"{numbers.number(low)} to {numbers.number(high)}"
+        ends = fit.intervals[name]
+        span = "fixed" if name in fit.fixed else " to ".join(numbers.parameter(end, ends) for end in ends)
         remark = ", not determined" if name in fit.undetermined else ""
-        return [fit.symbol(name), fit.meaning(name) + remark, numbers.number(fit.parameters[name]), span]
+        value = numbers.parameter(fit.parameters[name], ends)
+        return [fit.symbol(name), fit.meaning(name) + remark, value, span]
 
     header = ["", "Parameter", "Estimate", "95% interval"]
     return Grid(header=header, rows=[row(name) for name in fit.parameters], left=2)
@@ -134,7 +135,7 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
 
 
 def fit_section(source: Source) -> Section:
-    """Estimated and measured errors, μ, σ and the noise floor."""
+    """Predicted and measured errors, μ, σ and the noise floor."""
     fit, metric = source.fit, source.metric
     floor = fit.noise_floor
     noise = Fact("Noise floor", "unknown", "needs a second replicate")
@@ -167,7 +168,7 @@ def fit_section(source: Source) -> Section:
             Chart(
                 name="fitted",
                 spec=charts.estimate_chart(source.rows, fit, source.hue, metric),
-                caption=f"Estimated and measured {metric.plural} of {plural(len(source.rows), 'network')}.",
+                caption=f"Predicted and measured {metric.plural}, {len(source.rows):,} of each.",
             )
         ],
         grids=[

@@ -38,7 +38,14 @@ def section_of(result: object) -> Section:
 
 
 def describe(result: Fit | Choice | Comparison | Prediction | Frontier) -> str:
-    """A result in words and tables, with its findings as sentences; the same as its `summary()`."""
+    """A result in words and tables, with its findings as sentences; the same as its `summary()`.
+
+    Args:
+        result: what `fit`, `choose`, `compare`, `predict` or `frontier` returned.
+
+    Returns:
+        Plain text of several lines.
+    """
     return result_text(result)
 
 

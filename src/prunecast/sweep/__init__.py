@@ -17,7 +17,17 @@ from prunecast.sweep.events import (
 )
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
-from prunecast.sweep.plan import Plan, data_key, loader, parse_plan, read_plan, scales, shipped_plans, summary
+from prunecast.sweep.plan import (
+    Plan,
+    check_data,
+    data_key,
+    loader,
+    parse_plan,
+    read_plan,
+    scales,
+    shipped_plans,
+    summary,
+)
 from prunecast.sweep.processes import Processes
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.run import (
@@ -106,6 +116,7 @@ __all__ = [
     "absent_words",
     "as_csv",
     "chain_statuses",
+    "check_data",
     "check_lines",
     "check_store",
     "damaged_line",

@@ -258,6 +258,12 @@ CountExamples = Callable[[PlannedChain], int | None]
 """The number of training examples in a chain's dataset; None if it is not known."""
 
 
+def check_data(plan: Plan) -> None:
+    """Refuse a plan whose data is missing, and say where to get it."""
+    check_roots(plan)
+    needed_downloads(plan, refuse=True)
+
+
 def check_roots(plan: Plan) -> None:
     """Refuse a plan that names a path of data that is missing."""
     for root in sorted({chain.root for chain in plan.chains if chain.root is not None}):

@@ -124,7 +124,7 @@ def _shorten_sockets() -> None:
         return
     given, tempfile.tempdir = tempfile.tempdir, SHORT_TMPDIR
     try:
-        util.get_temp_dir()  # made once per process, and removed at its end
+        util.get_temp_dir()  # made once per process, and removed when it ends
     except OSError as failure:
         raise PrunecastError(
             f"TMPDIR is {given}, which is too long for the names of sockets, and {SHORT_TMPDIR} cannot be used "

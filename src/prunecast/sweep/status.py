@@ -12,7 +12,9 @@ from typing import Literal
 from prunecast.errors import PrunecastError, UnreadableError
 from prunecast.files import open_at_once, remove_temporary_files
 from prunecast.pruning import (
+    ERROR_REACHED,
     FORMAT,
+    LEVEL_CAP,
     Holder,
     Record,
     chain_folder,
@@ -142,7 +144,7 @@ class SweepProgress:
         self._chains = {own.number: own.chain for own in statuses}
         self._levels = {own.number: len(own.records) for own in statuses}
         self._closed = {own.number for own in statuses if own.ended or own.left_out}
-        self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != "level cap"]
+        self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != LEVEL_CAP]
         self._work = {_size(own.chain): level_work(own.chain.spec, 1) for own in statuses}
         self._seconds: dict[Size, list[float]] = {}
         self.failed: list[Failed] = []
@@ -163,7 +165,7 @@ class SweepProgress:
             self.latest[event.number] = event
             self.trained += event.record.seconds
             self._add_time(event.chain, event.record)
-            if event.ended == "level cap" and self._level_cap(event.number) >= self._levels[event.number]:
+            if event.ended == LEVEL_CAP and self._level_cap(event.number) >= self._levels[event.number]:
                 return  # the unpruned level of a selection; the chain may continue afterwards
             if event.ended:
                 self._close(event.number, event.ended)
@@ -177,7 +179,7 @@ class SweepProgress:
     def _close(self, number: int, why: str) -> None:
         self._closed.add(number)
         self.latest.pop(number, None)
-        if why not in ("level cap", "error reached"):
+        if why not in (LEVEL_CAP, ERROR_REACHED):
             self._ended_early.append(self._levels[number])
 
     def _level_cap(self, number: int) -> int:

@@ -17,6 +17,18 @@ FOLDER = Path(__file__).parent / "shipped_data"
 CHAIN = ("depth", "width", "num_examples", "replicate")
 RISEN = 1.1
 """The low plateau ends where the error is this multiple of the unpruned one."""
+MOVED = {
+    "cifar10-resnet": (
+        "cifar10-resnet-160ep",
+        "cifar10-resnet20-24ep",
+        "cifar10-resnet20-24ep-fleet",
+        "cifar10-resnet20-24ep-none",
+        "cifar10-resnet20-24ep-none-rate-rewinding",
+        "cifar10-resnet20-24ep-random",
+        "cifar10-resnet20-steps",
+    ),
+}
+"""Tables that no longer ship, by the pair to use instead; the repository has them in benchmarks/tables."""
 
 
 def names() -> tuple[str, ...]:
@@ -66,7 +78,13 @@ def resolve(name: str) -> str:
 
 
 def unknown(name: str) -> str:
-    """That no table of this name ships, which name could be meant, and which tables there are."""
+    """That no table of this name ships, which name to use instead, and which tables there are."""
+    for pair, own in MOVED.items():
+        if name in own:
+            return (
+                f"the table {name!r} no longer ships with prunecast. Use {pair}. The old table is "
+                f"benchmarks/tables/{name}.csv in prunecast's repository."
+            )
     available = (*pairs(), *names())
     near = nearest(name, available)
     guess = "" if near is None else f" Did you mean {near}?"

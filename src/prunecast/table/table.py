@@ -105,6 +105,15 @@ class Table:
         """The rows where each named column equals its value, numbers compared as numbers.
 
         Unpruned errors are recomputed if rows with density 1 are among the selected ones, and kept otherwise.
+
+        Args:
+            where: values by column, such as `num_examples=50000, method="imp"`.
+
+        Returns:
+            A table of the rows that match all of them.
+
+        Raises:
+            PrunecastError: a column is unknown, or no row matches.
         """
         rows = matching(self.frame, where, self.source)
         kept = self._keep(rows)
@@ -115,6 +124,9 @@ class Table:
 
         Networks with the same number of examples are compared. Rows that are no better than chance do not count, as in
         a fit, which leaves them out. The noise is that of the table's replicates, if it has any.
+
+        Returns:
+            For each (depth, width, num_examples) that is too large, the smaller configuration with less error.
         """
         alive = self.frame if self.chance is None else self.frame[self.frame["error"] < self.chance]
         noise = pooled_noise(alive["error"], alive.groupby([*CONFIGURATION, "level"]).ngroup())
@@ -177,7 +189,7 @@ def digest(frame: pd.DataFrame, metric: Metric) -> str:
     """SHA-256 over the metric, the four names, and every number that a law reads, rows in sorted order.
 
     Numbers enter as little-endian float64. Extra columns do not enter, except the counts of parameters, which some
-    laws read. Validation errors count as errors, because the numbers already tell the two apart.
+    laws read. Validation errors count as errors, because the numbers already differ.
     """
     kind = "error" if metric in (Metric.ERROR, Metric.VALIDATION_ERROR) else str(metric)
     columns = [*CANONICAL[len(NAMES) :], *(name for name in COUNTS if name in frame.columns)]

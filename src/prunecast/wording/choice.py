@@ -14,11 +14,16 @@ OF_LARGEST = "of the largest measured network unpruned"
 STAY_WITHIN = '--sizes within (sizes="within" in Python)'
 
 
+NOT_TRUSTED = "The law cannot be trusted here, so it gives no answer."
+
+
 def advice(choice: Choice) -> str:
     """What to train and how far to prune it."""
     best, target = choice.answer, choice.question.target_error
     network = network_name(choice.naming, best.depth, best.width)
     kept = f"{numbers.kept(best.density)} ({plural(best.level, 'level')})"
+    if not choice.trusted:
+        return f"{NOT_TRUSTED} You asked about {network}, keeping {kept}."
     if target is not None and not choice.met:
         pruned = f"keeping {kept}" if best.level else "not pruned"
         return f"The target of {target:g} is not met. The closest network is {network}, {pruned}."
@@ -34,7 +39,8 @@ def promise(choice: Choice) -> str:
             expected = numbers.estimate(best.expected_error, best.interval)
             text += f", and a new training run is expected to get about {expected}"
     else:
-        text = f"Its {word} will be about {numbers.estimate(best.error, best.interval)}"
+        will = f"Its {word} will" if choice.trusted else f"By this law its {word} would"
+        text = f"{will} be about {numbers.estimate(best.error, best.interval)}"
     text += f"; 95% of new training runs fall in {numbers.interval(best.interval)}"
     if target is None or not choice.met:
         return f"{text}."

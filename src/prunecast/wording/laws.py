@@ -83,9 +83,9 @@ def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
 
 @words(found.WideInterval)
 def _wide(finding: found.WideInterval, metric: Metric) -> str:
-    text = (
-        f"{finding.symbol} is not determined: anything from {finding.lower:.2g} to {finding.upper:.2g} fits"
-    )
+    ends = finding.lower, finding.upper
+    low, high = (numbers.parameter(end, ends) for end in ends)
+    text = f"{finding.symbol} is not determined: anything from {low} to {high} fits"
     if finding.axis:
         return f"{text}; train more {finding.axis}s."
     if finding.remedy is None:
@@ -227,9 +227,9 @@ def verdict_numbers(verdict: Verdict) -> str:
     )
 
 
-def verdict_sentence(verdict: Verdict) -> str:
-    """A verdict on one line."""
-    only = "" if verdict.usable else " Only networks that were trained are considered."
+def verdict_sentence(verdict: Verdict, *, trained_only: bool = True) -> str:
+    """A verdict on one line; `trained_only` says whether an unusable law leaves only networks that were trained."""
+    only = " Only networks that were trained are considered." if trained_only and not verdict.usable else ""
     return f"Trust in this law here: {verdict.trust}; {verdict_numbers(verdict)}.{only}"
 
 

@@ -1,6 +1,7 @@
 """Numbers as people write them, the same on the terminal and on the page, with a true minus sign."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol
 
@@ -71,10 +72,13 @@ def estimate(value: float, ends: tuple[float, float]) -> str:
 
 def kept(value: float) -> str:
     """How many of its weights a network keeps at a density: 13% of its weights."""
+    return f"{kept_share(value)} of its weights"
+
+
+def kept_share(value: float) -> str:
+    """A density in percent, never 100% if anything is pruned."""
     text = share(value)
-    return (
-        f"{100 * value:.4g}% of its weights" if value < 1 and text == share(1.0) else f"{text} of its weights"
-    )
+    return f"{100 * value:.4g}%" if value < 1 and text == share(1.0) else text
 
 
 def density(value: float) -> str:
@@ -105,7 +109,23 @@ def number(value: float | None) -> str:
     """Three significant digits, never in powers of ten."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    return _minus(f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}")
+    return _minus(f"{value:,.0f}" if abs(value) >= 1000 else _plain(f"{value:.3g}"))
+
+
+def parameter(value: float, ends: tuple[float, float]) -> str:
+    """A parameter, or an end of its interval, with the two or three digits that the interval's width is worth."""
+    width = ends[1] - ends[0]
+    if not (math.isfinite(width) and width > 0 and math.isfinite(value) and value != 0):
+        return number(value)
+    size = math.floor(math.log10(abs(value)))
+    digits = min(max(size - math.floor(math.log10(width)) + 2, 2), 3)
+    rounded = float(f"{value:.{digits}g}")
+    return number(rounded) if abs(rounded) >= 1000 else _minus(f"{rounded:.{max(digits - 1 - size, 0)}f}")
+
+
+def _plain(text: str) -> str:
+    """A number without its power of ten."""
+    return format(Decimal(text), "f")
 
 
 def signed(value: float) -> str:

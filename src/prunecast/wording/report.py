@@ -19,10 +19,10 @@ from prunecast.studies import (
 )
 from prunecast.text import listed, plural
 from prunecast.wording import numbers
-from prunecast.wording.choice import amount, network_name, unit
+from prunecast.wording.choice import NOT_TRUSTED, amount, network_name, unit
 from prunecast.wording.laws import configuration
 
-DEVIATION = "(estimate − measured) / measured"
+DEVIATION = "(predicted − measured) / measured"
 DEVIATION_COLUMNS = f"Deviation {DEVIATION}: mean μ and standard deviation σ."
 NEW_RUNS = "95% of new training runs"
 DOUBLES = 2.0
@@ -46,7 +46,7 @@ def page_title(family: str, dataset: str, source: str) -> str:
 
 def page_lead(source: str, rows: int, fit: Fit | None) -> str:
     """What a page is made from."""
-    lead = f"{source}: {plural(rows, 'trained network')}"
+    lead = f"{source}: {plural(rows, 'training run')}"
     if fit is None:
         return f"{lead}."
     configurations, parameters = len(fit.configurations), len(fit.parameters)
@@ -93,7 +93,8 @@ def noise(fit: Fit) -> str:
 def reading_the_fit(metric: Metric) -> str:
     """What the chart and the numbers of a fit mean."""
     return (
-        "Each dot is a trained network. If the law were exact, all dots would lie on the diagonal. The deviation is "
+        "Each dot is one network at one level. If the law were exact, all dots would lie on the diagonal. "
+        "The deviation is "
         f"{DEVIATION}; μ is its mean, σ its standard deviation over all {metric.plural}."
     )
 
@@ -207,10 +208,10 @@ def measured_sizes_only(metric: Metric) -> str:
 def sources(metric: Metric) -> str:
     """Where the numbers of a page come from."""
     return (
-        f"Measured {metric.plural} come from the table, averaged over replicates. Estimates, curves and intervals come "
-        f"from the fitted law; unpruned {metric.plural} of sizes that were not trained come from a law of the unpruned "
-        f"{metric.word}. For built-in families, sizes are counted layer by layer. The page itself "
-        "computes nothing."
+        f"Measured {metric.plural} come from the table, averaged over replicates. Predictions, curves and intervals "
+        f"come from the fitted law; unpruned {metric.plural} of sizes that were not trained come from a law of the "
+        f"unpruned {metric.word}. For built-in families, sizes are counted layer by layer. The page itself computes "
+        "nothing."
     )
 
 
@@ -227,6 +228,8 @@ def headline(choice: Choice) -> str:
     """What to do for a target; if no network meets it, which one comes closest."""
     best = choice.answer
     network, kept = network_name(choice.naming, best.depth, best.width), numbers.kept(best.density)
+    if not choice.trusted:
+        return NOT_TRUSTED
     if not choice.met:
         pruned = f"keeping {kept}" if best.level else "not pruned"
         return f"No network here meets it. The closest is {network}, {pruned}."
@@ -285,9 +288,14 @@ def latency_remark(best: Network) -> str:
     return f"predicted, 95% in {low:.3g} to {high:.3g} ms"
 
 
-def levels(level: int, kept_per_level: float) -> str:
-    """How a density is reached."""
-    return f"{plural(level, 'level')} of {numbers.percent(1 - kept_per_level, digits=0)}"
+def density(value: float) -> str:
+    """The share of weights kept, as a number for commands."""
+    return f"density {numbers.density(value)}"
+
+
+def levels(value: float, level: int, kept_per_level: float) -> str:
+    """A density, and how it is reached."""
+    return f"{density(value)}, {plural(level, 'level')} of {numbers.percent(1 - kept_per_level, digits=0)}"
 
 
 def cost_remark(best: Network) -> str:
@@ -306,9 +314,9 @@ def answer_caption(confidence: float, metric: Metric) -> str:
         "" if confidence == 0.5 else f" that {numbers.percent(confidence, digits=0)} of training runs reach"
     )
     return (
-        "Dots are measured networks, coloured lines the law for each measured size, grey lines sizes that were not "
-        f"trained. The thick line is the frontier: the smallest network for each {metric.word}{sure}. The large dot "
-        f"is the recommended network, its bar the interval of {NEW_RUNS}."
+        "Dots are measured. Each coloured line is the law for a measured size, each grey line for a size that was "
+        f"not trained. The thick line is the frontier: the smallest network for each {metric.word}{sure}. The "
+        f"large dot is the recommended network, and its bar is the interval of {NEW_RUNS}."
     )
 
 

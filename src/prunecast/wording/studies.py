@@ -118,8 +118,8 @@ def suggestions_legend(study: NextTraining, metric: Metric) -> str:
     return (
         f"Each level prunes {numbers.percent(1 - study.kept_per_level, digits=0)} of the weights, until the "
         f"{metric.word} shown. Cost is in training runs of the costliest measured network. Gain is the expected share "
-        "taken off the variance of the answers. Doubt is the standard deviation of the logarithm of the smallest "
-        "network's size; an answer is settled at 10%."
+        "by which the variance of the answers falls. Uncertainty is the standard deviation of the logarithm of the "
+        "smallest network's size; an answer is settled at 10%."
     )
 
 

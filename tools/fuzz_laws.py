@@ -2,11 +2,13 @@
 
     python tools/fuzz_laws.py --cases 2000 --seed 0
 
-Each case changes one file of a law and asks `predict` and `choose`. A file whose checksum stayed must be refused, or
-give the answers of the file that was written. A file without one, as somebody who edits it leaves it, may give others,
-but these must be numbers, and no case may end in another exception than a PrunecastError, nor take long.
+Each case changes one file of a law and asks `predict` and `choose`; one of the laws is of a table with latencies. A
+file whose checksum stayed must be refused, or give the answers of the file that was written. A file without one, as
+somebody who edits it leaves it, may give others, but these must be numbers, and no case may end in another exception
+than a PrunecastError, nor take long.
 """
 
+import csv
 import json
 import random
 import re
@@ -18,14 +20,16 @@ from typing import Any
 
 import research_tables
 from click.testing import CliRunner
+from fuzz_tables import written
 from fuzzing import Case, Finding, altered, clear, damage, main, run_cases
 
 from prunecast.cli import answer, cli, law  # noqa: F401 (else imported by the first cases, in their time)
 from prunecast.laws import fit, saved
-from prunecast.table import read
+from prunecast.table import Table, read
 
 TABLE = research_tables.path("cifar10-resnet20-24ep")
-LAWS = {
+COSTS = "costs"
+SELECTED = {
     "one size": {"num_examples": 50_000},
     "several sizes": {},
 }
@@ -34,6 +38,11 @@ ASKED = {
     "several sizes": (
         ["predict", "--density", "0.1", "--width", "1/3", "--num-examples", "30000"],
         ["choose", "--target-error", "0.2", "--json"],
+    ),
+    COSTS: (
+        ["choose", "--target-error", "0.2", "--minimise", "latency"],
+        ["choose", "--max-latency", "1ms", "--depth", "20", "--width", "0.3"],
+        ["choose", "--target-error", "0.25", "--minimise", "bytes", "--json"],
     ),
 }
 NO_NUMBER = re.compile(r"\b(nan|inf|NaN|Infinity)\b")
@@ -62,17 +71,25 @@ def change(path: Path, chance: random.Random) -> tuple[str, bool]:
     return what, not edited
 
 
+def tables(folder: Path) -> dict[str, Table]:
+    """The tables whose laws are changed, by the questions that are asked."""
+    with (folder / "runs.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(written())
+    shipped = {name: read(TABLE).select(**selected) for name, selected in SELECTED.items()}
+    return {**shipped, COSTS: read(folder / "runs.csv")}
+
+
 def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Finding]]:
     """Run so many cases; count how they end, and return those that ended as none may."""
-    for name, selected in LAWS.items():
-        fit(read(TABLE).select(**selected), law="auto").save(folder / f"{name}.json")
+    for name, table in tables(folder).items():
+        fit(table, law="auto").save(folder / f"{name}.json")
 
     @cache
     def unchanged(name: str) -> tuple[str, ...]:
         return answers(folder / f"{name}.json", name)
 
     def run(case: Case) -> None:
-        name, path = case.chance.choice(list(LAWS)), folder / "case" / "law.json"
+        name, path = case.chance.choice(list(ASKED)), folder / "case" / "law.json"
         path.parent.mkdir(exist_ok=True)
         clear(path)
         path.write_bytes((folder / f"{name}.json").read_bytes())

@@ -29,7 +29,7 @@ threads = 1
 devices = 1
 keep_weights = true
 select = {tolerance = 2.0, noise = 0.03}
-method = [{name = "own", score = "magnitude", fraction = 0.2}, "random"]
+method = [{name = "own", score = "magnitude", fraction = 0.2}, "random", "imp-2:4"]
 [recipe]
 preset = "digits"
 name = "brief"
@@ -61,12 +61,15 @@ VALUES = (
     *('"\\u001b[31m"', '"a:b"', '"os:getcwd"', '":"', "[[]]", '[1, "x"]', "{x = 1}", "[{}]"),
     *("2026-01-01", "1000000000", "99999999999999999999999", "0x7fffffffffffffff", "1_0"),
     *("[" * 2000, "'" + "x" * 10_000 + "'", '"../../x"', '"/dev/zero"', '"{depth}"'),
-    *('"{depth:99999999}"', '"~"'),
+    *('"{depth:99999999}"', '"~"', '"2:4"', '"0:4"', '"4:4"', '"1:1000000007"', '"channels"'),
+    *('{name = "groups", structure = "1:2"}', '[{name = "x", structure = "2:4", fraction = 0.5}, "imp"]'),
+    *('{name = "x", structure = "2:' + "9" * 5000 + '"}', '{name = "x", structure = "channels"}'),
+    '{name = "x", structure = "\u0661:\u0662"}',
 )
 KEYS = (
     *("loader", "root", "image_size", "start", "patch_size", "test_share", "split_seed", "x"),
     *('"a/../../x"', "stop.x", "recipe.schedule", "recipe.optimizer", "recipe.weight_decay"),
-    *("recipe.validation_examples", "recipe.steps", "method.structure", "method.schedule"),
+    *("recipe.validation_examples", "recipe.steps", "method.structure", "method.schedule", "method"),
     *("scale.full", 'scale."a/../../x"', "scale.smoke.grid", "resources.x"),
 )
 TABLES = (

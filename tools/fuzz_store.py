@@ -2,9 +2,10 @@
 
     python tools/fuzz_store.py --cases 2000 --seed 0
 
-Each case copies a small store, changes one file of its chain, and then reads its status, checks it and trains the next
-level. A change of raw bytes must end in a refusal or in the numbers of an unbroken run. A forged file has valid
-checksums, so its numbers may differ, but it must not end in another exception than a PrunecastError, nor take long.
+Each case copies a small store of a chain that prunes single weights, channels or N:M, changes one file of the chain,
+and then reads its status, checks it and trains the next level. A change of raw bytes must end in a refusal or in the
+numbers of an unbroken run. A forged file has valid checksums, so its numbers may differ, but it must not end in another
+exception than a PrunecastError, nor take long.
 """
 
 import json
@@ -58,14 +59,18 @@ checkpoint_steps = 1
 [stop]
 disconnected = false
 at_chance = 0
+[method]
+name = "own"
+structure = "{structure}"
 """
+STRUCTURES = ("weights", "channels", "1:4")
 FINISHED = 3
 """Levels of the store that is damaged; the chain has one more."""
 
 
-def begun(store: Path) -> tuple[Plan, list[Record]]:
+def begun(store: Path, structure: str) -> tuple[Plan, list[Record]]:
     """Train a small chain, and return its plan and records; in the store its last level is begun only."""
-    plan = parse_plan(PLAN, name="fuzz", place="fuzz.toml")
+    plan = parse_plan(PLAN.replace("{structure}", structure), name="fuzz", place="fuzz.toml")
     chain = plan.chains[0]
     folder = chain_folder(store, chain.spec)
     data = loader(chain, torch.device("cpu"), {})
@@ -178,13 +183,15 @@ def numbers(records: list[Record]) -> list[tuple[object, ...]]:
 def fuzz(cases: int, seed: int, folder: Path) -> tuple[Counter[str], list[Finding]]:
     """Run so many cases; count how they end, and return those that ended as none may."""
     torch.set_num_threads(1)
-    plan, unbroken = begun(folder / "store")
+    begun_with = {structure: begun(folder / structure, structure) for structure in STRUCTURES}
 
     def run(case: Case) -> None:
-        store = folder / "case"
+        store, structure = folder / "case", case.chance.choice(STRUCTURES)
+        plan, unbroken = begun_with[structure]
         shutil.rmtree(store, ignore_errors=True)
-        shutil.copytree(folder / "store", store)
-        case.change, forged = change(chain_folder(store, plan.chains[0].spec).path, case.chance)
+        shutil.copytree(folder / structure, store)
+        what, forged = change(chain_folder(store, plan.chains[0].spec).path, case.chance)
+        case.change = f"{structure}: {what}"
         same = numbers(use(plan, store)) == numbers(unbroken)
         case.outcome = "same numbers" if same else "other numbers"
         if not same and not forged:

@@ -19,8 +19,8 @@ import click
 from prunecast.errors import PrunecastError
 
 T = TypeVar("T")
-SECONDS = 60
-"""No case may take longer."""
+SECONDS, WAITING = 60, 600
+"""No case may compute or wait for longer; a busy machine makes a case wait."""
 ODD: tuple[Any, ...] = (
     *(None, True, False, -1, 0, 1, 2, 7, 0.5, 1e308, -1e-300, 2**31, 2**63, 10**400, float("nan")),
     *(float("inf"), "", "x", "7", "\x1b[31m", "\ud800", "x" * 10_000, [], {}, [[]], [0] * 9),
@@ -60,7 +60,7 @@ def descended(value: Any, chance: random.Random) -> tuple[Any, ...]:
 
 
 def altered(body: Any, chance: random.Random) -> str:
-    """Change one place of a JSON value; return what was changed."""
+    """Change one place of a JSON value, to an odd value or one near the old; return what was changed."""
     path = chance.choice(list(places(body))) if chance.random() < 0.5 else descended(body, chance)
     parent = body
     for key in path[:-1]:
@@ -68,8 +68,23 @@ def altered(body: Any, chance: random.Random) -> str:
     if chance.random() < 0.2:
         del parent[path[-1]]
         return f"{path} deleted"
-    parent[path[-1]] = odd = chance.choice(ODD)
-    return f"{path} = {str(odd)[:40]!r}"
+    before = parent[path[-1]]
+    parent[path[-1]] = other = near(before, chance) if chance.random() < 0.4 else chance.choice(ODD)
+    return f"{path} = {str(other)[:40]!r}"
+
+
+def near(value: Any, chance: random.Random) -> Any:
+    """Another value of the same type: another number, a list with other entries, an object without one, other text."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value * chance.choice((-1, 0, 2, 3, 100)) + chance.choice((0, 0, 1))
+    if isinstance(value, list) and value:
+        return chance.choice((value[:-1], value[::-1], [*value, value[-1]], value[1:] + value[:1], value[:1]))
+    if isinstance(value, dict) and value:
+        gone = chance.choice(list(value))
+        return {key: own for key, own in value.items() if key != gone}
+    return f"{value}x" if isinstance(value, str) else chance.choice(ODD)
 
 
 def damage(path: Path, chance: random.Random) -> str:
@@ -107,19 +122,23 @@ def clear(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def within(seconds: int) -> Iterator[None]:
-    """Raise a TooLongError after so long."""
+def limited() -> Iterator[None]:
+    """Raise a TooLongError after so much computing, or where nothing is computed and nothing happens either."""
 
     def over(*_: object) -> None:
         raise TooLongError
 
-    before = signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
+    signals = (signal.SIGALRM, signal.SIGPROF)
+    before = {own: signal.signal(own, over) for own in signals}
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_REAL, WAITING)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for own, handler in before.items():
+            signal.signal(own, handler)
 
 
 @dataclass
@@ -147,7 +166,7 @@ def run_cases(
     for number in interruptible(range(cases)):
         case = Case(folder=folder, chance=random.Random(f"{seed}/{number}"))
         try:
-            with within(SECONDS), warnings.catch_warnings():
+            with limited(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 run(case)
         except PrunecastError as refusal:

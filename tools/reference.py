@@ -69,7 +69,10 @@ PLAN_KEYS = {
     "width": 'a width, or a list; fractions such as `"1/4"`',
     "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`), or `"all"`',
     "replicates": "how many times everything is trained, or a list of seeds",
-    "threads": "torch threads of a chain on a CPU",
+    "threads": (
+        "torch threads of a chain on a CPU, by default 1; another number changes rounding, so it is part of a chain's "
+        "identity"
+    ),
     "level_cap": "the last level of a chain",
     "stop": "when a chain ends early: table `[stop]` (below)",
     "select": "leave out networks too large for their data: true, or a table `[select]` (below)",
@@ -84,6 +87,7 @@ OTHER_COLUMNS = {
     "bytes": "the tensors of the network's file, dense; for `choose --minimise bytes`",
     "multiply_adds": "per image; of whole channels those of the smaller network",
     "latency_ms": "milliseconds per batch, as `prunecast time` writes it; for `choose --max-latency`",
+    "timed_with": "how `latency_ms` was measured (runtime, batch, threads); it must be the same for all of them",
     "remaining_parameters": "all parameters without those that were removed",
     "effective_density": "the share of weights on a path of remaining weights from input to output",
     "train_error, loss, steps, seconds, status": "what `prunecast run` also records; fits do not use it",

@@ -21,6 +21,10 @@ class PrunecastError(Exception):
 class TableError(PrunecastError):
     """A table is refused; the message names the file, the row and the column, and what to do."""
 
+    def __init__(self, message: str) -> None:
+        """Keep the message on one line, whatever the cells that it shows."""
+        super().__init__(message.replace("\n", "\\n"))
+
 
 class UnmetTargetError(PrunecastError):
     """No network meets the target; the command line exits with status 1, as `choose` does."""
@@ -42,7 +46,10 @@ class BusyError(PrunecastError):
     """Another process is working on a chain, so this one must wait or do something else."""
 
 
-_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR)
+_REFUSED = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+)
 _FAILING = (errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE)
 
 

@@ -2,6 +2,8 @@
 
 from typing import ClassVar
 
+HARDLY_BETTER = 0.9
+"""An unpruned network with more than this share of the chance error has learnt hardly anything."""
 SCORE = "1-"
 """Begins the name of a metric that is one minus a score, such as 1-f1."""
 _SPELLING = {

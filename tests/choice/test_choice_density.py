@@ -152,6 +152,14 @@ def test_a_law_without_any_doubt_meets_a_target_or_not() -> None:
     assert (missed.met, missed.answer.probability) == (False, pytest.approx(0.0, abs=1e-9))
 
 
+def test_networks_that_learnt_nothing_are_told_to_train_longer() -> None:
+    flat = planted(configurations=6).assign(error=0.88, chance_error=0.9)
+    with pytest.raises(
+        PrunecastError, match=r"hardly better than guessing \(error 0\.88, guessing 0\.9\).*train lon"
+    ):
+        choose(read(flat), target_error=0.5)
+
+
 def test_errors_that_never_change_leave_nothing_to_choose() -> None:
     flat = planted(configurations=6).assign(error=0.3)
     with pytest.raises(PrunecastError, match="no curve of DataFrame rises above its unpruned error"):

@@ -108,6 +108,13 @@ def test_a_training_budget_reaches_as_far_as_the_levels_of_the_table() -> None:
         ({"density": 1.2}, "at most 1, not 1.2"),
         ({"density": 0.5, "depth": 21}, "no depth 21"),
         ({"density": 0.5, "width": -1.0}, "width must be a positive number, not -1"),
+        ({"density": 0.5, "width": 1e-300}, r"width must be from 1e-12 to 1e\+15, not 1e-300"),
+        ({"density": 0.5, "depth": 1e300}, r"depth must be from 1e-12 to 1e\+15, not 1e\+300"),
+        ({"density": 1e-300}, r"density must be from 1e-12 to 1e\+15, not 1e-300"),
+        (
+            {"density": 0.5, "num_examples": 1e-300},
+            r"the number of examples must be from 1e-12 to 1e\+15, not 1e-300",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(eq2: Fit, asked: dict, message: str) -> None:

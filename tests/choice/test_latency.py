@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from prunecast import laws, table
 from prunecast.choice import choose
+from prunecast.choice.counts import counter
 from prunecast.choice.latency import latency_predictor, predictor_of
 from prunecast.cli import cli
 
@@ -153,3 +154,15 @@ def test_a_saved_law_predicts_the_same(timed, tmp_path):
     timed.save(tmp_path / "law.json")
     again = laws.load(tmp_path / "law.json")
     assert latency_predictor(again).deviation == pytest.approx(latency_predictor(timed).deviation)
+
+
+@pytest.mark.parametrize("confidence", [1e-300, 1e-12, 1 - 1e-16])
+def test_a_confidence_of_almost_0_or_1_gives_finite_latencies(timed, confidence):
+    assert 0 < latency_predictor(timed).factor(confidence) < np.inf
+
+
+def test_sizes_far_below_the_measured_ones_have_a_weight(timed):
+    counts = counter(timed)(np.array([10.0]), np.array([1e-12]))
+    assert counts.weights >= 1
+    assert counts.dense_size >= 1
+    assert latency_predictor(timed).model.predict(*(np.array([own]) for own in (10.0, 1e-12, 1.0))) > 0

@@ -1,4 +1,4 @@
-"""Ray listens on every network interface, so what it starts here must ask for a token."""
+"""What a cluster started here lets in: nobody without its token, and no modules of the current folder."""
 
 import os
 import subprocess
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from rays import need_ray
+from small import BRIEF, PRUNECAST
 
 from prunecast.clusters.ray import OLDEST, check_version
 from prunecast.errors import PrunecastError
@@ -46,14 +47,32 @@ def test_the_oldest_ray_is_the_one_that_the_package_asks_for():
         check_version(version)
 
 
-@pytest.mark.slow
-def test_a_cluster_that_is_started_here_lets_nobody_in_without_its_token(tmp_path):
+@pytest.fixture
+def environment(tmp_path):
+    """A home of its own, so that no other cluster's token is found."""
     own = {name: value for name, value in os.environ.items() if name not in ("RAY_AUTH_MODE", "RAY_ADDRESS")}
+    (tmp_path / "home").mkdir()
+    return {**own, "HOME": str(tmp_path / "home")}
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_started_here_lets_nobody_in_without_its_token(environment):
     done = subprocess.run(
-        [sys.executable, "-c", START, CALL],
-        capture_output=True,
-        text=True,
-        env={**own, "HOME": str(tmp_path)},
-        check=True,
+        [sys.executable, "-c", START, CALL], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stdout.split("\n")[:2] == ["AuthenticationError", "let in"]
+
+
+@pytest.mark.slow
+def test_modules_in_the_current_folder_take_the_place_of_no_installed_one(tmp_path, environment):
+    for name in ("rich", "numpy", "torch", "json", "tempfile"):
+        (tmp_path / f"{name}.py").write_text(
+            "raise SystemExit('a module in the current folder was imported')"
+        )
+    (tmp_path / "plan.toml").write_text(BRIEF.replace("level_cap = 2", "level_cap = 0"))
+    command = [*PRUNECAST[:1], "-P", *PRUNECAST[1:], "run", "plan.toml", "--store", "store", "--on", "ray"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4 chains finished" in done.stdout

@@ -190,6 +190,17 @@ def test_few_jobs_are_asked_for_where_each_takes_many_chains(cluster, tmp_path):
     assert len(submitted(cluster) - before) == 2
 
 
+def test_modules_in_the_current_folder_take_the_place_of_no_installed_one(cluster, tmp_path, monkeypatch):
+    for name in ("rich", "numpy", "torch", "json", "submitit"):
+        (tmp_path / f"{name}.py").write_text(
+            "raise SystemExit('a module in the current folder was imported')"
+        )
+    monkeypatch.chdir(tmp_path)
+    events = list(run_plan(planned(EMPTY), tmp_path / "store", executor=executor(at_once=1)))
+    assert len(events) == 4
+    assert not any(isinstance(own, Failed) for own in events)
+
+
 def test_a_job_that_somebody_cancels_is_not_submitted_again(cluster, tmp_path):
     plan, before = planned(LONG.replace("[1, 2]", "2").replace("[75, 100]", "100")), submitted(cluster)
     events = run_plan(plan, tmp_path, executor=executor())

@@ -1,5 +1,6 @@
 """The card in words, against golden files: every number in it comes from the value."""
 
+import dataclasses
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +10,22 @@ import pytest
 from prunecast.choice import Question
 from prunecast.choice.findings import UnprunedErrorPredicted
 from prunecast.cli.make import card_text
-from prunecast.data import Preprocessing
+from prunecast.data import Preprocessing, Split
 from prunecast.export import card_text as words
-from prunecast.export.card import Card, Code, Counts, Disk, Measured, Predicted, Shape, Training, write_card
+from prunecast.export.card import (
+    Card,
+    Code,
+    Counts,
+    Disk,
+    Measured,
+    Predicted,
+    Shape,
+    Start,
+    Training,
+    write_card,
+)
 from prunecast.metric import Metric
+from prunecast.spec import Recipe
 
 GOLDEN = Path(__file__).parent / "golden"
 CARD = Card(
@@ -92,6 +105,27 @@ CARD = Card(
 
 def test_the_card_is_the_golden_one() -> None:
     assert words.text(CARD) == (GOLDEN / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_card_says_what_was_split_and_where_training_started() -> None:
+    how = replace(
+        CARD.training,
+        recipe=dataclasses.asdict(Recipe(name="mine", epochs=5, learning_rate=0.1, batch_size=8)),
+        split=Split(test_share=0.25, seed=3),
+        start=Start(file="resnet.pt", digest="0123456789abcdef", as_it_is=True),
+    )
+    said = words.text(replace(CARD, training=how))
+    assert (
+        "| test images | 25% of every class, chosen by file name and split_seed 3; never trained on |" in said
+    )
+    assert "| start | resnet.pt (digest 0123456789ab); level 0 is its network as it is |" in said
+    assert "momentum 0.9, weight_decay 0.0001" in said
+    assert "drop_factor" not in said
+    assert "checkpoint_steps" not in said
+    body = replace(CARD, training=how).as_json()["training"]
+    assert body["split"] == {"test_share": 0.25, "seed": 3}
+    assert body["start"]["as_it_is"] is True
+    assert "split" not in CARD.as_json()["training"]
 
 
 def test_what_is_printed_is_the_golden_text() -> None:

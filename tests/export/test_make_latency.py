@@ -75,7 +75,14 @@ def test_a_saved_law_knows_how_its_networks_were_timed(timed: Swept, tmp_path: P
     assert laws.load(tmp_path / "law.json").origin.timed_with == "torch-4-1"
 
 
-@pytest.mark.parametrize("name", ["", "torch", "torch-0-1", "gpu-1-1", "torch-1-x", "torch-1-1-1"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "torch", "torch-0-1", "gpu-1-1", "torch-1-x", "torch-1-1-1"),
+        *("torch-9999999-1", "torch-1-9999", "torch-" + "9" * 5000 + "-1", "torch-٤-1"),
+    ],
+    ids=range(10),
+)
 def test_a_name_that_is_not_understood_changes_nothing(name: str):
     assert Timing().named(name) == Timing()
 

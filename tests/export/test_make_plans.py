@@ -1,18 +1,35 @@
 """A law and a plan of different networks: the refusal says what would agree, and that does."""
 
+import hashlib
+import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from made_networks import Made, Swept
 from own_tables import own_table
 
 import prunecast
 from prunecast.choice import choose
+from prunecast.cli import cli
 from prunecast.errors import PrunecastError
 from prunecast.export.orders import _possible, order, pattern
 from prunecast.laws import fit
 from prunecast.sweep import read_plan
 
+STARTED = """
+family = "{family}"
+dataset = "digits"
+start = "trained.safetensors"
+method = "imp-fine-tuning"
+recipe = {{preset = "digits", name = "brief", epochs = 2, drops = [1], rewind = 1}}
+num_examples = 100
+level_cap = 5
+depth = {depth}
+width = {width}
+"""
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "export.md"
 
 
@@ -54,6 +71,25 @@ def test_a_recipe_that_no_preset_has_is_written_out(tmp_path: Path) -> None:
     path.write_text(f"{sizes}{written}\n", encoding="utf-8")
     recipe = pattern(read_plan(path), law, None).spec.recipe
     assert (recipe.epochs, recipe.rewind, recipe.drops) == (24, 1.5, (12, 18))
+
+
+def test_a_network_made_from_trained_weights_names_them(made: Made, tmp_path: Path) -> None:
+    shape = json.loads((made.folder / "card.json").read_text(encoding="utf-8"))["network"]
+    shutil.copy(made.folder / "model.safetensors", tmp_path / "trained.safetensors")
+    (tmp_path / "small.toml").write_text(STARTED.format(**shape), encoding="utf-8")
+    table, store = str(tmp_path / "results.csv"), str(tmp_path / "store")
+    plan = str(tmp_path / "small.toml")
+    done = CliRunner().invoke(cli, ["run", plan, "--store", store, "--jobs", "1", "-o", table])
+    assert done.exit_code == 0, done.output
+    asked = ["--depth", str(shape["depth"]), "--width", str(shape["width"]), "--density", "0.85"]
+    result = Swept(tmp_path).run(*asked, output=tmp_path / "network")
+    assert result.exit_code == 0, result.output
+    card = json.loads((tmp_path / "network" / "card.json").read_text(encoding="utf-8"))
+    digest = hashlib.sha256((tmp_path / "trained.safetensors").read_bytes()).hexdigest()
+    start = card["training"]["start"]
+    assert (start["file"], start["as_it_is"]) == ("trained.safetensors", True)
+    assert digest.startswith(start["digest"])
+    assert "level 0 is its network as it is" in (tmp_path / "network" / "README.md").read_text("utf-8")
 
 
 def test_a_table_without_numbers_of_examples_is_told_to_have_them() -> None:

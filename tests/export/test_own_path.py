@@ -60,6 +60,7 @@ def test_from_a_model_and_photos_to_onnx(tmp_path: Path, monkeypatch: pytest.Mon
         )
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     card = json.loads((tmp_path / "network" / "card.json").read_text(encoding="utf-8"))
+    assert card["training"]["split"] == {"test_share": 0.2, "seed": 0}
     session = onnxruntime.InferenceSession(tmp_path / "network" / "model.onnx")
     notes = session.get_modelmeta().custom_metadata_map
     mean, std = (np.array(json.loads(notes[name]), dtype=np.float32) for name in ("mean", "std"))

@@ -98,3 +98,35 @@ def test_mistakes_are_one_sentence(family, message):
     generator = torch.Generator().manual_seed(0)
     with pytest.raises(PrunecastError, match=message):
         build(family, depth=3, width=1, num_classes=10, generator=generator)
+
+
+def test_lazy_layers_get_their_sizes_and_weights_like_others():
+    one, same, other = (
+        build(
+            "own_family:lazy",
+            depth=1,
+            width=1,
+            num_classes=10,
+            generator=torch.Generator().manual_seed(seed),
+            image_shape=(3, 8, 8),
+        )
+        for seed in (0, 0, 1)
+    )
+    assert prunable(one) == ("0.weight", "4.weight")
+    assert one[0].weight.shape == (8, 3, 3, 3)
+    assert one[0].weight.abs().max() <= math.sqrt(6 / 27)
+    assert one.training
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), same.parameters(), strict=True))
+    assert not torch.equal(one[4].weight, other[4].weight)
+
+
+def test_lazy_layers_that_do_not_fit_name_the_module():
+    with pytest.raises(PrunecastError, match=r"module '2' \(Linear\) takes 999 features, but gets 96"):
+        build(
+            "own_family:lazy_for_tokens",
+            depth=1,
+            width=1,
+            num_classes=10,
+            generator=torch.Generator(),
+            image_shape=(3, 8, 8),
+        )

@@ -64,7 +64,7 @@ class Fused(ByHand):
         ),
         (
             Model(nn.Linear(64, 5), channels=1),
-            r"^module 'stem' \(Conv2d\) takes 1 channels, but gets 3 .*image_shape",
+            r"^module 'stem' \(Conv2d\) takes 1 channel, but gets 3 .*image_shape",
         ),
         (
             Model(nn.Linear(64, 5), join=lambda x: x.reshape(-1, 63)),
@@ -79,8 +79,12 @@ class Fused(ByHand):
             Aside(),
             "^in training the model returns tuple; it must return the logits alone, one row of 5 scores",
         ),
+        (
+            nn.Sequential(nn.Flatten(), nn.Linear(192, 5), nn.Softmax(1)),
+            "^in training the model returns probabilities: each row sums to 1. Return the logits, without the softmax",
+        ),
     ],
-    ids=["features", "channels", "reshape", "classes", "shape", "tuple"],
+    ids=["features", "channels", "reshape", "classes", "shape", "tuple", "softmax"],
 )
 def test_what_does_not_run_is_explained(model, message):
     with pytest.raises(PrunecastError, match=message) as refused:

@@ -156,6 +156,9 @@ def test_predictions_recover_the_planted_law(joint):
             "unpruned_error is 0, but it must be greater than 0 and at most 1",
         ),
         ({"density": 0.5, "unpruned_error": float("nan")}, "unpruned_error is nan, but"),
+        ({"density": 1e-300}, "density is 1e-300, but it must be from 1e-12 to 1"),
+        ({"density": 0.5, "width": 1e-300}, r"width is 1e-300, but it must be from 1e-12 to 1e\+15"),
+        ({"density": 0.5, "num_examples": 1e300}, r"num_examples is 1e\+300, but it must be from 1e-12 to"),
     ],
 )
 def test_what_cannot_be_is_refused(joint, asked, message):

@@ -32,10 +32,18 @@ def laws(shipped, shipped_all, law):
         "loss": fit(read(loss, metric="loss")),
         "dip": fit(shipped_all, law="dip"),
         "averaged": fit(shipped_all),
+        "costs": fit(read(with_costs(planted(configurations=12)))),
     }
 
 
-NAMES = ["partial", "open", "fixed", "joint", "eq1", "loss", "dip"]
+def with_costs(frame):
+    """A planted table with the costs of networks whose channels are removed."""
+    size = frame["depth"] * frame["width"] ** 2 * frame["density"]
+    costs = {"bytes": 50_000 * size + 100, "multiply_adds": 1e6 * size + 1e4, "latency_ms": 0.1 + size / 9}
+    return frame.assign(**costs, timed_with="torch-1-1")
+
+
+NAMES = ["partial", "open", "fixed", "joint", "eq1", "loss", "dip", "costs"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -321,6 +329,35 @@ def test_an_edited_law_whose_parts_contradict_each_other_is_refused(laws, name, 
     change(body)
     with pytest.raises(PrunecastError, match="fit the table again"):
         choose(from_json(body), target_error=0.2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda costs: costs["latency_ms"].pop(),
+        lambda costs: costs["bytes"].append(costs["bytes"][-1]),
+        lambda costs: costs["bytes"].reverse(),
+        lambda costs: costs["multiply_adds"].__setitem__(0, [1e-9, 5.0]),
+        lambda costs: costs["latency_ms"].clear(),
+        lambda costs: costs.update(watts=costs["bytes"]),
+    ],
+    ids=["shorter", "longer", "reversed", "another density", "empty", "unknown"],
+)
+def test_an_edited_law_whose_costs_contradict_each_other_is_refused(laws, change):
+    body = saved.plain(saved.headed(laws["costs"].as_json()))
+    change(body["configurations"][0]["costs"])
+    with pytest.raises(PrunecastError, match="fit the table again"):
+        choose(from_json(body), target_error=0.2, minimise="latency")
+
+
+def test_a_law_with_costs_answers_as_its_table(laws, tmp_path):
+    laws["costs"].save(tmp_path / "law.json")
+    ours, theirs = (
+        choose(own, target_error=0.2, minimise="latency").answer
+        for own in (laws["costs"], load(tmp_path / "law.json"))
+    )
+    assert (ours.depth, ours.width) == (theirs.depth, theirs.width)
+    assert ours.latency_ms == pytest.approx(theirs.latency_ms, rel=1e-3)
 
 
 def test_a_width_beyond_counting_answers_or_is_refused(laws):

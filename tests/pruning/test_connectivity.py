@@ -1,3 +1,4 @@
+import copy
 import gc
 import itertools
 import threading
@@ -162,15 +163,72 @@ class Functional(nn.Module):
     [
         (Gate(), "function 'mul' is not understood"),
         (Branching(), "the model (Branching, test_connectivity.py, line"),
-        (nn.Sequential(nn.Flatten(), nn.LayerNorm(4), nn.Linear(4, 2)), "module '1' (LayerNorm)"),
+        (
+            nn.Sequential(nn.Flatten(), nn.Softmax(1), nn.Linear(4, 2)),
+            "module '1' (Softmax) is not understood, so it",
+        ),
     ],
-    ids=["product", "branch", "layer norm"],
+    ids=["product", "branch", "softmax"],
 )
 def test_what_is_not_understood_is_named(model, words):
     found = connectivity(model, masks_of(model), (1, 2, 2) if not isinstance(model, Gate) else (1, 8, 8))
     assert found.connected is None
     assert found.alive is None
     assert words in found.note
+
+
+class Upwards(nn.Module):
+    """Down and up again with group norms and a concatenation, as in a U-Net."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.SiLU())
+        self.middle = nn.Sequential(nn.Conv2d(4, 6, 3, padding=1), nn.GroupNorm(3, 6), nn.SiLU())
+        self.up = nn.ConvTranspose2d(6, 4, 2, stride=2)
+        self.join = nn.Sequential(
+            nn.Conv2d(14, 4, 3, padding=1), nn.Upsample(scale_factor=2, mode="bilinear")
+        )
+        self.norm, self.head = nn.LayerNorm(4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        fine = self.down(x)
+        coarse = self.middle(functional.max_pool2d(fine, 2))
+        joined = torch.cat([fine, self.up(coarse), functional.interpolate(coarse, scale_factor=2)], 1)
+        return self.head(self.norm(self.join(joined).mean((2, 3))))
+
+
+def moved(model, masks, name, place):
+    """Whether the logits depend on a kept weight, with random weights and without biases, which make constants."""
+    twin = copy.deepcopy(model).double().eval()
+    with torch.no_grad():
+        for own in twin.modules():
+            if getattr(own, "bias", None) is not None:
+                nn.init.zeros_(own.bias)
+        for own, mask in masks.items():
+            twin.get_parameter(own).normal_().mul_(mask)
+        image = torch.randn(2, 1, 8, 8, dtype=torch.float64)
+        before = twin(image)
+        twin.get_parameter(name)[place] *= 1.5
+        after = twin(image)
+    # A change that is the same for both images is that of a constant.
+    return not torch.allclose(before[0] - after[0], before[1] - after[1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_what_group_norms_and_upsampling_let_through_moves_the_logits(number):
+    generator = torch.Generator().manual_seed(number)
+    model = Upwards()
+    full = masks_of(model)
+    assert connectivity(model, full, (1, 8, 8)).alive == count_total(full)
+    masks = {name: torch.rand(mask.shape, generator=generator) < 0.15 for name, mask in full.items()}
+    found = connectivity(model, masks, (1, 8, 8))
+    torch.manual_seed(number)
+    moving = sum(
+        moved(model, masks, name, tuple(place)) for name, mask in masks.items() for place in mask.nonzero()
+    )
+    assert found.note == ""
+    assert found.connected == (moving > 0)
+    assert found.alive == moving
 
 
 def test_a_model_that_is_not_understood_is_let_go_of():

@@ -168,3 +168,9 @@ def test_a_failing_disk_is_a_sentence():
     assert refused_path(failing) == (
         "store/plans: Input/output error; check the disk, and run the same command again."
     )
+
+
+def test_a_device_in_place_of_a_folder_is_a_sentence():
+    with pytest.raises(FileExistsError) as failure:
+        Path(os.devnull).mkdir(parents=True, exist_ok=True)
+    assert refused_path(failure.value).startswith(f"{os.devnull}: File exists; choose another path")

@@ -3,6 +3,8 @@
 So is what is never pruned, before the sweep.
 """
 
+from dataclasses import replace
+
 import pytest
 from click.testing import CliRunner
 from own_networks import vit
@@ -50,6 +52,17 @@ def test_the_line_of_a_level_and_the_status_say_so(swept):
     asked = ["status", str(folder / "weak.toml"), "--store", str(folder / "store")]
     said = CliRunner().invoke(cli, asked, catch_exceptions=False).output
     assert f"chain 1: no weight is left in branch.weight from level {first} on" in " ".join(said.split())
+
+
+def test_a_network_that_learnt_hardly_anything_says_so_at_level_0(swept):
+    _, plan, (first, *_) = swept
+    assert first.record.error > 0.85
+    assert "· hardly better than guessing (0.8906), so train longer or change the rec" in event_line(
+        plan, first
+    )
+    for changes in ({"error": 0.5}, {"level": 1}):
+        other = replace(first, record=replace(first.record, **changes))
+        assert "guessing" not in event_line(plan, other)
 
 
 VIT = PLAN.replace("weak_branch", "vit").replace("depth = 2", "depth = [1, 2]").replace("cap = 3", "cap = 0")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from small import BRIEF, PRUNECAST, parsed
 
-from prunecast.cli.engine import run, status
+from prunecast.cli.engine import plan, run, status
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, write_json
 from prunecast.sweep import failure_of, parse_plan, read_plan
@@ -17,6 +17,16 @@ from prunecast.sweep.events import Job, record_failure
 SHORT = BRIEF.replace("num_examples = [100, 200]", "num_examples = 100").replace(
     "level_cap = 2", "level_cap = 0"
 )
+WIDE = """
+family = "cifar_resnet"
+dataset = "cifar10"
+method = "{method}"
+recipe = "cifar10"
+depth = 20
+width = 1000
+num_examples = 1000
+level_cap = 2
+"""
 
 
 def refusal(text):
@@ -65,6 +75,17 @@ def refusal(text):
 )
 def test_plans_that_ask_for_too_much_are_one_sentence(text, words):
     assert words in refusal(text)
+
+
+@pytest.mark.parametrize("method", ["imp", "imp-2:4"])
+def test_a_network_larger_than_the_memory_is_counted_and_not_built(tmp_path, method):
+    (tmp_path / "wide.toml").write_text(WIDE.format(method=method))
+    counted = CliRunner().invoke(plan, [str(tmp_path / "wide.toml"), "--no-estimate"], catch_exceptions=False)
+    assert "269,826,640,010" in counted.output
+    with pytest.raises(
+        PrunecastError, match="Training it needs at least 3,238 GB of memory, and this machine has"
+    ):
+        CliRunner().invoke(plan, [str(tmp_path / "wide.toml")], catch_exceptions=False, standalone_mode=False)
 
 
 def test_a_long_word_is_no_long_key():

@@ -1,5 +1,6 @@
 """`prunecast init` writes a plan that runs as it is and fits into the time, and asks nothing."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,9 +11,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
 from pictures import picture
 
+from prunecast.cli.engine import plan as plan_command
 from prunecast.cli.init import init
 from prunecast.errors import PrunecastError
-from prunecast.sweep import overview, proposal, read_plan, run_plan
+from prunecast.sweep import estimation, overview, proposal, read_plan, run, run_plan, usual_jobs
 from prunecast.sweep.estimation import Timing
 from prunecast.sweep.proposal import propose
 
@@ -37,6 +39,12 @@ def even(depth, width: int, num_classes):
 
 def whole(num_classes):
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, num_classes))
+
+
+def flat(width, num_classes):
+    channels = max(2, round(8 * width))
+    pooled = nn.Sequential(nn.Conv2d(3, channels, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(pooled, nn.Linear(channels, num_classes))
 
 
 def large(depth, width, num_classes):
@@ -67,7 +75,7 @@ def desk(tmp_path, monkeypatch):
 def timed(monkeypatch):
     """Say how long a step takes, in seconds, and an image a hundredth of that."""
 
-    def set_to(seconds):
+    def set_to(seconds, cores=2, speedup=lambda threads: 1.0):
         def time_network(spec, device, facts):
             widths = (spec.width,)
             return Timing(
@@ -76,11 +84,14 @@ def timed(monkeypatch):
                 widths=widths,
                 batch=8,
                 way="alone",
-                step_seconds=seconds * spec.depth,
+                step_seconds=seconds * spec.depth / speedup(spec.threads),
                 image_seconds=seconds / 100,
             )
 
-        monkeypatch.setattr(proposal, "time_network", time_network)
+        for module in (proposal, estimation):
+            monkeypatch.setattr(module, "time_network", time_network)
+            monkeypatch.setattr(module, "cores", lambda: cores)
+        monkeypatch.setattr(run, "cores", lambda: cores)
 
     return set_to
 
@@ -133,9 +144,65 @@ def test_depths_and_widths_are_found_by_trying(timed):
 def test_networks_of_one_size_have_a_plan_of_density_alone(desk, timed):
     timed(1e-4)
     said = written("my_models:whole", "--data", "photos", "-o", "one.toml")
-    assert "my_models:whole does not take depth or width, so the plan cannot compare sizes" in said
+    assert (
+        "my_models:whole does not take depth or width, so the plan cannot compare networks of different sizes; give "
+        "the function arguments depth and width if you want"
+    ) in said
     assert "depth = 1   " in (desk / "one.toml").read_text()
     assert {(own.depth, own.width) for own in overview(read_plan(desk / "one.toml")).networks} == {(1, 1)}
+
+
+def test_one_network_trains_with_the_threads_that_pay(desk, timed):
+    timed(1e-4, cores=8, speedup=lambda threads: min(threads, 4) ** 0.8)
+    said = written("my_models:whole", "--data", "photos", "-o", "one.toml", "--hours", 0.01, "--json")
+    found, text = json.loads(said), (desk / "one.toml").read_text()
+    assert (found["threads"], found["jobs"], found["replicates"]) == (2, 3, 3)
+    assert "threads = 2   " in text
+    chains = read_plan(desk / "one.toml").chains
+    assert {chain.spec.threads for chain in chains} == {2}
+    assert usual_jobs("cpu", chains) == 4
+    written("my_models:whole", "--data", "photos", "-o", "alone.toml", "--hours", 0.01, "--jobs", 1)
+    chains = read_plan(desk / "alone.toml").chains
+    assert {chain.spec.threads for chain in chains} == {4}
+    assert usual_jobs("cpu", chains) == 2
+
+
+def test_many_chains_have_one_thread_each(desk, timed):
+    timed(1e-4, cores=2, speedup=lambda threads: threads**0.8)
+    written("my_models:mlp", "--data", "photos", "-o", "many.toml", "--hours", 1)
+    assert "threads" not in (desk / "many.toml").read_text()
+    chains = read_plan(desk / "many.toml").chains
+    assert (len(chains), {chain.spec.threads for chain in chains}) == (27, {1})
+    assert usual_jobs("cpu", chains) == 2
+
+
+def test_a_plan_with_idle_cores_says_how_many_threads_pay(desk, timed):
+    timed(1e-4)
+    written("my_models:whole", "--data", "photos", "-o", "one.toml", "--hours", 0.01)
+    plan = read_plan(desk / "one.toml")
+    timed(1e-4, cores=16, speedup=lambda threads: threads**0.5)
+    found = estimation.more_threads(overview(plan).plan, 3)
+    assert (found.count, found.speedup) == (4, pytest.approx(2))
+    shown = CliRunner().invoke(plan_command, ["one.toml"], catch_exceptions=False)
+    assert "With `threads = 4` in the plan, the largest network trains 2.0 times as fast" in " ".join(
+        shown.output.split()
+    )
+    timed(1e-4, cores=16)
+    assert estimation.more_threads(overview(plan).plan, 3) is None
+    timed(1e-4, cores=4, speedup=lambda threads: threads**0.5)
+    assert estimation.more_threads(overview(plan).plan, 3) is None
+
+
+def test_without_depth_widths_are_still_compared(desk, timed):
+    timed(1e-4)
+    said = written("my_models:flat", "--data", "photos", "-o", "flat.toml")
+    assert (
+        "my_models:flat does not take depth, so the plan cannot compare depths; give the function an arg"
+        in said
+    )
+    text = (desk / "flat.toml").read_text()
+    assert "# one depth, because the function does not take depth" in text
+    assert {chain.spec.width for chain in read_plan(desk / "flat.toml").chains} == {0.25, 0.5, 1}
 
 
 @pytest.mark.parametrize("family", ["vit", "cifar_resnet"])

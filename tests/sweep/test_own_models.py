@@ -73,7 +73,7 @@ def test_fleets_train_what_they_cannot_pack_as_the_plain_loop_does(tmp_path, fam
 def test_what_cannot_be_traced_is_named_in_plain_words(tmp_path, caplog):
     _, said = lines("own_models:choosy", tmp_path, packed=True)
     place = "module '2' (Choosy, own_models.py, line 30) cannot be followed operation by operation"
-    assert f"({place}, so paths through it are not known)" in said[0]
+    assert f"({place}, so it is not known which weights are on a path)" in said[0]
     assert place in caplog.text
     assert "symbolically" not in caplog.text
 

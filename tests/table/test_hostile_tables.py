@@ -34,6 +34,10 @@ WEIGHTS = 270_000
             {"weights": WEIGHTS * 1000, "nonzero": 27000 * PLAIN["density"]},
             r"nonzero is 27000, but weights is 270,000,000",
         ),
+        ({"weights": WEIGHTS, "bytes": 1080}, r"bytes is 1080, but weights is 270,000, and both count"),
+        ({"weights": WEIGHTS, "bytes": 1.08}, r"bytes is 1\.08, but weights is 270,000, and both count"),
+        ({"weights": WEIGHTS, "multiply_adds": 41.2}, r"multiply_adds is 41\.2, but weights is 270,000"),
+        ({"weights": 1200, "bytes": 4e6}, r"weights is 1200, but bytes is 4,000,000"),
     ],
 )
 def test_counts_in_another_unit_are_refused_with_the_option(columns: dict[str, object], words: str) -> None:
@@ -55,6 +59,9 @@ def test_the_option_makes_counts_of_millions() -> None:
         {"weights": WEIGHTS, "parameters": WEIGHTS, "nonzero": np.round(WEIGHTS * PLAIN["density"])},
         {"weights": WEIGHTS, "nonzero": np.nan},
         {"nonzero": 1234.5},
+        {"weights": WEIGHTS, "bytes": 4 * WEIGHTS, "multiply_adds": 41_000_000},
+        {"weights": WEIGHTS, "bytes": WEIGHTS / 8, "latency_ms": [1.5, np.nan, *[0.1] * 10]},
+        {"latency_ms": [1.5, np.nan, *[0.1] * 10], "timed_with": ["torch-1-1", "onnx-1-1", *[None] * 10]},
         {"weights": 27, "density": [round(27 * own) / 27 for own in DENSITIES]},
     ],
 )
@@ -79,6 +86,35 @@ def refused_in_little_memory(path: Path) -> str:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"latency_ms": -3}, "row 1 .and 11 more rows.: latency_ms is -3, but it must be greater than 0"),
+        ({"latency_ms": [1.5] * 11 + ["5ms"]}, "row 12: latency_ms is '5ms', which is not a number"),
+        ({"bytes": [4e6] * 11 + [0]}, "row 12: bytes is 0, but it must be greater than 0"),
+        ({"bytes": 1e-300}, "bytes is 1e-300, but it must not be smaller than 1e-12"),
+        ({"multiply_adds": 1e300}, r"multiply_adds is 1e\+300, but it must not be larger than 1e\+15"),
+        (
+            {"latency_ms": 1.5, "timed_with": ["torch-1-1", "onnx-64-1"] * 6},
+            "timed_with is 'torch-1-1' in some rows and 'onnx-64-1' in others, .* --where timed_with=torch-1-1",
+        ),
+    ],
+)
+def test_impossible_costs_are_refused(columns: dict[str, object], words: str) -> None:
+    with pytest.raises(TableError, match=words):
+        read(PLAIN.assign(**columns))
+
+
+@pytest.mark.parametrize(
+    "columns", [{"family": ["a\nb", "c"] * 6}, {"latency_ms": 1.5, "timed_with": ["a\nb", "c"] * 6}]
+)
+def test_cells_with_line_breaks_stay_on_one_line(columns: dict[str, object]) -> None:
+    with pytest.raises(TableError) as refused:
+        read(PLAIN.assign(**columns))
+    assert str(refused.value).isprintable()
+    assert r"a\nb" in str(refused.value)
 
 
 def test_a_small_gzip_file_cannot_fill_the_memory(tmp_path: Path) -> None:

@@ -104,10 +104,9 @@ class Counter:
             unknown, nothing = np.full(len(depth), np.nan), np.zeros(len(depth))
             if not self.exact:
                 return Counts(weights=scaled, fixed=nothing, multiply_adds=unknown, dense_size=scaled)
-            weights = self._weights(depth, width)
+            weights: Floats = np.maximum(self._weights(depth, width), 1.0)
             fixed = nothing if self._fixed is None else np.round(self._fixed(depth, width))
-            whole = np.maximum(np.round(weights), 1.0)
-            return Counts(weights=whole, fixed=fixed, multiply_adds=unknown, dense_size=weights)
+            return Counts(weights=weights.round(), fixed=fixed, multiply_adds=unknown, dense_size=weights)
         rows = [
             member_counts(self.family, int(deep), float(wide), self.classes)
             for deep, wide in zip(depth, width, strict=True)
@@ -189,7 +188,7 @@ class SizeCurve:
         nearness = 1 / np.maximum(distance, 1e-24)
         left = (nearness * self.left).sum(axis=1) / nearness.sum(axis=1)
         polynomial = _terms(places, self.powers) @ self.coefficients
-        return np.asarray(np.expm1(np.log1p(polynomial) + left))
+        return np.asarray(np.maximum(np.expm1(np.log1p(polynomial) + left), 0.0))
 
 
 def _terms(sizes: Floats, powers: tuple[tuple[int, int], ...]) -> Floats:

@@ -25,6 +25,8 @@ FEWEST_SIZES = 3
 """Of fewer timed sizes, leaving one out shows nothing."""
 POOR_LATENCY = 0.15
 """Relative deviation on sizes left out above which predictions are not trusted."""
+SUREST = 1e-9
+"""A probability closer than this to 0 or 1 counts as this close."""
 
 Size = tuple[float, float]
 """Depth and width."""
@@ -105,6 +107,7 @@ class LatencyPredictor:
 
     def factor(self, probability: float) -> float:
         """By what a predicted latency is multiplied so that the true one stays below it with this probability."""
+        probability = float(np.clip(probability, SUREST, 1 - SUREST))
         return float(np.exp(special.stdtrit(self.sizes - 1, probability) * self.deviation))
 
     def interval(self, latency: float) -> tuple[float, float]:

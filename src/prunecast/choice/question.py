@@ -11,7 +11,7 @@ import pandas as pd
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, Fit, Prediction, fit, load
 from prunecast.metric import Metric
-from prunecast.table import Table, as_table
+from prunecast.table import LARGEST, TINY, Table, as_table
 
 ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
 """How to ask for networks outside the measured range."""
@@ -122,6 +122,8 @@ class Question:
             value = getattr(self, name)
             if value is not None and not 0 < value < np.inf:
                 raise PrunecastError(f"{name} must be a positive number, not {value:g}")
+            if value is not None and name in ("depth", "width", "density") and not TINY <= value <= LARGEST:
+                raise PrunecastError(f"{name} must be from {TINY:g} to {LARGEST:g}, not {value:g}")
         if self.density is not None and self.density > 1:
             raise PrunecastError(
                 f"density is the share of weights kept, so it must be at most 1, not {self.density:g}"
@@ -233,6 +235,10 @@ def examples_for(fit: Fit, num_examples: float | None) -> float:
         return known[-1]
     if not 0 < num_examples < np.inf:
         raise PrunecastError(f"the number of examples must be a positive number, not {num_examples:g}")
+    if not TINY <= num_examples <= LARGEST:
+        raise PrunecastError(
+            f"the number of examples must be from {TINY:g} to {LARGEST:g}, not {num_examples:g}"
+        )
     if fit.dense is None and not any(np.isclose(num_examples, n) for n in known):
         if "num_examples" not in fit.columns:
             raise PrunecastError("the table has no column num_examples: leave num_examples out")

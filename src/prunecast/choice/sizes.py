@@ -23,6 +23,7 @@ from prunecast.laws import (
     predictive,
     query,
 )
+from prunecast.metric import HARDLY_BETTER
 
 PER_OCTAVE = 8
 AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
@@ -260,6 +261,12 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
     Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary.
     """
     word, high = fit.metric.word, fit.high_error
+    guessing, least = fit.origin.chance, min(c.unpruned_error for c in fit.configurations)
+    if not fit.rises and guessing is not None and least > HARDLY_BETTER * guessing:
+        raise PrunecastError(
+            f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
+            f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
+        )
     if not fit.rises:
         raise PrunecastError(
             f"no curve of {fit.origin.table} rises above its unpruned {word}, so no law of pruning can be fitted; "

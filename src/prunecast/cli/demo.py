@@ -81,7 +81,7 @@ def _swept(planned: Plan, folder: Path, *, err: bool) -> Table:
 
 
 def _run(planned: Plan, store: Path, *, err: bool) -> None:
-    progress, jobs = SweepProgress(chain_statuses(planned, store)), usual_jobs("cpu")
+    progress, jobs = SweepProgress(chain_statuses(planned, store)), usual_jobs("cpu", planned.chains)
     follow(run_plan(planned, store, jobs=jobs), planned, progress, jobs, err=err)
     if progress.failed:
         raise PrunecastError(

@@ -30,7 +30,11 @@ STORE = click.option(
 DEVICE = click.option(
     "--device", type=Device(), default="cpu", show_default=True, help="Where to train; cuda uses every GPU."
 )
-JOBS = click.option("--jobs", type=Count(), help="Chains to train at the same time; by default one per core.")
+JOBS = click.option(
+    "--jobs",
+    type=Count(),
+    help="Chains to train at the same time; by default one per core, or per `threads` cores.",
+)
 SCALE = click.option(
     "--scale",
     metavar="SCALE",
@@ -98,11 +102,14 @@ def plan(
         if torch_device(device).type == "cuda":
             echo("Timing packs of networks, for up to a minute per family ...", err=True)
         measured = estimation.estimate(seen.plan, device)
-    at_once = min(jobs or usual_jobs(device), seen.chains) if device == "cpu" else 1
+    at_once = min(jobs or usual_jobs(device, planned.chains), seen.chains) if device == "cpu" else 1
+    threads = None
+    if measured is not None and device == "cpu":
+        threads = estimation.more_threads(seen.plan, at_once)
     if as_json:
-        echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense)))
+        echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
     else:
-        echo(show.plan(seen, measured, at_once, left_dense))
+        echo(show.plan(seen, measured, at_once, left_dense, threads))
 
 
 @click.command()
@@ -164,7 +171,7 @@ def run(
     planned = read(plan, scale, data)
     progress = SweepProgress(chain_statuses(planned, store))
     here = {"jobs": jobs is not None, "plain": plain}
-    jobs = jobs or usual_jobs(device)
+    jobs = jobs or usual_jobs(device, planned.chains)
     from prunecast.cli import show
     from prunecast.cli.progress import follow
 

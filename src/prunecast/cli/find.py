@@ -127,7 +127,7 @@ def find(
     wanted.check(planned)
     planned = inspect(planned).plan
     there, executor = placed(planned, cluster, {"jobs": jobs is not None, "plain": plain}, device)
-    here, jobs = executor is None, jobs or usual_jobs(device)
+    here, jobs = executor is None, jobs or usual_jobs(device, planned.chains)
     executor = executor or executor_for(device, jobs, plain=plain)
     chains = at_once(device, jobs, cluster=not here, limit=cluster.get("at_once"))
     store_starts(there, store)

@@ -177,7 +177,7 @@ def _size_lines(found: "proposal.Proposal") -> list[str]:
         _line(
             name,
             values,
-            "" if name in found.takes else f"the function does not take {name}: networks of one size",
+            "" if name in found.takes else f"one {name}, because the function does not take {name}",
         )
         for name, values in (("depth", found.depths), ("width", found.widths))
     ]
@@ -189,6 +189,11 @@ def _size_lines(found: "proposal.Proposal") -> list[str]:
             "level_cap",
             found.level_cap,
             f"every level removes a fifth; {left:.2g} of the weights are left at the end",
+        ),
+        *(
+            [_line("threads", found.threads, "of each chain; faster here than one")]
+            if found.threads > 1
+            else []
         ),
     ]
 
@@ -247,6 +252,7 @@ def summary_as_json(found: "proposal.Proposal", place: Path) -> dict[str, Any]:
         "seconds": found.seconds,
         "device": found.device,
         "jobs": found.jobs,
+        "threads": found.threads,
         "notes": _notes(found),
     }
 
@@ -260,11 +266,10 @@ def _notes(found: "proposal.Proposal") -> list[str]:
             f"{found.family.partition(':')[2]}.own_init = True below the function, and run init again."
         )
     if missing:
-        several = (
-            f"an argument {' and one '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
-        )
+        several = f"arguments {' and '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
+        compared = "networks of different sizes" if len(missing) > 1 else f"{missing[0]}s"
         notes.append(
-            f"{found.family} does not take {' or '.join(missing)}, so the plan cannot compare sizes; give the "
-            f"function {several}, so that prunecast can choose the best size."
+            f"{found.family} does not take {' or '.join(missing)}, so the plan cannot compare {compared}; give the "
+            f"function {several} if you want prunecast to choose among them."
         )
     return notes

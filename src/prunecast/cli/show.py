@@ -34,7 +34,11 @@ def plans_as_json(shipped: Mapping[str, tuple[str, Sequence[str]]]) -> dict[str,
 
 
 def plan_as_json(
-    seen: "Overview", measured: "estimation.Estimate | None", jobs: int, never_pruned: Sequence[str] = ()
+    seen: "Overview",
+    measured: "estimation.Estimate | None",
+    jobs: int,
+    never_pruned: Sequence[str] = (),
+    threads: "estimation.Threads | None" = None,
 ) -> dict[str, Any]:
     """A plan as JSON: its axes and networks and, if it was timed, the most seconds it takes."""
     body: dict[str, Any] = {
@@ -47,8 +51,9 @@ def plan_as_json(
         "never_pruned": list(never_pruned),
     }
     if measured is not None:
-        seconds = measured.packed.seconds + measured.alone.seconds / jobs
-        body["estimate"] = {"seconds": seconds, "jobs": jobs, **asdict(measured)}
+        seconds = measured.packed.seconds + measured.alone.elapsed(jobs)
+        more = None if threads is None else asdict(threads)
+        body["estimate"] = {"seconds": seconds, "jobs": jobs, **asdict(measured), "more_threads": more}
     return body
 
 
@@ -93,7 +98,11 @@ def _chain_as_json(status: "ChainStatus") -> dict[str, Any]:
 
 
 def plan(
-    seen: "Overview", measured: "estimation.Estimate | None", jobs: int, never_pruned: Sequence[str] = ()
+    seen: "Overview",
+    measured: "estimation.Estimate | None",
+    jobs: int,
+    never_pruned: Sequence[str] = (),
+    threads: "estimation.Threads | None" = None,
 ) -> str:
     """A plan on one screen; `never_pruned` are sentences about tensors that stay dense."""
     from prunecast.sweep import absent_words, split_words
@@ -115,7 +124,9 @@ def plan(
             title=f"{seen.name}: {counts}, {seen.epochs:,.0f} network-epochs",
             text=[*text, *never_pruned],
             grids=[_axes(seen), _networks(seen.networks), *timed],
-            notes=[_time(measured, jobs), *_assumptions(measured)] if measured else [],
+            notes=[_time(measured, jobs), *_assumptions(measured), *_more_threads(threads)]
+            if measured
+            else [],
         )
     )
 
@@ -154,7 +165,7 @@ def _time(measured: "estimation.Estimate", jobs: int) -> str:
         (
             measured.alone,
             f"{jobs} at a time" if jobs > 1 else "one after the other",
-            measured.alone.seconds / jobs,
+            measured.alone.elapsed(jobs),
         ),
     ]
     used = [(share, way, seconds) for share, way, seconds in ways if share.chains]
@@ -166,6 +177,16 @@ def _time(measured: "estimation.Estimate", jobs: int) -> str:
     about = "about " if measured.packs else ""
     total = f"At most {about}{duration(sum(seconds for *_, seconds in used))} on {measured.device}"
     return f"{total}: {'; '.join(parts)}."
+
+
+def _more_threads(threads: "estimation.Threads | None") -> Iterator[str]:
+    """What to write into the plan if some cores have nothing to do."""
+    if threads is not None:
+        yield (
+            f"Some cores have nothing to do. With `threads = {threads.count}` in the plan, the largest network trains "
+            f"{threads.speedup:.1f} times as fast. Chains that have begun then start again, because the number of "
+            "threads changes rounding."
+        )
 
 
 def _timed_networks(measured: "estimation.Estimate") -> Iterator[Grid]:

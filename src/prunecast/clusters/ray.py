@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Self
 
 from prunecast.errors import PrunecastError
@@ -205,7 +206,9 @@ def _connect(ray: Any, where: str) -> None:
     else:
         _reach(where)
     try:
-        ray.init(**options)
+        # Ray puts the current folder in front of the workers' path, where a torch.py would replace the installed one.
+        with contextlib.chdir(Path(__file__).resolve().parents[2]):
+            ray.init(**options)
     except Exception as failure:
         ray.shutdown()  # half a connection may be left
         raise _refused(where, failure) from failure

@@ -5,8 +5,10 @@ import importlib.util
 import io
 import math
 import os
+import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,7 +114,7 @@ def submit(
     import submitit
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
-    executor = submitit.SlurmExecutor(folder=folder)
+    executor = submitit.SlurmExecutor(folder=folder, python=_python())
     executor.update_parameters(job_name=name, **settings)
     try:
         with (
@@ -122,6 +124,15 @@ def submit(
             return [job.job_id for job in executor.map_array(work, *zip(*tasks, strict=True))]
     except (FailedJobError, FailedSubmissionError) as failure:
         raise _submission_error(" ".join(str(failure).split())) from failure
+
+
+def _python() -> str:
+    """The command of a worker's Python, which finds no modules in the current folder unless prunecast itself is there.
+
+    Else a `torch.py` in the folder of a plan would take the place of the installed one.
+    """
+    installed = Path(__file__).resolve().parents[2] != Path.cwd().resolve()
+    return shlex.join([sys.executable, "-P"] if installed else [sys.executable])
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Preprocessing, Source, Split, chance_error, subsample
+from prunecast.data.folders import cores
 from prunecast.data.loading import (
     DATASETS,
     MOST_OF_DEVICE,
@@ -28,6 +29,7 @@ __all__ = [
     "batches",
     "cache_folder",
     "chance_error",
+    "cores",
     "draw",
     "from_arrays",
     "load",

@@ -232,13 +232,17 @@ def _images(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.lower().endswith(SUFFIXES)]
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def workers() -> int:
     """Return how many threads decode: one for each core this process may use.
 
     Processes that train one network together share the cores; LOCAL_WORLD_SIZE, as torchrun sets it, counts them.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return max(1, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
 def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = None) -> "Image":

@@ -8,7 +8,7 @@ from typing import Any
 
 from prunecast import __version__
 from prunecast.choice import Question
-from prunecast.data import Preprocessing
+from prunecast.data import Preprocessing, Split
 from prunecast.export.files import CARD, FORMAT, TEXT
 from prunecast.families import NotPrunable
 from prunecast.findings import Finding
@@ -151,6 +151,16 @@ class Code:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Start:
+    """The trained weights that the chain started from."""
+
+    file: str
+    digest: str
+    as_it_is: bool
+    """whether level 0 is the network of the file, instead of being trained from it"""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Training:
     """How it was trained."""
 
@@ -170,6 +180,10 @@ class Training:
     environment: dict[str, str]
     spec: str
     """digest of everything that changes the numbers; the chain's folder in the store"""
+    split: Split | None = None
+    """how prunecast chose the test images; None if the data has a test set"""
+    start: Start | None = None
+    """None if it started from random weights"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,6 +214,9 @@ class Card:
             del body["latency"]
         if not self.counts.kept_dense:
             del body["counts"]["kept_dense"]
+        for name in ("split", "start"):
+            if body["training"][name] is None:
+                del body["training"][name]
         if self.question.max_latency is None:
             del body["question"]["max_latency"]
         predicted = self.predicted

@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from typing import Any
 
-from prunecast.export.card import Card, CardLatency, Code
+from prunecast.data import Split
+from prunecast.export.card import Card, CardLatency, Code, Start
 from prunecast.spec import n_of_m
 from prunecast.text import plural
 from prunecast.wording import numbers, sentences
@@ -214,7 +216,9 @@ def _training(card: Card) -> str:
     how = card.training
     rows = [
         ("data", f"{how.dataset}, {how.num_examples:,} examples (digest {how.data[:12]})"),
-        ("recipe", f"{how.recipe['name']}: {_given(how.recipe)}"),
+        *([("test images", _split(how.split))] if how.split else []),
+        ("recipe", f"{how.recipe['name']}: {_given(how.recipe, _without_effect(how.recipe))}"),
+        *([("start", _start(how.start))] if how.start else []),
         ("method", f"{how.method['name']}: {_given(how.method)}"),
         ("replicate, the seed", f"{how.replicate}"),
         ("training runs", f"{len(how.levels)}, from density 1 to {card.network.density:.4g}"),
@@ -228,8 +232,23 @@ def _training(card: Card) -> str:
     return "## How it was made\n\n" + _table(("what", "how"), rows).replace("---:", "---")
 
 
-def _given(settings: dict[str, object]) -> str:
-    left_out = {"name", *(["fraction_of"] if settings.get("fraction_of") == "units" else [])}
+def _split(split: Split) -> str:
+    return f"{split.test_share:.0%} of every class, chosen by file name and split_seed {split.seed}; never trained on"
+
+
+def _start(start: Start) -> str:
+    used = "level 0 is its network as it is" if start.as_it_is else "level 0 is trained from it"
+    return f"{start.file} (digest {start.digest[:12]}); {used}"
+
+
+def _without_effect(recipe: dict[str, Any]) -> list[str]:
+    """The settings that this recipe does not use."""
+    unused = ["checkpoint_steps", *(["drop_factor"] if not recipe.get("drops") else [])]
+    return [*unused, *(["second_momentum"] if recipe.get("optimizer") == "sgd" else [])]
+
+
+def _given(settings: dict[str, Any], without: Sequence[str] = ()) -> str:
+    left_out = {"name", *without, *(["fraction_of"] if settings.get("fraction_of") == "units" else [])}
     return ", ".join(f"{key} {value}" for key, value in settings.items() if key not in left_out and value)
 
 

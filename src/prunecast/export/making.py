@@ -29,6 +29,7 @@ from prunecast.export.card import (
     Measured,
     Predicted,
     Shape,
+    Start,
     Training,
     write_card,
 )
@@ -58,6 +59,7 @@ from prunecast.sweep import (
     Executor,
     OnEvent,
     Plan,
+    PlannedChain,
     SweepProgress,
     chain_statuses,
     data_key,
@@ -436,4 +438,14 @@ def _training(order: Order, records: tuple[Record, ...], about: dict[str, Any]) 
         code=records[-1].code,
         environment=about["environment"],
         spec=spec.digest,
+        split=order.dataset.split,
+        start=_start(order.chain),
     )
+
+
+def _start(chain: PlannedChain) -> Start | None:
+    spec = chain.spec
+    if spec.start is None:
+        return None
+    file = "" if chain.start is None else chain.start.name
+    return Start(file=file, digest=spec.start, as_it_is=spec.start_trained)

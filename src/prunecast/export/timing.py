@@ -5,6 +5,7 @@ calls, with the range from the 10th to the 90th percentile. The values of weight
 with their initial ones; levels that have the same layers are timed once.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -68,12 +69,11 @@ class Timing:
 
     def named(self, name: str) -> "Timing":
         """The same with the runtime, batch and threads that a table names; unchanged if it names none."""
-        runtime, _, numbers = name.partition("-")
-        batch, _, threads = numbers.partition("-")
-        known = next((own for own in RUNTIMES if own == runtime), None)
-        if known is None or not (batch.isdecimal() and threads.isdecimal() and int(batch) and int(threads)):
+        parts = re.fullmatch(r"(\w+)-([1-9][0-9]{0,4})-([1-9][0-9]{0,2})", name)
+        known = next((own for own in RUNTIMES if parts and own == parts[1]), None)
+        if parts is None or known is None:
             return self
-        return replace(self, runtimes=(known,), batches=(int(batch),), threads=int(threads))
+        return replace(self, runtimes=(known,), batches=(int(parts[2]),), threads=int(parts[3]))
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""

@@ -9,6 +9,7 @@ from prunecast.families.building import (
     find,
     initialise,
     not_prunable,
+    outline,
     prunable,
 )
 from prunecast.families.dependencies import find_units
@@ -59,6 +60,7 @@ __all__ = [
     "named_axis",
     "not_prunable",
     "operation_name",
+    "outline",
     "place_of",
     "prunable",
     "signature",

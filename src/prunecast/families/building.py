@@ -13,7 +13,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from prunecast.catalog import FAMILIES, Shape, architecture
 from prunecast.errors import PrunecastError
 from prunecast.families.network import Network
-from prunecast.families.trial import failure_words
+from prunecast.families.trial import create_lazy_parameters, failure_words
 from prunecast.plugins import load_attribute
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
 
@@ -57,6 +57,19 @@ def build(
     if not prunable(model):
         raise PrunecastError(f"the model of family {family!r} has no convolution or linear weight to prune.")
     return model
+
+
+def outline(
+    family: str, *, depth: int, width: float, num_classes: int, image_shape: Shape | None = None
+) -> nn.Module:
+    """The module with the shapes of its tensors but, if the family is built in, no memory for their values."""
+    if ":" in family:
+        generator = torch.Generator().manual_seed(0)
+        sizes = {"depth": depth, "width": width, "num_classes": num_classes}
+        return build(family, **sizes, generator=generator, image_shape=image_shape)  # type: ignore[arg-type]
+    member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    with torch.device("meta"):
+        return Network(member)
 
 
 def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
@@ -158,8 +171,11 @@ def _users_own(family: str, given: Mapping[str, object], generator: torch.Genera
             raise PrunecastError(
                 f"family {family!r} cannot be built{at}: {failure_words(failure)}."
             ) from failure
-    if not isinstance(model, nn.Module):
-        raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
+        if not isinstance(model, nn.Module):
+            raise PrunecastError(f"family {family!r} returned {type(model).__name__}, not a torch.nn.Module.")
+        shape = given["image_shape"]
+        if isinstance(shape, tuple):
+            create_lazy_parameters(model, shape)
     model = model.to(device="cpu", dtype=torch.float32)
     if not getattr(function, "own_init", False):
         initialise(model, generator)

@@ -12,15 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from prunecast.catalog import Shape
 from prunecast.errors import PrunecastError
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR
+from prunecast.text import plural
 
 IMAGES = 2
 """Images of a trial; batch norm needs two."""
+SUM_TOLERANCE = 1e-4
+"""Rows that are positive and sum to one within this are probabilities."""
 TORCH = Path(torch.__file__).parent
 
 
@@ -109,6 +113,22 @@ def try_network(model: nn.Module, image_shape: Shape, num_classes: int) -> int:
             raise PrunecastError(_explained(twin, image_shape, failure)) from failure
 
 
+@torch.no_grad()
+def create_lazy_parameters(model: nn.Module, image_shape: Shape) -> None:
+    """Run a network with lazy layers once, so that they get their sizes; others are left alone.
+
+    Draws from torch's global generator; the caller holds MODULE_CALLS and TORCH_GENERATOR.
+    """
+    if not any(is_lazy(own) for own in (*model.parameters(), *model.buffers())):
+        return
+    was_training = model.training
+    try:
+        model.eval()(torch.zeros(IMAGES, *image_shape))
+    except Exception as failure:
+        raise PrunecastError(_explained(model, image_shape, failure)) from failure
+    model.train(was_training)
+
+
 def _check_logits(logits: object, num_classes: int, when: str) -> None:
     if not isinstance(logits, Tensor):
         raise PrunecastError(
@@ -120,6 +140,11 @@ def _check_logits(logits: object, num_classes: int, when: str) -> None:
         raise PrunecastError(
             f"{when} the model returns a tensor of shape {tuple(logits.shape)}{kind} for {IMAGES} images of "
             f"{num_classes:,} classes; give its last layer num_classes outputs, and return them as floats."
+        )
+    if bool((logits >= 0).all()) and bool((logits.sum(1) - 1).abs().max() < SUM_TOLERANCE):
+        raise PrunecastError(
+            f"{when} the model returns probabilities: each row sums to 1. Return the logits, without the softmax at "
+            "the end, because the loss applies it."
         )
 
 
@@ -140,8 +165,8 @@ def _explained(model: nn.Module, image_shape: Shape, failure: Exception) -> str:
     channels = getattr(module, "in_channels", None)
     if isinstance(channels, int) and len(shape) > 1 and shape[1] != channels:
         return (
-            f"{place} takes {channels} channels, but gets {shape[1]} from {images}; give the function an argument "
-            "image_shape (channels, height, width), and build the layer for its channels."
+            f"{place} takes {plural(channels, 'channel')}, but gets {shape[1]} from {images}; give the function an "
+            "argument image_shape (channels, height, width), and build the layer for its channels."
         )
     return (
         f"{place} fails on {images} ({_first_line(failure)}); let the network accept images of this size, or set "

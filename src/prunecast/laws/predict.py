@@ -16,6 +16,7 @@ from prunecast.laws.predictive import dense_std, predictive
 from prunecast.laws.predictor import Predictor, inputs_of, query
 from prunecast.laws.support import below, measured_at, outside, size_of
 from prunecast.metric import Metric
+from prunecast.table import LARGEST, TINY
 from prunecast.text import plural
 
 FIRST = ("density", "error", "lower", "upper")
@@ -140,6 +141,13 @@ def _check(fit: Predictor, inputs: dict[str, Floats], *, given: bool) -> None:
         if bad.any():
             must_be = "greater than 0 and at most 1" if top == 1 else "a positive number"
             raise PrunecastError(f"{name} is {inputs[name][bad][0]:g}, but it must be {must_be}")
+        beyond = (inputs[name] < TINY) | (inputs[name] > LARGEST)
+        if name == "num_examples":
+            beyond &= inputs[name] != 0
+        if beyond.any():
+            raise PrunecastError(
+                f"{name} is {inputs[name][beyond][0]:g}, but it must be from {TINY:g} to {min(top, LARGEST):g}"
+            )
 
 
 def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.NDArray[np.str_], Floats]:

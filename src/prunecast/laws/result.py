@@ -1,6 +1,7 @@
 """A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
 
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from prunecast.laws.predict import Prediction, predict
 from prunecast.laws.predictor import Alternative, Spread, inputs_of
 from prunecast.laws.support import Configuration
 from prunecast.metric import Metric
+from prunecast.table import COSTS
 from prunecast.text import plural
 
 ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
@@ -472,5 +474,13 @@ def _usable_configurations(fit: Fit) -> bool:
         and _within(others, 0.0)
         and _within(costs)
         and _within(costs[:, 0], SMALLEST, 1.0)
-        and all(curve for c in fit.configurations for curve in c.costs.values())
+        and all(_usable_costs(c) for c in fit.configurations)
+    )
+
+
+def _usable_costs(configuration: Configuration) -> bool:
+    """Whether all costs are known columns and given at the same densities, from the lowest up."""
+    densities = [tuple(density for density, _ in curve) for curve in configuration.costs.values()]
+    return configuration.costs.keys() <= set(COSTS) and all(
+        own == densities[0] and own and all(low <= high for low, high in pairwise(own)) for own in densities
     )

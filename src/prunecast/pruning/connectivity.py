@@ -1,10 +1,11 @@
 """Connectivity: which kept weights lie on a path of kept weights from the image to a logit.
 
 A network of zeros and ones runs in place of the real one. Convolutions and linear layers use their masks as weights,
-batch norms and activations pass values through, poolings take means, and every result is set to zero or one. An output
-is then one exactly where a path reaches it from the image, and a gradient is one exactly where a path leads on to a
-logit. A weight with both, at any position of the image, is alive. Padding is zero. A bias, also that of a batch norm,
-makes a dead channel constant, and a constant is not a path.
+batch norms and activations pass values through, poolings take means, layer and group norms spread a value over all that
+they normalise together, and every result is set to zero or one. An output is then one exactly where a path reaches it
+from the image, and a gradient is one exactly where a path leads on to a logit. A weight with both, at any position of
+the image, is alive. Padding is zero. A bias, also that of a batch norm, makes a dead channel constant, and a constant
+is not a path.
 
 Only tracing takes the lock MODULE_CALLS: running the traced graph calls no module.
 """
@@ -44,7 +45,10 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
         paths = Paths(traced(model), {id(parameters[name]): number for name, number in numbers.items()})
         logits = paths.run(torch.ones(1, *image_shape, dtype=torch.float64))
     except UnknownOperationError as unknown:
-        return Connectivity(connected=None, alive=None, note=str(unknown).partition("\n")[0])
+        why = str(unknown).partition("\n")[0]
+        return Connectivity(
+            connected=None, alive=None, note=f"{why}, so it is not known which weights are on a path"
+        )
     flows = torch.autograd.grad(logits.sum(), list(numbers.values()), allow_unused=True)
     alive = sum(
         int(((flow > 0) & (mask.detach() > 0)).sum())
@@ -70,7 +74,7 @@ def traced(model: nn.Module) -> fx.GraphModule:
                     _GRAPHS[model] = f"{place} cannot be followed operation by operation"
     found = _GRAPHS[model]
     if isinstance(found, str):
-        raise UnknownOperationError(f"{found}, so paths through it are not known")
+        raise UnknownOperationError(found)
     return found
 
 
@@ -85,6 +89,13 @@ CONVOLUTIONS: dict[type[nn.Module], Any] = {
     nn.Conv2d: functional.conv2d,
     nn.Conv3d: functional.conv3d,
 }
+TRANSPOSED: dict[type[nn.Module], Any] = {
+    nn.ConvTranspose1d: functional.conv_transpose1d,
+    nn.ConvTranspose2d: functional.conv_transpose2d,
+    nn.ConvTranspose3d: functional.conv_transpose3d,
+}
+ENLARGING = ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "area")
+"""Modes of interpolation whose weights are not negative."""
 PASSING = (
     *(nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd, nn.Identity),
     *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.PReLU, nn.ELU, nn.GELU, nn.SiLU),
@@ -136,8 +147,23 @@ class Paths(fx.Interpreter):
         if type(module) in CONVOLUTIONS and module.padding_mode == "zeros":
             geometry = (module.stride, module.padding, module.dilation, module.groups)
             return _cut(CONVOLUTIONS[type(module)](values, self._mask(module), None, *geometry))
+        if type(module) in TRANSPOSED:
+            spacing = (module.stride, module.padding, module.output_padding, module.groups, module.dilation)
+            return _cut(TRANSPOSED[type(module)](values, self._mask(module), None, *spacing))
         if isinstance(module, nn.Linear):
             return _cut(functional.linear(values, self._mask(module)))
+        if isinstance(module, nn.GroupNorm):
+            return _spread(values, module.num_groups)
+        if isinstance(module, nn.LayerNorm):
+            return _cut(
+                values.mean(tuple(range(-len(module.normalized_shape), 0)), keepdim=True).expand_as(values)
+            )
+        if isinstance(module, nn.Upsample) and module.mode in ENLARGING:
+            return _cut(
+                functional.interpolate(
+                    values, module.size, module.scale_factor, module.mode, module.align_corners
+                )
+            )
         if isinstance(module, nn.MaxPool2d | nn.AvgPool2d) and getattr(module, "dilation", 1) == 1:
             return _pool(values, module.kernel_size, module.stride, module.padding, module.ceil_mode)
         if isinstance(module, nn.AdaptiveAvgPool2d | nn.AdaptiveMaxPool2d):
@@ -155,6 +181,10 @@ class Paths(fx.Interpreter):
             return target(*args, **kwargs)
         if name in PASSING_NAMES:
             return args[0]
+        if target is functional.interpolate and (len(args) < 4 or args[3] in ENLARGING):
+            mode = kwargs.get("mode", "nearest")
+            if mode in ENLARGING and not kwargs.get("antialias"):
+                return _cut(target(*args, **kwargs))
         if name in ADAPTIVE_POOLS and len(args) == 2:
             return functional.adaptive_avg_pool2d(*args)
         if target in (functional.max_pool2d, functional.avg_pool2d) or name in POOLS:
@@ -200,6 +230,13 @@ class Paths(fx.Interpreter):
 def _cut(values: Tensor) -> Tensor:
     cut: Tensor = _ZeroOne.apply(values)  # type: ignore[no-untyped-call]
     return cut
+
+
+def _spread(values: Tensor, groups: int) -> Tensor:
+    """One in a whole group of channels if any value of it is one: the group's mean and deviation depend on it."""
+    mean = values.reshape(len(values), groups, -1).mean(2, keepdim=True)
+    channels = mean.repeat_interleave(values.shape[1] // groups, 1).flatten(1)
+    return _cut(channels.reshape(*channels.shape, *[1] * (values.dim() - 2)).expand_as(values))
 
 
 def _pool(values: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool) -> Tensor:

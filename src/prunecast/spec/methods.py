@@ -4,6 +4,7 @@ The criteria, structures and schedules themselves are in `prunecast.pruning`; a 
 can be read without torch.
 """
 
+import re
 from dataclasses import dataclass, fields
 from typing import Literal
 
@@ -87,6 +88,12 @@ class Method:
     def _check_groups(self, place: str) -> None:
         """Refuse an N:M that keeps nothing or everything, and what has no meaning with it."""
         if (pair := n_of_m(self.structure)) is None:
+            numbers = all(part.isdecimal() for part in self.structure.split(":"))
+            require(
+                not numbers,
+                f"{place} structure is {self.structure[:20]!r}; give N:M, two whole numbers of at most six digits, "
+                "such as 2:4.",
+            )
             return
         keep, group = pair
         require(
@@ -114,8 +121,8 @@ class Method:
 
 def n_of_m(structure: str) -> tuple[int, int] | None:
     """N and M of a structure `N:M`; None of other structures."""
-    keep, _, group = structure.partition(":")
-    return (int(keep), int(group)) if keep.isdecimal() and group.isdecimal() else None
+    pair = re.fullmatch(r"(0|[1-9][0-9]{0,5}):(0|[1-9][0-9]{0,5})", structure)
+    return (int(pair[1]), int(pair[2])) if pair else None
 
 
 _METHODS = (

@@ -38,7 +38,11 @@ def main(arguments: list[str] | None = None) -> int:
         type=Path,
         help="append one line of JSON per event to this file; - is standard output",
     )
-    parser.add_argument("--jobs", type=int, help="chains to train at the same time; by default one per core")
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        help="chains to train at the same time; by default one per core, or per `threads` cores",
+    )
     parser.add_argument(
         "--plain",
         action="store_true",
@@ -95,7 +99,7 @@ def _run(given: argparse.Namespace) -> int:
     sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
     progress = SweepProgress(chain_statuses(plan, given.store))
-    jobs = usual_jobs(given.device) if given.jobs is None else given.jobs
+    jobs = usual_jobs(given.device, plan.chains) if given.jobs is None else given.jobs
     began, code = time.monotonic(), 0
     lines = JsonLines(given.json_lines, plan)
     say = partial(_say, error=lines.on_standard_output)

@@ -9,7 +9,14 @@ from prunecast.families import NotPrunable, not_prunable, prunable
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import DataSeen, NetworkKey, NetworkSize, build_network, inspect, network_key
+from prunecast.sweep.inspection import (
+    DataSeen,
+    NetworkKey,
+    NetworkSize,
+    inspect,
+    network_key,
+    network_outline,
+)
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
@@ -102,7 +109,7 @@ class NeverPruned:
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
     """The tensors that stay dense, for each family that has some, counted in its smallest network.
 
-    A structure N:M leaves other tensors dense at each width, so the smallest network of each width is built. A family
+    A structure N:M leaves other tensors dense at each width, so the smallest network of each width counts. A family
     that cannot be built is left out, because the run reports why; so is a chain whose data was not read.
     """
     chains = [chain for chain in plan.chains if chain.facts is not None]
@@ -124,7 +131,7 @@ def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
 def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:
     """The tensors of a chain's network that are not prunable, or that a structure N:M leaves dense."""
     try:
-        model = build_network(chain)
+        model = network_outline(chain)
     except Exception:  # a user's own function raises anything
         return None
     if structure:

@@ -10,6 +10,7 @@ deals chains into packs and builds them. Elsewhere, and if the fleet cannot pack
 import functools
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +22,8 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, DatasetFacts, find_dataset
-from prunecast.data import MOST_OF_DEVICE, Dataset, from_arrays
+from prunecast.catalog import FAMILIES, DatasetFacts, Shape, architecture, find_dataset
+from prunecast.data import MOST_OF_DEVICE, Dataset, cores, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
     BUDGET,
@@ -50,6 +51,8 @@ from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
 
 LOG = logging.getLogger(__name__)
+BYTES_PER_PARAMETER = 12
+"""A weight, its gradient and its momentum."""
 MOST_TIMED = 4
 """Sizes that are timed per family, dataset and recipe."""
 TIMING_SECONDS = 0.4
@@ -61,6 +64,8 @@ COMPILED_DEPTH = 30
 MOST_WORK = {"cpu": 5e9, "cuda": 2e13}
 """Multiply-adds of a timed step of one network, well below a second; of larger batches only a part is timed."""
 NOISE_IMAGES, EVALUATED_IMAGES = 4096, 512
+WORTHWHILE = 1.15
+"""The speedup from which more threads are used; timings on a busy machine differ by about a tenth."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +94,21 @@ class Share:
     training_runs: int = 0
     """The most there can be, if every chain reaches its level cap."""
     seconds: float = 0.0
+    longest: float = 0.0
+    """Seconds of the longest of these chains, where each trains alone."""
+
+    def elapsed(self, jobs: int) -> float:
+        """Seconds with so many chains at the same time."""
+        return max(self.seconds / jobs, self.longest)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Threads:
+    """How much faster a network trains on the CPU with more threads."""
+
+    count: int
+    speedup: float
+    """Of the largest network, over the threads that the plan gives it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,20 +149,20 @@ def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> E
     works, alone = deal_packs(plan.chains, place) if packing else ([], plan.chains)
     unpacked = set(map(id, alone))
     packed = [chain for chain in plan.chains if id(chain) not in unpacked]
-    networks, alone_seconds = add_up([_alone(chain, place) for chain in alone])
+    networks, alone_seconds, _ = _seconds_of_each([_alone(chain, place) for chain in alone])
     packs, packed_seconds = add_up(works)
     return Estimate(
         device=_device_words(place),
         networks=tuple(networks),
-        alone=_share(alone, alone_seconds),
+        alone=_share(alone, sum(alone_seconds), max(alone_seconds, default=0.0)),
         packs=tuple(packs),
         packed=_share(packed, packed_seconds),
     )
 
 
-def _share(chains: Sequence[PlannedChain], seconds: float) -> Share:
+def _share(chains: Sequence[PlannedChain], seconds: float, longest: float = 0.0) -> Share:
     runs = sum(chain.rules.level_cap + 1 for chain in chains)
-    return Share(chains=len(chains), training_runs=runs, seconds=seconds)
+    return Share(chains=len(chains), training_runs=runs, seconds=seconds, longest=longest)
 
 
 def _device_words(device: torch.device) -> str:
@@ -155,11 +175,17 @@ def _device_words(device: torch.device) -> str:
 
 def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
     """Time a few works of every kind, and add up the seconds of all."""
+    timings, each, building = _seconds_of_each(works)
+    return timings, sum(each) + building
+
+
+def _seconds_of_each(works: Sequence[Work]) -> tuple[list[Timing], list[float], float]:
+    """Time a few works of every kind; the seconds of each work, and those of building what they share."""
     groups: dict[tuple[object, ...], list[Work]] = {}
     for work in works:
         groups.setdefault(work.comparable, []).append(work)
     timings: list[Timing] = []
-    seconds, began = 0.0, time.perf_counter()
+    each, building, began = list[float](), 0.0, time.perf_counter()
     for group in groups.values():
         timed: dict[float, Timing] = {}
         for work in spread(group):
@@ -170,11 +196,11 @@ def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
         images = {size: timing.image_seconds for size, timing in timed.items()}
         builds = {size: timing.build_seconds for size, timing in timed.items()}
         for work in group:
-            seconds += work.steps * interpolated(work.size, steps)
-            seconds += work.images * interpolated(work.size, images)
+            training = work.steps * interpolated(work.size, steps)
+            each.append(training + work.images * interpolated(work.size, images))
         for size in {work.shape: work.size for work in group if work.shape}.values():
-            seconds += interpolated(size, builds)
-    return timings, seconds
+            building += interpolated(size, builds)
+    return timings, each, building
 
 
 def spread(works: Iterable[Work]) -> list[Work]:
@@ -222,6 +248,25 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
+def _refuse_too_large(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> None:
+    """Refuse a built-in network whose training does not fit into the memory of this machine."""
+    if ":" in family:
+        return
+    member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    needed, there = BYTES_PER_PARAMETER * member.parameters, _memory()
+    if needed > there:
+        raise PrunecastError(
+            f"{family} of depth {depth} and width {width:g} has {member.parameters:,} parameters. Training it "
+            f"needs at least {needed / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB; choose "
+            "a smaller width, or leave the estimate out with --no-estimate."
+        )
+
+
+def _memory() -> int:
+    """Bytes of memory of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
@@ -240,6 +285,7 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
     shape, classes = facts.shape_at(spec.image_size), facts.num_classes
+    _refuse_too_large(spec.family, spec.depth, spec.width, classes, shape)
     model = families.build(
         spec.family, depth=spec.depth, width=spec.width, num_classes=classes, image_shape=shape
     )
@@ -262,6 +308,25 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
         step_seconds=two_steps / 2 * whole / batch,
         image_seconds=test / len(data.test),
     )
+
+
+def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts) -> float:
+    """How many times faster a network trains on the CPU with so many threads than with its own number."""
+    place = torch.device("cpu")
+    own = time_network(spec, place, facts).step_seconds
+    return own / time_network(replace(spec, threads=threads), place, facts).step_seconds
+
+
+def more_threads(plan: Plan, jobs: int) -> Threads | None:
+    """The threads per chain that use the cores which `jobs` chains at the same time leave idle, if that is faster."""
+    chain = max(plan.chains, key=lambda own: _alone(own, torch.device("cpu")).size)
+    free = cores() // jobs
+    count = 1 << max(0, free.bit_length() - 1)
+    if count <= chain.spec.threads:
+        return None
+    assert chain.facts is not None, "data that is not known by name has been looked at"
+    gain = speedup(chain.spec, count, chain.facts)
+    return Threads(count=count, speedup=gain) if gain >= WORTHWHILE else None
 
 
 def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:
@@ -316,6 +381,8 @@ def _groups(
         data = noise(*image_facts(planned), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
+            shape = data.train.image_shape
+            _refuse_too_large(spec.family, spec.depth, spec.width, data.num_classes, shape)
             networks[key] = build_network(planned)
         member = _member(number, planned, data, networks[key])
         if pool.add(kind_of(member.chain), member.chain):

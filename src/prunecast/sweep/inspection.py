@@ -177,12 +177,20 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
             sizes[key] = size_of(spec.family, spec.depth, spec.width, num_classes, shape)
             grouped = n_of_m(spec.method.structure) is not None
             if (":" in spec.family or grouped) and structure not in checked:
-                check_structure(spec.method, build_network(chain), shape)
+                check_structure(spec.method, network_outline(chain), shape)
             checked.add(structure)
         except PrunecastError as problem:
             network = f"{spec.family} of depth {spec.depth} and width {spec.width:g} on {spec.dataset}"
             raise PrunecastError(f"{network}: {problem}") from problem
     return sizes
+
+
+def network_outline(chain: PlannedChain) -> nn.Module:
+    """The network of a chain without values, to look at its structure."""
+    spec, (shape, num_classes) = chain.spec, image_facts(chain)
+    return families.outline(
+        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
+    )
 
 
 def size_of(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> NetworkSize:

@@ -1,6 +1,9 @@
 """A plan for a network and data of your own: sizes that can be built, a recipe, and as much as fits into a time.
 
-    seconds = Σ over chains of (steps · step_seconds + images · image_seconds + runs · 0.3) / chains at a time
+    seconds of a chain = steps · step_seconds + images · image_seconds + runs · 0.3
+
+Chains train in the order of the plan, as many at a time as the cores allow. A chain gets more threads where that is
+faster: where there are fewer chains than cores.
 
 Every network of the grid is timed on the device. The richest grid that fits is taken; what is left of the time goes
 into longer training. Chains that fall to chance or are disconnected end before their last level, so this is an upper
@@ -8,6 +11,7 @@ limit.
 """
 
 import dataclasses
+import heapq
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -28,12 +32,12 @@ from prunecast.catalog import (
     own_dataset,
     vit_family,
 )
-from prunecast.data import Split, load, survey
+from prunecast.data import Split, cores, load, survey
 from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
-from prunecast.sweep.estimation import Timing, time_network
+from prunecast.sweep.estimation import WORTHWHILE, Timing, speedup, time_network
 from prunecast.sweep.grid import VIT, PlannedChain
 from prunecast.sweep.inspection import facts_of, size_of
 from prunecast.sweep.run import usual_jobs
@@ -100,6 +104,8 @@ class Proposal:
     device: str
     jobs: int
     """Chains at a time."""
+    threads: int = 1
+    """Of a chain on the CPU."""
     keep_init: bool = False
     """Whether the family's own initialisation may be better than He uniform: it has no batch norm."""
 
@@ -152,9 +158,11 @@ def propose(
         for depth in sizes.depths
         for width in sizes.widths
     }
+    largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
+    speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
     candidates = [
         dataclasses.replace(candidate, family=family, device=device)
-        for candidate in _candidates(sizes, found, recipe, timings, chains)
+        for candidate in _candidates(sizes, found, recipe, timings, chains, speeds)
     ]
     for candidate in candidates:
         if candidate.seconds <= SPARE * 3600 * hours:
@@ -408,6 +416,7 @@ def _candidates(
     recipe: Recipe,
     timings: dict[tuple[int, float], Timing],
     jobs: int,
+    speeds: dict[int, float],
 ) -> Iterator[Proposal]:
     """Plans from the richest to the least; each first with the longest training."""
     fraction = method("imp").fraction
@@ -427,6 +436,7 @@ def _candidates(
                 for share in shares
                 for _ in range(rung.replicates)
             ]
+            threads, at_once, elapsed = _fastest(seconds, jobs, speeds)
             yield Proposal(
                 family=sizes.family,
                 data=found,
@@ -437,11 +447,42 @@ def _candidates(
                 replicates=rung.replicates,
                 level_cap=cap,
                 recipe=longer,
-                seconds=max(sum(seconds) / jobs, max(seconds)),
+                seconds=elapsed,
                 device="",
-                jobs=min(jobs, len(seconds)),
+                jobs=at_once,
+                threads=threads,
                 keep_init=sizes.keep_init,
             )
+
+
+def _speeds(largest: ChainSpec, facts: DatasetFacts) -> dict[int, float]:
+    """By threads per chain: how many times faster the largest network trains with them, as long as it pays."""
+    speeds = {1: 1.0}
+    while (threads := 2 * max(speeds)) <= cores():
+        gain = speedup(largest, threads, facts)
+        if gain < WORTHWHILE * speeds[threads // 2]:
+            break
+        speeds[threads] = gain
+    return speeds
+
+
+def _fastest(seconds: Sequence[float], jobs: int, speeds: dict[int, float]) -> tuple[int, int, float]:
+    """Threads per chain, chains at a time and seconds of the fastest way to train chains that take so long each."""
+    best = (1, 1, math.inf)
+    for threads, speed in speeds.items():
+        at_once = max(1, min(jobs, len(seconds), cores() // threads if threads > 1 else jobs))
+        elapsed = _elapsed(seconds, at_once) / speed
+        if elapsed * (WORTHWHILE if threads > 1 else 1) < best[2]:
+            best = threads, at_once, elapsed
+    return best
+
+
+def _elapsed(seconds: Sequence[float], at_once: int) -> float:
+    """Seconds until all chains are trained, if each starts as soon as one of `at_once` workers is free."""
+    workers = [0.0] * at_once
+    for own in seconds:
+        heapq.heapreplace(workers, workers[0] + own)
+    return max(workers)
 
 
 def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:

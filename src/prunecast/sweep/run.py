@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import os
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from prunecast.data import cores
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, store_start, why_ended, within
 from prunecast.sweep.driver import drive
@@ -111,9 +111,11 @@ def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
     return partial(drive, backend=partial(Processes, [device] * jobs))
 
 
-def usual_jobs(device: str) -> int:
-    """The default number of chains at the same time: one per core of this process, or one fleet on a GPU."""
-    return len(os.sched_getaffinity(0)) if device == "cpu" else 1
+def usual_jobs(device: str, chains: Iterable[PlannedChain] = ()) -> int:
+    """As many chains at the same time as this process has cores for their threads; a GPU has its fleet."""
+    if device != "cpu":
+        return 1
+    return max(1, cores() // max((chain.spec.threads for chain in chains), default=1))
 
 
 def check(plan: Plan) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
+from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ErrorRise
 from prunecast.sweep.cost import NeverPruned, never_pruned
@@ -37,6 +38,11 @@ def _what_happened(event: Event) -> str:
     level = f"level {record.level:2d} density {record.density:.4f} error {record.error:.4f}"
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
+    poor = record.level == 0 and record.error > HARDLY_BETTER * record.chance_error
+    note += (
+        f" · hardly better than guessing ({record.chance_error:.4g}), so train longer or change the recipe"
+        * poor
+    )
     dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"

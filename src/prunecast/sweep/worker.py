@@ -55,7 +55,7 @@ PARTIAL_DEATH = 0.25
 """The weight of a death that the chain probably did not cause: its worker had other chains, or its node was lost."""
 OUT_OF_TIME = 75
 """Exit code of a worker that had to be stopped when its time was over."""
-COMMAND = (sys.executable, "-c", "from prunecast.sweep.worker import main; main()")
+COMMAND = (sys.executable, "-P", "-c", "from prunecast.sweep.worker import main; main()")
 """The command of a worker. It reads a pickled `WorkerSpec` from its standard input, and stops when that is closed."""
 
 

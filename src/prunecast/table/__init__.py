@@ -4,13 +4,16 @@ from prunecast.errors import TableError
 from prunecast.table import findings, shipped
 from prunecast.table.columns import CANONICAL, CONFIGURATION, COSTS, COUNTS, NAMES, synonyms
 from prunecast.table.table import ConfigurationKey, Table, as_table, read
+from prunecast.table.values import LARGEST, TINY
 
 __all__ = [
     "CANONICAL",
     "CONFIGURATION",
     "COSTS",
     "COUNTS",
+    "LARGEST",
     "NAMES",
+    "TINY",
     "ConfigurationKey",
     "Table",
     "TableError",

@@ -1,14 +1,15 @@
-"""Counts of weights checked against each other and against the densities, so that no unit is mistaken."""
+"""Counts of weights and costs checked against each other and against the densities, so that no unit is mistaken."""
 
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pandas as pd
 
-from prunecast.table.columns import COUNTS
-from prunecast.table.options import column_option
+from prunecast.errors import TableError
+from prunecast.table.columns import COSTS, COUNTS, LATENCY, TIMED_WITH
+from prunecast.table.options import column_option, where_option
 from prunecast.table.parse import Places
-from prunecast.table.values import Numbers, Rows, as_numbers
+from prunecast.table.values import POSITIVE, Numbers, Rows, as_numbers, checked
 
 FEW = 1000
 """If all counts are smaller, they must be whole numbers, and densities must be possible with them."""
@@ -19,15 +20,20 @@ BETWEEN_UNITS = 500
 """Two counts of one network that differ by this factor or more have different units."""
 FULL = 0.1
 """At this density or above, biases and normalisation are few compared with the weights."""
+LEAST_BYTES, MOST_BYTES = 1 / 16, 4 * BETWEEN_UNITS
+"""No file needs fewer or more bytes per weight."""
+SHOWN = 40
+"""Characters of a text that a message shows."""
 UNITS = {"thousands": 1_000, "millions": 1_000_000, "billions": 1_000_000_000}
 
 
 def check_counts(frame: pd.DataFrame, density: Numbers, places: Places) -> None:
-    """Refuse counts that are not whole numbers, that the densities exclude, or that contradict each other.
+    """Refuse counts and costs that are impossible by themselves, by the densities, or beside each other.
 
-    Rows without a count are left alone.
+    Rows without a count or cost are left alone.
     """
     counts = {name: as_numbers(frame[name]) for name in COUNTS if name in frame.columns}
+    costs = _costs(frame, places)
     for name, values in counts.items():
         if (values >= FEW).any():
             continue
@@ -37,6 +43,50 @@ def check_counts(frame: pd.DataFrame, density: Numbers, places: Places) -> None:
         if name == "weights":
             _check_few(values, density, places)
     _check_against_each_other(counts, density, places)
+    if "weights" in counts:
+        _check_costs(costs, counts["weights"], density, places)
+    if LATENCY in costs and TIMED_WITH in frame.columns:
+        _check_timing(frame[TIMED_WITH], costs[LATENCY], places)
+
+
+def _costs(frame: pd.DataFrame, places: Places) -> dict[str, Numbers]:
+    """The columns of costs, NaN where a cell is empty; what is no positive number is refused."""
+    found = {}
+    for name in COSTS:
+        if name in frame.columns:
+            there = _filled(frame[name])
+            values = np.full(len(frame), np.nan)
+            values[there] = checked(frame[name][there], name, POSITIVE, places.keep(there))
+            found[name] = values
+    return found
+
+
+def _filled(column: "pd.Series[Any]") -> Rows:
+    """The rows with a value."""
+    return np.asarray(column.notna() & (column.astype(str).str.strip() != ""), dtype=np.bool_)
+
+
+def _check_costs(costs: dict[str, Numbers], weights: Numbers, density: Numbers, places: Places) -> None:
+    """So many weights need so many bytes and multiply-adds."""
+    left = np.where(density >= FULL, weights * density, np.nan)
+    for name, least, usual in (("bytes", LEAST_BYTES, 4), ("multiply_adds", 1 / BETWEEN_UNITS, 100)):
+        if name in costs:
+            _compare(costs[name] < left * least, name, costs[name], "weights", weights, places, usual)
+    if "bytes" in costs:
+        too_few = costs["bytes"] > weights * MOST_BYTES
+        _compare(too_few, "weights", weights, "bytes", costs["bytes"], places)
+
+
+def _check_timing(timed_with: "pd.Series[Any]", latency: Numbers, places: Places) -> None:
+    """All latencies must have been measured in one way."""
+    names = timed_with.astype(str)[np.isfinite(latency) & _filled(timed_with)]
+    if names.nunique() > 1:
+        first, other = (str(name) for name in pd.unique(names)[:2])
+        select = f" with {where_option(TIMED_WITH, first)}" if first.isprintable() else ""
+        raise TableError(
+            f"{places.label}: {TIMED_WITH} is {first[:SHOWN]!r} in some rows and {other[:SHOWN]!r} in others, and "
+            f"latencies that were measured differently cannot be compared. Select one{select}."
+        )
 
 
 def _check_few(weights: Numbers, density: Numbers, places: Places) -> None:
@@ -71,11 +121,14 @@ def _check(bad: Rows, name: str, values: Numbers, density: Numbers, why: str, pl
         _refuse(bad, name, values, f"but density is {density[int(np.argmax(bad))]:g}, so {why}", places)
 
 
-def _compare(bad: Rows, name: str, values: Numbers, other: str, others: Numbers, places: Places) -> None:
+def _compare(
+    bad: Rows, name: str, values: Numbers, other: str, others: Numbers, places: Places, usual: float = 1.0
+) -> None:
+    """Refuse rows where two counts contradict each other; the first is usually so many times the other."""
     if bad.any():
         value = others[int(np.argmax(bad))]
         reason = f"but {other} is {value:,.12g}, and both count the same network"
-        _refuse(bad, name, values, reason, places, value)
+        _refuse(bad, name, values, reason, places, value * usual)
 
 
 def _refuse(

@@ -22,7 +22,16 @@ from prunecast.table.checks import (
     codes,
     unpruned_errors,
 )
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COUNTS, NAMES, TIMED_WITH, as_metric, bind
+from prunecast.table.columns import (
+    CANONICAL,
+    CONFIGURATION,
+    COUNTS,
+    LATENCY,
+    NAMES,
+    TIMED_WITH,
+    as_metric,
+    bind,
+)
 from prunecast.table.findings import ChanceAssumed, TooLargeLeftOut
 from prunecast.table.parse import Places, numbered, read_file, refuse_repeated
 from prunecast.table.prepare import last_axes, prepare
@@ -94,9 +103,11 @@ class Table:
 
     @property
     def timed_with(self) -> str:
-        """Runtime, batch and threads of its latencies, or "" if the source does not say or rows differ."""
-        known = set(map(str, self.frame[TIMED_WITH])) if TIMED_WITH in self.frame else set()
-        return known.pop() if len(known) == 1 else ""
+        """Runtime, batch and threads of its latencies, or "" if the source does not say."""
+        if LATENCY not in self.frame or TIMED_WITH not in self.frame:
+            return ""
+        known = self.frame[TIMED_WITH][self.frame[LATENCY].notna()].dropna()
+        return next(filter(None, map(str.strip, map(str, known.unique()))), "")
 
     def _name(self, column: str) -> str:
         return str(self.frame[column].iloc[0])

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.table.columns import CONFIGURATION, COUNTS, Binding, Transform
+from prunecast.table.columns import CONFIGURATION, COSTS, COUNTS, Binding, Transform
 from prunecast.table.options import column_option
 from prunecast.table.parse import Places
 from prunecast.text import normalized, parse_number
@@ -132,7 +132,7 @@ def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent:
     return text
 
 
-CANONICAL_SIZES = ("density", *CONFIGURATION, "replicate", "level", "chance_error", *COUNTS)
+CANONICAL_SIZES = ("density", *CONFIGURATION, "replicate", "level", "chance_error", *COUNTS, *COSTS)
 """Quantities other than the metric."""
 
 

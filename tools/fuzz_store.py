@@ -37,8 +37,7 @@ from prunecast.pruning import (
 )
 from prunecast.pruning import files as store_files
 from prunecast.sweep import Plan, chain_statuses, loader, parse_plan
-from prunecast.sweep.events import Job
-from prunecast.sweep.failures import record_failure
+from prunecast.sweep.events import Job, record_failure
 from prunecast.sweep.status import plan_edit, remember_plan
 from prunecast.sweep.table import as_csv, rows_of
 from prunecast.training import State

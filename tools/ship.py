@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plan_words import data_words, method_words, recipe_words, sizes_words
+
 from prunecast import tables
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, write_whole
@@ -23,7 +25,6 @@ from prunecast.spec import ChainSpec, Recipe
 from prunecast.sweep.plan import Plan, read_plan, shipped_plans
 from prunecast.sweep.status import ChainStatus, chain_statuses
 from prunecast.sweep.table import COLUMNS, row
-from prunecast.sweep.wording import data_words, method_words, recipe_words, sizes_words
 
 DIGITS = {
     **dict.fromkeys(("density", "effective_density"), 8),

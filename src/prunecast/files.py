@@ -79,7 +79,7 @@ def _replace_regular(path: Path, data: bytes) -> None:
     temporary = path.with_name(_temporary_name(path.name))
     try:
         _write_and_rename(temporary, path, data)
-        sync_folder(path.parent)
+        sync(path.parent)
     except OSError:
         with contextlib.suppress(OSError):  # a read-only file system refuses this, too
             temporary.unlink(missing_ok=True)
@@ -174,9 +174,9 @@ def unreadable(path: Path, failure: OSError) -> UnreadableError:
     return UnreadableError(f"{path} cannot be read: {failure.strerror}; {remedy}. Delete nothing.")
 
 
-def sync_folder(folder: Path) -> None:
-    """Flush a folder's list of names, so that a rename survives a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Flush a file, or a folder's list of names so that a rename survives a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

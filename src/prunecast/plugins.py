@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from prunecast.errors import PrunecastError, require, require_one_of, require_text
 
@@ -58,6 +58,19 @@ def require_registered(place: str, name: object, known: Sequence[str]) -> None:
         not colon and name in known,
         f"{place} is {name!r}; choose one of {', '.join(known)}, or name your own as package.module:attribute.",
     )
+
+
+def function_of(kind: str, arguments: str) -> Callable[[str, object], Any]:
+    """A check of a `Registry` whose things are functions; `arguments` says in messages of what."""
+
+    def checked(name: str, found: object) -> object:
+        if not callable(found):
+            raise PrunecastError(
+                f"{kind} {name!r} is {type(found).__name__}; it must be a function of {arguments}."
+            )
+        return found
+
+    return checked
 
 
 class Registry(Generic[T]):

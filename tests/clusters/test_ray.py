@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import rays
 from click.testing import CliRunner
+from fatal_family import KILLING
 from found import check_search
 from small import BRIEF, MANY, PRUNECAST, parsed, table
 
@@ -26,21 +27,6 @@ from prunecast.sweep.run import unfinished
 rays.need_ray()
 
 MOUNT = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
-OWN = """
-import os
-import signal
-from torch import nn
-
-class Fatal(nn.Module):
-    def forward(self, images):
-        if len(images) > 2:  # a trial before anything trains has two
-            os.kill(os.getpid(), signal.SIGKILL)
-        return images
-
-def small(depth, width, num_classes):
-    first = Fatal() if width == 2 else nn.Identity()
-    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +116,7 @@ def test_no_more_workers_than_asked_for_at_once(tmp_path, on_nodes):
 @pytest.mark.slow
 def test_a_chain_that_kills_its_workers_fails_alone(tmp_path, on_nodes, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "deadly_family.py").write_text(OWN)
+    (tmp_path / "deadly_family.py").write_text(KILLING)
     text = BRIEF.replace('"digits_cnn"', '"deadly_family:small"').replace("width = 0.5", "width = [1, 2]")
     plan = parsed(text.replace("[100, 200]", "100").replace("replicates = 2", "replicates = [0]"))
     events = list(run_plan(plan, tmp_path / "store", executor=on_nodes))

@@ -12,7 +12,7 @@ from slurm_plans import LONG, planned, table
 
 from prunecast.clusters import slurm
 from prunecast.clusters.slurm import Pace, SlurmBackend, _dead_drivers, _driver_folder, _Job, run_job
-from prunecast.clusters.slurm_commands import Row, check_options, check_tools, parameters
+from prunecast.clusters.slurm_commands import QueuedJob, check_options, check_tools, parameters
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, code_version, read_json, read_tensors
 from prunecast.sweep import Ended, Job, Resources, WorkerSpec, drive, run_plan, work
@@ -187,7 +187,7 @@ def test_how_many_jobs_chains_are_worth(tmp_path, monkeypatch, need, devices, pe
 
 def test_jobs_that_wait_when_nothing_is_left_are_cancelled_and_reported(tmp_path, monkeypatch):
     waiting, running = (
-        Row(name="prunecast-own", job=f"7_{index}", state=state, restarts=0, node="", reason="")
+        QueuedJob(name="prunecast-own", job=f"7_{index}", state=state, restarts=0, node="", reason="")
         for index, state in enumerate(["PENDING", "RUNNING"])
     )
     in_queue, cancelled = [waiting, running], []

@@ -23,7 +23,7 @@ from test_damage import COMPRESS, packed
 
 from prunecast.data.arrays import find_arrays
 from prunecast.data.files import Folder, read_archive
-from prunecast.data.official import FORMS
+from prunecast.data.official import FORMATS
 from prunecast.data.pickles import unpickle
 from prunecast.errors import PrunecastError
 
@@ -152,7 +152,7 @@ def test_damaged_pickles(protocol):
         b"labels": [3, 4],
         b"filenames": [b"a.png", "b.png"],
     }
-    form = FORMS[10][0]
+    form = FORMATS[10][0]
     small = batch | {b"data": np.zeros((2, 3), np.uint8)}  # so that most changes fall on instructions
 
     def read(changed: bytes) -> None:

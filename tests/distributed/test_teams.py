@@ -138,7 +138,7 @@ def test_a_member_may_die_in_the_middle_of_a_message(tmp_path):
         here,
         pytest.raises(MemberDiedError, match="Process 1 of the 1 that train this chain was ended by SIGABRT"),
     ):
-        list(launch._heard([member]))
+        list(launch._received([member]))
 
 
 OWN = """

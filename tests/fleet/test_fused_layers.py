@@ -9,7 +9,7 @@ from torch.nn import functional
 from torch.nn.grad import conv2d_input, conv2d_weight
 
 from prunecast.fleet.kernels import FusedStep
-from prunecast.fleet.kernels.passes import Layer
+from prunecast.fleet.kernels.passes import LayerBuffers
 
 pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
@@ -25,7 +25,7 @@ class Layers:
     def __init__(self, own: FusedStep) -> None:
         self.passes, self.program, self.masks = own.passes, own.program, own.trainer.pack.masks
 
-    def norm(self, layer: Layer) -> tuple[Tensor, Tensor, Tensor]:
+    def norm(self, layer: LayerBuffers) -> tuple[Tensor, Tensor, Tensor]:
         """The convolution's result, normed; and mean and scale of the norm, for every channel."""
         count = self.passes.batch * layer.convolution.out_size**2
         first, second = layer.sums.double()[:2] / count
@@ -33,7 +33,7 @@ class Layers:
         mean, scale = first[:, None, None], scale[:, None, None]
         return (unfolded(layer.y) - mean) * scale, mean, scale
 
-    def affine(self, layer: Layer) -> Tensor:
+    def affine(self, layer: LayerBuffers) -> Tensor:
         return self.norm(layer)[0] * layer.gamma[:, None, None] + layer.beta[:, None, None]
 
     def value(self, number: int) -> Tensor:
@@ -53,19 +53,19 @@ class Layers:
         )
         return (self.affine(self.passes.layers[value.convolution]) + other).relu()
 
-    def convolved(self, layer: Layer) -> Tensor:
+    def convolved(self, layer: LayerBuffers) -> Tensor:
         own = layer.convolution
         return functional.conv2d(
             self.value(own.source), weight(layer), None, own.stride, own.kernel // 2, 1, own.groups
         )
 
-    def slope(self, number: int, layer: Layer) -> Tensor:
+    def slope(self, number: int, layer: LayerBuffers) -> Tensor:
         """The gradient of what a convolution gave, from that behind its norm."""
         dz, (normed, _, scale) = unfolded(self.passes.slopes[number]), self.norm(layer)
         centred = dz - dz.mean((0, 2, 3), keepdim=True) - normed * (dz * normed).mean((0, 2, 3), keepdim=True)
         return low(centred * scale * layer.gamma.double()[:, None, None])
 
-    def handed_back(self, layer: Layer, slope: Tensor) -> Tensor:
+    def handed_back(self, layer: LayerBuffers, slope: Tensor) -> Tensor:
         """The gradient of the value that a convolution reads, with what others hand to it, before its rectifier."""
         own = layer.convolution
         read = self.value(own.source)
@@ -90,7 +90,7 @@ def low(tensor: Tensor) -> Tensor:
     return tensor.bfloat16().double()
 
 
-def weight(layer: Layer) -> Tensor:
+def weight(layer: LayerBuffers) -> Tensor:
     return layer.weight.permute(0, 3, 1, 2).double()
 
 

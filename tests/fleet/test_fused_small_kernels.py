@@ -10,7 +10,7 @@ from prunecast import spec
 from prunecast.data import Draws, MemorySource
 from prunecast.fleet.kernels.library import Launch, Library, NoKernels
 from prunecast.fleet.kernels.nvrtc import exported, source_text
-from prunecast.fleet.kernels.tables import NormRow, Table, TensorRow, Trained, table_of
+from prunecast.fleet.kernels.tables import NormRow, PackTable, TensorRow, TrainedTensor, table_of
 from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import gather
 from prunecast.training import UpdateRule, find_optimizer, optimizer_step
@@ -152,12 +152,12 @@ def test_head_counts_errors_of_a_partial_batch(kernels: HostKernels, kind: str, 
     assert torch.equal(wrong - 1, (scores.argmax(2) != labels).sum(0).int())
 
 
-def _trained(parameter: Tensor) -> Trained:
+def _trained(parameter: Tensor) -> TrainedTensor:
     mask = (torch.rand(parameter.shape) < 0.7).float()
-    return Trained(parameter=parameter * mask, momentum=torch.randn(parameter.shape) * mask, mask=mask)
+    return TrainedTensor(parameter=parameter * mask, momentum=torch.randn(parameter.shape) * mask, mask=mask)
 
 
-def _update(kernels: HostKernels, table: Table, rates: Tensor, momentum: float, decay: float) -> None:
+def _update(kernels: HostKernels, table: PackTable, rates: Tensor, momentum: float, decay: float) -> None:
     launch = Launch(grid=(len(table.blocks), 1, 1))
     cursor = torch.ones(1, dtype=torch.int64)
     _run(kernels, "update", launch, [table.rows, table.blocks, rates, cursor, momentum, decay, table.step])

@@ -7,10 +7,10 @@ from safetensors.torch import load_file
 from tiny import CHAIN, chain, digits, run
 
 from prunecast.pruning import StopRules, chain_folder, open_chain, open_level, run_chain
-from prunecast.pruning.chain import chain_trainer, take_up
+from prunecast.pruning.chain import choose_examples
 from prunecast.pruning.masks import count_kept
-from prunecast.pruning.opened import choose_examples
 from prunecast.pruning.prune import kept_at
+from prunecast.pruning.run import chain_trainer, load_level
 from prunecast.pruning.store import read_packed
 from prunecast.training import copy_state, stepper, train
 
@@ -73,7 +73,7 @@ def test_rewound_weights_equal_those_of_the_rewind_point_bit_for_bit(tmp_path):
         level = open_level(opened, records)
         assert (level.first, level.last) == (opened.times.rewind, opened.times.total)
         bench = chain_trainer(opened)
-        take_up(opened, level, bench)
+        load_level(opened, level, bench)
         start = copy_state(bench)
         for name, tensor in at_rewind.items():
             mask = level.masks.get(name, torch.ones((), dtype=torch.bool))

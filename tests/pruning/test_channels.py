@@ -16,7 +16,7 @@ from prunecast.families import find_units
 from prunecast.pruning import chain_folder, chain_trainer, open_chain, open_level, train_level
 from prunecast.pruning.masks import full_masks
 from prunecast.pruning.prune import next_masks
-from prunecast.pruning.slicing import slicing_of
+from prunecast.pruning.run import slicing_of
 from prunecast.spec import Method
 from prunecast.training import stepper
 

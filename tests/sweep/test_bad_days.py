@@ -23,8 +23,7 @@ from prunecast.sweep import (
     rows_of,
     run_plan,
 )
-from prunecast.sweep.events import Job
-from prunecast.sweep.failures import record_failure
+from prunecast.sweep.events import Job, record_failure
 from prunecast.sweep.status import SweepProgress
 from prunecast.sweep.table import as_csv
 

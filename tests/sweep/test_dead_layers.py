@@ -90,9 +90,9 @@ def test_what_is_never_pruned_is_said_once_before_anything_is_trained(tmp_path, 
 
 def test_the_largest_tensors_are_named(swept):
     tensors = tuple(NotPrunable(name=f"table{number}", parameters=10 * number) for number in range(1, 6))
-    own = NeverPruned(family="m:f", depth=2, width=0.5, tensors=tensors, parameters=1000, classes_known=False)
+    own = NeverPruned(family="m:f", depth=2, width=0.5, tensors=tensors, parameters=1000)
     assert list(never_pruned_lines([own])) == [
-        "m:f, depth 2, width 0.5 (with ten classes): apart from biases and normalisation, never pruned: table5 (5.0%), "
+        "m:f, depth 2, width 0.5: apart from biases and normalisation, never pruned: table5 (5.0%), "
         "table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters."
     ]
     _, plan, events = swept

@@ -1,6 +1,7 @@
 """Deaths of workers are counted as long as a chain does not get on."""
 
 import pytest
+from fatal_family import KILLING
 from small import BRIEF, on_processes, parsed, table
 
 from prunecast.pruning import TimeLimitReached, chain_folder
@@ -46,25 +47,9 @@ def test_a_process_that_is_killed_after_every_level_brings_its_chain_to_its_end(
     assert table(plan, tmp_path / "killed") == table(plan, tmp_path / "unbroken")
 
 
-FAMILY = """
-import os, signal
-from torch import nn
-
-class Fatal(nn.Module):
-    def forward(self, images):
-        if len(images) > 2:  # a trial before anything trains has two
-            os.kill(os.getpid(), signal.SIGKILL)
-        return images
-
-def small(depth, width, num_classes):
-    first = Fatal() if width == 2 else nn.Identity()
-    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
-"""
-
-
 def test_a_chain_that_kills_its_fleet_fails_alone(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "fatal_in_a_fleet.py").write_text(FAMILY)
+    (tmp_path / "fatal_in_a_fleet.py").write_text(KILLING)
     own = ONE.replace('"digits_cnn"', '"fatal_in_a_fleet:small"').replace("width = 0.5", "width = [1, 2]")
     plan = parsed(own)
     events = list(run_plan(plan, tmp_path / "store", executor=on_processes("cpu", packed=True)))

@@ -23,7 +23,7 @@ from prunecast.sweep import (
     work,
 )
 from prunecast.sweep.backend import Backend
-from prunecast.sweep.failures import failure_of
+from prunecast.sweep.events import failure_of
 from prunecast.sweep.run import unfinished
 from prunecast.sweep.worker import FleetError, WorkerSpec, pull_chains
 

@@ -1,6 +1,7 @@
 from functools import partial
 
 import pytest
+from fatal_family import raising
 from small import BRIEF, on_processes, parsed, table
 
 from prunecast.errors import PrunecastError
@@ -63,25 +64,10 @@ def test_fleets_that_are_told_to_stop_store_where_their_chains_stand(tmp_path):
     assert [own.state for own in chain_statuses(plan, tmp_path)] == ["begun", "waiting"]
 
 
-OWN = """
-from torch import nn
-
-class Fatal(nn.Module):
-    def forward(self, images):
-        if len(images) > 2:  # a trial before anything trains has two
-            raise ValueError("no such width")
-        return images
-
-def small(depth, width, num_classes):
-    first = Fatal() if width == 2 else nn.Identity()
-    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, num_classes))
-"""
-
-
 @pytest.mark.slow
 def test_a_fleet_bears_a_chain_that_raises_one_that_is_damaged_and_one_in_other_hands(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "fleet_family.py").write_text(OWN)
+    (tmp_path / "fleet_family.py").write_text(raising("no such width"))
     text = BRIEF.replace('"digits_cnn"', '"fleet_family:small"').replace("width = 0.5", "width = [1, 2]")
     plan, store = parsed(text), tmp_path / "store"
     folders = [chain_folder(store, chain.spec) for chain in plan.chains]

@@ -12,8 +12,7 @@ from prunecast.cli.engine import plan, run, status
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, write_json
 from prunecast.sweep import failure_of, parse_plan, read_plan
-from prunecast.sweep.events import Job
-from prunecast.sweep.failures import record_failure
+from prunecast.sweep.events import Job, record_failure
 
 SHORT = BRIEF.replace("num_examples = [100, 200]", "num_examples = 100").replace(
     "level_cap = 2", "level_cap = 0"

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from prunecast.errors import PrunecastError
+from prunecast.spec import Recipe
 from prunecast.sweep import parse_plan, read_plan, shipped_plans
-from prunecast.sweep.wording import recipe_words
 
 BASE = """
 family = "digits_cnn"
@@ -166,9 +166,15 @@ gradient_clip = 1.0
 def test_a_recipe_without_a_preset():
     plan = parse_plan(BASE.replace('recipe = "digits"', "") + MODERN, name="own")
     (recipe,) = {chain.spec.recipe for chain in plan.chains}
-    assert recipe_words(recipe) == (
-        "adamw with momentum 0.9, weight decay 0.0001 except on norms and biases, learning rate 0.001 with the "
-        "schedule "
-        "cosine down to 0, 10 epochs, warm-up of 1 epochs, batch 20, label smoothing 0.1, gradients clipped to a norm "
-        "of 1, augmentation none, fp32"
+    assert recipe == Recipe(
+        name="modern",
+        epochs=10,
+        learning_rate=0.001,
+        batch_size=20,
+        optimizer="adamw",
+        weight_decay_on="weights",
+        schedule="cosine",
+        warmup=1,
+        label_smoothing=0.1,
+        gradient_clip=1.0,
     )

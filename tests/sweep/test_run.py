@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from click.testing import CliRunner
+from fatal_family import raising
 from small import BRIEF, numbers, parsed
 
 from prunecast.cli.engine import export as export_command
@@ -118,21 +119,6 @@ def test_a_bare_machine_needs_torch_and_numpy_alone(tmp_path, plan_file):
     assert len(out.read_text().splitlines()) == 13
 
 
-FAMILY = """
-from torch import nn
-
-class Narrow(nn.Module):
-    def forward(self, images):
-        if len(images) > 2:  # a trial before anything trains has two
-            raise ValueError("too wide")
-        return images
-
-def narrow(depth, width, num_classes):
-    first = Narrow() if width > 1 else nn.Identity()
-    return nn.Sequential(first, nn.Flatten(), nn.Linear(64, 4), nn.ReLU(), nn.Linear(4, num_classes))
-"""
-
-
 @pytest.fixture
 def restored(monkeypatch):
     """Signal handlers and the import path as they were."""
@@ -146,8 +132,8 @@ def restored(monkeypatch):
 def test_a_bare_machine_is_told_what_the_command_tells(tmp_path, plan_file, restored, capsys):
     """Start, end, failures, edits and damage; a family may be next to its plan."""
     store, out = tmp_path / "store", tmp_path / "t.csv"
-    (tmp_path / "family_next_to_a_plan.py").write_text(FAMILY)
-    own = BRIEF.replace("digits_cnn", "family_next_to_a_plan:narrow").replace("[100, 200]", "100")
+    (tmp_path / "family_next_to_a_plan.py").write_text(raising("too wide"))
+    own = BRIEF.replace("digits_cnn", "family_next_to_a_plan:small").replace("[100, 200]", "100")
     plan_file.write_text(own)
     arguments = [str(plan_file), "--store", str(store), "--jobs", "1", "-o", str(out)]
     assert main(arguments) == 0

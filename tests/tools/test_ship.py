@@ -5,9 +5,11 @@ import json
 from pathlib import Path
 
 import pytest
+from plan_words import recipe_words
 from ship import main
 
 import prunecast.table
+from prunecast.spec import Recipe
 from prunecast.sweep import read_plan, rows, run_plan
 
 PLAN = """
@@ -92,4 +94,24 @@ def test_a_control_belongs_to_no_pair(folder):
     assert not {"pair", "preferred"} & set(page)
     assert page["method"].startswith(
         "random: each level removes 0.2 of the surviving weights (chosen at random)"
+    )
+
+
+def test_a_recipe_is_described():
+    recipe = Recipe(
+        name="modern",
+        epochs=10,
+        learning_rate=0.001,
+        batch_size=20,
+        optimizer="adamw",
+        weight_decay_on="weights",
+        schedule="cosine",
+        warmup=1,
+        label_smoothing=0.1,
+        gradient_clip=1.0,
+    )
+    assert recipe_words(recipe) == (
+        "adamw with momentum 0.9, weight decay 0.0001 except on norms and biases, learning rate 0.001 with the "
+        "schedule cosine down to 0, 10 epochs, warm-up of 1 epochs, batch 20, label smoothing 0.1, gradients clipped "
+        "to a norm of 1, augmentation none, fp32"
     )

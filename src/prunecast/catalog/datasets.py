@@ -71,6 +71,10 @@ class DatasetFacts:
         """Names by which the dataset is found in a folder of datasets."""
         return (*self.unpacked, *self.archives)
 
+    def shape_at(self, image_size: int | None) -> tuple[int, int, int]:
+        """The shape of the images after they were scaled to a size; None leaves them as they are."""
+        return self.image_shape if image_size is None else (self.image_shape[0], image_size, image_size)
+
 
 _DATASETS: dict[str, DatasetFacts] = {}
 

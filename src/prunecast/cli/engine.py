@@ -184,7 +184,7 @@ def run(
             options: dict[str, Any] = {"device": device, "jobs": jobs, "plain": plain, "executor": executor}
             sweep = run_plan(there, store, on_event=lines.event, **options)
             # A fleet left open would train on.
-            with stopping_after(seconds), paths_told(), contextlib.closing(sweep):
+            with stopping_after(seconds), showing_ways_of_training(), contextlib.closing(sweep):
                 _start(planned, store, progress, err=err)
                 lines.started(progress)
                 took = follow(sweep, planned, progress, jobs, err=err)
@@ -206,7 +206,7 @@ def run(
         raise SystemExit(1)
 
 
-class _Told(logging.Handler):
+class _EchoHandler(logging.Handler):
     """A log handler that shows messages on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -215,16 +215,16 @@ class _Told(logging.Handler):
 
 
 @contextlib.contextmanager
-def paths_told() -> Iterator[None]:
+def showing_ways_of_training() -> Iterator[None]:
     """Show how each family is trained on a GPU, and why no faster way is used."""
-    log, told = logging.getLogger("prunecast.paths"), _Told()
+    log, handler = logging.getLogger("prunecast.paths"), _EchoHandler()
     before = log.level
-    log.addHandler(told)
+    log.addHandler(handler)
     log.setLevel(logging.INFO)
     try:
         yield
     finally:
-        log.removeHandler(told)
+        log.removeHandler(handler)
         log.setLevel(before)
 
 
@@ -250,20 +250,10 @@ def stopping_after(seconds: float | None) -> Iterator[None]:
 
 def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
     """Report what is already finished and what was edited."""
-    from prunecast.sweep import (
-        edit_sentence,
-        never_pruned,
-        never_pruned_lines,
-        plan_edit,
-        remember_plan,
-        start_line,
-    )
+    from prunecast.sweep import remember_plan, start_lines
 
-    if edit := plan_edit(planned, store):
-        echo(edit_sentence(edit), err=err)
-    for line in never_pruned_lines(never_pruned(planned)):
+    for line in start_lines(planned, store, progress):
         echo(line, err=err)
-    echo(start_line(planned, store, progress), err=err)
     if progress.chains_done < progress.chains:
         remember_plan(planned, store)
 
@@ -329,14 +319,14 @@ def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) ->
     from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
 
     statuses = chain_statuses(planned, store)
-    table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
+    table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
     if not table and not damaged:
         raise PrunecastError(
             f"no training run of {planned.name} has finished in {store}; run the plan, or name its store with --store"
         )
     write_table(table, output)
     echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
-    lines = [damaged_line(own) for own in damaged]
+    lines = [damaged_line(status) for status in damaged]
     for line in lines:
         echo(line, err=True)
     return len(table), lines

@@ -68,7 +68,7 @@ def run_as_json(
         "chains_done": progress.chains_done,
         "levels_done": progress.levels_done,
         "left_out": len(progress.left_out),
-        "failed": [{"chain": own.number, "error": own.error} for own in progress.failed],
+        "failed": [{"chain": failure.number, "error": failure.error} for failure in progress.failed],
         "store": str(store),
         "output": None if output is None else str(output),
     }
@@ -76,24 +76,24 @@ def run_as_json(
 
 def status_as_json(name: str, statuses: "Sequence[ChainStatus]") -> dict[str, Any]:
     """The state of every chain as JSON."""
-    return {"plan": name, "chains": [_chain_as_json(own) for own in statuses]}
+    return {"plan": name, "chains": [_chain_as_json(status) for status in statuses]}
 
 
-def _chain_as_json(own: "ChainStatus") -> dict[str, Any]:
-    spec, last = own.chain.spec, own.records[-1] if own.records else None
+def _chain_as_json(status: "ChainStatus") -> dict[str, Any]:
+    spec, last = status.chain.spec, status.records[-1] if status.records else None
     return {
-        "chain": own.number,
-        "state": own.state,
-        "ended": own.ended or None,
+        "chain": status.number,
+        "state": status.state,
+        "ended": status.ended or None,
         "depth": spec.depth,
         "width": spec.width,
         "num_examples": spec.num_examples,
         "replicate": spec.replicate,
-        "levels": len(own.records),
+        "levels": len(status.records),
         "density": None if last is None else last.density,
         "error": None if last is None else last.error,
-        "failure": None if own.failure is None else own.failure.error,
-        "problem": own.problem or None,
+        "failure": None if status.failure is None else status.failure.error,
+        "problem": status.problem or None,
     }
 
 
@@ -117,7 +117,7 @@ def plan(
             f"Selection: the unpruned networks of {which} chains are trained first. Those whose unpruned error rises "
             "as they grow deeper or wider are left out."
         ]
-    text += [split_words(own) for own in seen.data if own.split] + absent_words(seen.absent)
+    text += [split_words(data) for data in seen.data if data.split] + absent_words(seen.absent)
     timed = [*_timed_packs(measured), *_timed_networks(measured)] if measured else []
     return terminal.text(
         Section(
@@ -191,8 +191,8 @@ def _more_threads(threads: "estimation.Threads | None") -> Iterator[str]:
 
 def _timed_networks(measured: "estimation.Estimate") -> Iterator[Grid]:
     rows = [
-        [own.family, str(own.depth), f"{own.widths[0]:g}", str(own.batch), *_speed(own)]
-        for own in measured.networks
+        [timing.family, str(timing.depth), f"{timing.widths[0]:g}", str(timing.batch), *_speed(timing)]
+        for timing in measured.networks
     ]
     if rows:
         header = ["timed here", "depth", "width", "batch", "ms per step", "µs per test image"]
@@ -202,10 +202,16 @@ def _timed_networks(measured: "estimation.Estimate") -> Iterator[Grid]:
 def _timed_packs(measured: "estimation.Estimate") -> Iterator[Grid]:
     rows = [
         [
-            *(own.family, str(own.depth), str(len(own.widths)), f"{sum(own.widths):g}", str(own.batch)),
-            *("eager" if own.way == "written" else own.way, *_speed(own)),
+            *(
+                timing.family,
+                str(timing.depth),
+                str(len(timing.widths)),
+                f"{sum(timing.widths):g}",
+                str(timing.batch),
+            ),
+            *("eager" if timing.way == "written" else timing.way, *_speed(timing)),
         ]
-        for own in measured.packs
+        for timing in measured.packs
     ]
     if rows:
         sizes = ["pack timed here", "depth", "networks", "total width", "batch"]
@@ -222,7 +228,7 @@ def _assumptions(measured: "estimation.Estimate") -> Iterator[str]:
     if measured.packs:
         yield "Other packs are interpolated by multiply-adds and total width."
         yield "Packs were timed one at a time. A fleet trains several at once, which may take less or somewhat more."
-        if any(own.uncompiled for own in measured.packs):
+        if any(timing.uncompiled for timing in measured.packs):
             yield "Some packs were timed uncompiled. A fleet compiles them, which makes them faster."
     if measured.networks:
         yield "Other network sizes are interpolated by multiply-adds."
@@ -230,15 +236,15 @@ def _assumptions(measured: "estimation.Estimate") -> Iterator[str]:
 
 def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = False) -> str:
     """The state of a sweep: its chains (only the unfinished ones if there are many), workers and problems."""
-    counts = Counter(own.state for own in statuses)
-    levels = sum(len(own.records) for own in statuses)
+    counts = Counter(status.state for status in statuses)
+    levels = sum(len(status.records) for status in statuses)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items()))
     title = f"{name}: {plural(len(statuses), 'chain')} ({states}), {plural(levels, 'training run')} done"
     listed = list(statuses)
     if len(statuses) > MOST_LISTED and not everything:
-        listed = [own for own in statuses if own.state in ("running", "begun")][:MOST_LISTED]
+        listed = [status for status in statuses if status.state in ("running", "begun")][:MOST_LISTED]
     hidden, most = len(statuses) - len(listed), len(statuses) if everything else MOST_LISTED
-    rows = [_row(own) for own in listed]
+    rows = [_row(status) for status in listed]
     return terminal.text(
         Section(
             title=title,
@@ -251,20 +257,26 @@ def status(name: str, statuses: "Sequence[ChainStatus]", *, everything: bool = F
     )
 
 
-def _row(own: "ChainStatus") -> list[str]:
-    spec, records = own.chain.spec, own.records
+def _row(status: "ChainStatus") -> list[str]:
+    spec, records = status.chain.spec, status.records
     last = [f"{records[-1].density:.4f}", f"{records[-1].error:.4f}"] if records else ["", ""]
-    state = f"ended: {own.ended}" if own.state == "ended" else own.state
+    state = f"ended: {status.ended}" if status.state == "ended" else status.state
     sizes = [str(spec.depth), f"{spec.width:g}", str(spec.num_examples), str(spec.replicate)]
-    return [str(own.number), state, *sizes, str(len(records)), *last]
+    return [str(status.number), state, *sizes, str(len(records)), *last]
 
 
 def _workers(statuses: "Sequence[ChainStatus]", most: int) -> Iterator[Grid]:
     """The process that trains each running chain: host, process number and start."""
     rows = [
-        [str(own.number), own.holder.host, str(own.holder.pid), _utc(own.holder.since), str(own.holder.tries)]
-        for own in statuses
-        if own.state == "running" and own.holder
+        [
+            str(status.number),
+            status.holder.host,
+            str(status.holder.pid),
+            _utc(status.holder.since),
+            str(status.holder.tries),
+        ]
+        for status in statuses
+        if status.state == "running" and status.holder
     ]
     if rows:
         caption = f"The first {most:,} of {len(rows):,} workers" if len(rows) > most else ""
@@ -282,17 +294,17 @@ def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
 
     yield from _restarted(statuses)
     texts = []
-    for own in statuses:
-        if own.state == "failed" and own.failure:
-            often = f" (in {own.failure.times} runs)" if own.failure.times > 1 else ""
-            texts.append(f"chain {own.number} failed{often}: {own.failure.error}")
-        elif own.problem:
-            texts.append(f"chain {own.number}: {own.problem}")
-    for reason, count in Counter(own.left_out for own in statuses if own.left_out).items():
-        numbers = [str(own.number) for own in statuses if own.left_out == reason]
+    for status in statuses:
+        if status.state == "failed" and status.failure:
+            often = f" (in {status.failure.times} runs)" if status.failure.times > 1 else ""
+            texts.append(f"chain {status.number} failed{often}: {status.failure.error}")
+        elif status.problem:
+            texts.append(f"chain {status.number}: {status.problem}")
+    for reason, count in Counter(status.left_out for status in statuses if status.left_out).items():
+        numbers = [str(status.number) for status in statuses if status.left_out == reason]
         some = ", ".join(numbers[:MOST_NAMED]) + " ..." * (count > MOST_NAMED)
         texts.append(f"left out, chain{'s' * (count > 1)} {some}: {error_rise_words(reason)}")
-    dead = ((own.number, deaths_words(own.records)) for own in statuses)
+    dead = ((status.number, deaths_words(status.records)) for status in statuses)
     texts.extend(f"chain {number}: {words}" for number, words in dead if words)
     yield from texts[:MOST_LISTED]
     if len(texts) > MOST_LISTED:
@@ -301,7 +313,11 @@ def _problems(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
 
 def _restarted(statuses: "Sequence[ChainStatus]") -> Iterator[str]:
     """Chains whose worker died, in one line, the most restarted first."""
-    tried = [(own.holder.tries, own.number) for own in statuses if own.holder and own.holder.tries > 1]
+    tried = [
+        (status.holder.tries, status.number)
+        for status in statuses
+        if status.holder and status.holder.tries > 1
+    ]
     tried.sort(key=lambda pair: (-pair[0], pair[1]))
     if tried:
         named = ", ".join(f"chain {number} (try {tries})" for tries, number in tried[:MOST_NAMED])

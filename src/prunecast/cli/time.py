@@ -102,7 +102,7 @@ def _time_plan(
         raise PrunecastError(
             f"{store} has no finished level of {plan}; run the plan first, or name its --store."
         )
-    rows = [{**row(own.spec, own.record), **latency_columns(own.latencies, how)} for own in levels]
+    rows = [{**row(level.spec, level.record), **latency_columns(level.latencies, how)} for level in levels]
     if output is not None:
         write_table(rows, output)
     if as_json:
@@ -116,10 +116,10 @@ def _time_plan(
 def made_text(found: "TimedNetwork", folder: str, how: "Timing") -> str:
     """A made network and the unpruned one."""
     rows = []
-    for own, whole in zip(found.made, found.unpruned, strict=True):
-        name = [own.runtime, str(own.batch)]
-        ratio = f"{whole.milliseconds / own.milliseconds:.2f}"
-        rows += [[*name, "pruned", *cells(own), ratio], [*name, "unpruned", *cells(whole), ""]]
+    for pruned, whole in zip(found.made, found.unpruned, strict=True):
+        name = [pruned.runtime, str(pruned.batch)]
+        ratio = f"{whole.milliseconds / pruned.milliseconds:.2f}"
+        rows += [[*name, "pruned", *cells(pruned), ratio], [*name, "unpruned", *cells(whole), ""]]
     header = ["Runtime", "Batch", "Network", *HEADER, "Times faster"]
     return terminal.text(
         Section(
@@ -132,11 +132,11 @@ def table_text(levels: "list[TimedLevel]", plan: str, how: "Timing") -> str:
     """The networks of a table with the first of their latencies."""
     rows = [
         [
-            *(f"{own.spec.depth}", f"{own.spec.width:.4g}", f"{own.record.level}"),
-            *(f"{own.record.density:.4f}", f"{own.record.error:.4f}"),
-            *cells(own.latencies[0]),
+            *(f"{level.spec.depth}", f"{level.spec.width:.4g}", f"{level.record.level}"),
+            *(f"{level.record.density:.4f}", f"{level.record.error:.4f}"),
+            *cells(level.latencies[0]),
         ]
-        for own in levels
+        for level in levels
     ]
     first = levels[0].latencies[0]
     caption = f"{first.runtime}, batch {first.batch}"
@@ -147,12 +147,12 @@ def table_text(levels: "list[TimedLevel]", plan: str, how: "Timing") -> str:
     )
 
 
-def cells(own: "Latency") -> list[str]:
+def cells(latency: "Latency") -> list[str]:
     """Median, range and throughput."""
     return [
-        f"{own.milliseconds:.3g}",
-        f"{own.low:.3g} to {own.high:.3g}",
-        f"{1000 * own.batch / own.milliseconds:,.0f}",
+        f"{latency.milliseconds:.3g}",
+        f"{latency.low:.3g} to {latency.high:.3g}",
+        f"{1000 * latency.batch / latency.milliseconds:,.0f}",
     ]
 
 

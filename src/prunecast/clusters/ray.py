@@ -22,7 +22,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
 }
-"""What Ray reads from its environment: the sweep reports deaths, and nothing is sent to anybody."""
+"""What Ray reads from its environment: the sweep reports deaths, and Ray sends no usage statistics."""
 OLDEST = (2, 52)
 """Ray listens on every network interface, and from this version on its ports can ask for a token."""
 AUTHENTICATION, TOKEN = "RAY_AUTH_MODE", "token"
@@ -47,7 +47,7 @@ class RayBackend(Backend):
         return self
 
     def room(self, spec: WorkerSpec) -> int:
-        """What the nodes have room for at the moment; one worker waits where no node is large enough.
+        """As many workers as the nodes have room for; if no node is large enough, one worker waits.
 
         Where `at_once` limits the workers, none waits, because it would take the place of one that can run.
         """
@@ -56,13 +56,13 @@ class RayBackend(Backend):
         if not slots and need not in self._warned:
             self._warned.add(need)
             LOG.warning("No node of the Ray cluster has %s; these chains wait until one joins.", _words(need))
-        return (slots or int(not need.at_once)) - sum(own == need for own in self._workers.values())
+        return (slots or int(not need.at_once)) - sum(other == need for other in self._workers.values())
 
     def _slots(self, need: Resources) -> int:
         wanted = {"CPU": need.cpus, "GPU": need.gpus, "memory": (need.memory_gb or 0) * 2**30}
         asked = {kind: amount for kind, amount in wanted.items() if amount}
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return sum(min(int(own.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for own in nodes)
+        return sum(min(int(node.get(kind, 0) / asked[kind] + 1e-9) for kind in asked) for node in nodes)
 
     def start(self, spec: WorkerSpec, count: int) -> list[Any]:
         """Submit tasks. A process keeps what it has on a GPU, so there it ends with its task."""
@@ -102,7 +102,7 @@ class RayBackend(Backend):
     def stop(self) -> None:
         """Interrupt the tasks, and kill those that take too long; then leave the cluster.
 
-        Their ends are waited for, because Ray crashes when it hears from a task to which nobody has a reference.
+        It waits for their ends, because Ray crashes when a task that nothing refers to any more reports its end.
         """
         with self._connection:
             refs = list(self._workers) if self._ray.is_initialized() else []
@@ -172,7 +172,7 @@ def ray_module() -> Any:
 
 
 def check_version(version: str) -> None:
-    """Refuse a Ray whose ports nothing protects: whoever reaches one can run code here."""
+    """Refuse a version of Ray whose ports are not protected: anyone who reaches one can run code here."""
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise PrunecastError(

@@ -1,7 +1,7 @@
 """The backend of a Slurm cluster: workers as elements of job arrays, submitted through submitit.
 
 slurm/<driver>/lock                    locked by the driver as long as it lives
-slurm/<driver>/<number>/worker.pickle  what the workers of one array are told
+slurm/<driver>/<number>/worker.pickle  the instructions for the workers of one array
 slurm/<driver>/<number>/...            what submitit writes for it, its logs, its workers' reports
 
 Jobs of a driver that died keep taking chains from the store while they run; the next driver cancels those that wait.
@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from prunecast.clusters.slurm_commands import (
     NoAnswerError,
-    Row,
+    QueuedJob,
     TooManyError,
     cancel,
     check_options,
@@ -62,7 +62,7 @@ LAUNCH_FAILED = "launch"
 MOST_WORKERS = 1000
 """The most workers where `at_once` does not say."""
 PATIENCE = 20
-"""How many questions in a row Slurm may leave unanswered."""
+"""How many queries in a row may get no answer from Slurm."""
 SILENT = 2
 """How many jobs of a node may write nothing into the store before the node is named."""
 UNBEGUN = 3
@@ -81,7 +81,7 @@ REMEDIES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """Seconds between two questions to Slurm."""
+    """Seconds between two queries to Slurm."""
 
     least: float = 5.0
     """While jobs come and go."""
@@ -102,7 +102,7 @@ class _Job:
 
 
 class SlurmBackend(Backend):
-    """Workers as jobs. The driver asks Slurm about all of them at once, and seldom while nothing changes."""
+    """Workers as jobs. The driver queries Slurm for all of them at once, and rarely while nothing changes."""
 
     def __init__(
         self, options: Mapping[str, str] | None = None, *, chains_per_job: int = 1, pace: Pace | None = None
@@ -120,7 +120,7 @@ class SlurmBackend(Backend):
         self._largest = MOST_WORKERS
         self._may_submit = True
         self._unanswered = 0
-        self._wait, self._next_question = self._pace.least, 0.0
+        self._wait, self._next_query = self._pace.least, 0.0
         self._silent: Counter[str] = Counter()
         self._unbegun, self._any_begun = 0, False
         self._died: set[Path] = set()
@@ -143,7 +143,7 @@ class SlurmBackend(Backend):
         return most - mine - self._foreign if self._may_submit else 0
 
     def _wanted(self, spec: WorkerSpec) -> int:
-        """How many workers these chains are worth: a fleet fills a GPU, and a start of a worker takes seconds."""
+        """The number of workers for these chains: one fleet fills a GPU, and starting a worker takes seconds."""
         if not spec.resources.gpus:
             return math.ceil(len(spec.jobs) / self._chains_per_job)
         if spec.resources.at_once or any(job.chain.devices > 1 for job in spec.jobs):
@@ -175,13 +175,13 @@ class SlurmBackend(Backend):
         """Submit arrays, smaller ones where Slurm refuses large ones."""
         assert self._folder is not None
         # Slurm itself ends a job in time, after a signal.
-        told = dataclasses.replace(spec, resources=dataclasses.replace(spec.resources, minutes=None))
+        worker_spec = dataclasses.replace(spec, resources=dataclasses.replace(spec.resources, minutes=None))
         started: list[str] = []
         while len(started) < count and self._may_submit:
             self._arrays += 1
             folder = self._folder / str(self._arrays)
             make_folder(folder)
-            (folder / "worker.pickle").write_bytes(pickle.dumps(told))
+            (folder / "worker.pickle").write_bytes(pickle.dumps(worker_spec))
             started += self._submit(folder, spec.resources, min(count - len(started), self._largest))
         return started
 
@@ -203,7 +203,7 @@ class SlurmBackend(Backend):
             return []
         for index, name in enumerate(names):
             self._jobs[name] = _Job(folder=folder, index=index, need=need)
-        self._wait, self._next_question = self._pace.least, time.monotonic() + self._pace.least
+        self._wait, self._next_query = self._pace.least, time.monotonic() + self._pace.least
         return names
 
     def ended(self, seconds: float) -> Iterator[Ended]:
@@ -211,7 +211,7 @@ class SlurmBackend(Backend):
         time.sleep(seconds)
         withdrawn, self._withdrawn = self._withdrawn, []
         yield from (Ended(worker=name) for name in withdrawn)
-        if time.monotonic() < self._next_question:
+        if time.monotonic() < self._next_query:
             return
         rows = self._rows()
         before = len(self._jobs)
@@ -223,10 +223,10 @@ class SlurmBackend(Backend):
                 yield from self._in_queue(job, row)
         changed = len(self._jobs) != before
         self._wait = self._pace.least if changed else min(self._pace.most, 2 * self._wait)
-        self._next_question = time.monotonic() + self._wait
+        self._next_query = time.monotonic() + self._wait
 
-    def _rows(self) -> dict[str, Row] | None:
-        """What Slurm has of this driver's jobs, from one question; None if it does not answer at the moment."""
+    def _rows(self) -> dict[str, QueuedJob] | None:
+        """This driver's jobs in the queue, from one query; None if Slurm does not answer at the moment."""
         try:
             found = queue([self._name, *self._others]) if self._name else []
         except NoAnswerError as silence:
@@ -239,7 +239,7 @@ class SlurmBackend(Backend):
         self._foreign = sum(row.name != self._name for row in found)
         return {row.job: row for row in found if row.name == self._name}
 
-    def _in_queue(self, job: _Job, row: Row) -> Iterator[Ended]:
+    def _in_queue(self, job: _Job, row: QueuedJob) -> Iterator[Ended]:
         waits = row.state == "PENDING"
         if waits and row.reason in HOPELESS:
             raise PrunecastError(
@@ -274,7 +274,7 @@ class SlurmBackend(Backend):
             yield self._death(name, job, facts, report["stopped"] if report else "")
 
     def _death(self, name: str, job: _Job, facts: Mapping[str, str], stopped: str) -> Ended:
-        """How a job died, with the last line of its log, and why one that never began could not."""
+        """The end of a job that died, with the last line of its log; refuse to continue if jobs never start."""
         self._died.add(job.folder)
         begun = _read(job, "began")
         node = begun["node"] if begun else facts.get("NodeList", "(null)")
@@ -290,7 +290,7 @@ class SlurmBackend(Backend):
     def _check_node(self, name: str, job: _Job, node: str, said: str) -> None:
         """Refuse to continue if jobs never start: a node that does not see the store, or a missing Python."""
         self._unbegun += 1
-        if node and not _has_log(job, name):
+        if node and not _logs(job, name):  # the node could not write to the store
             self._silent[node] += 1
             if self._silent[node] >= SILENT:
                 raise StoreError(
@@ -311,7 +311,7 @@ class SlurmBackend(Backend):
         cancel(waiting)
         self._withdrawn += [name for name in waiting if self._jobs.pop(name, None)]
         self._pace = dataclasses.replace(self._pace, most=self._pace.least)
-        self._wait, self._next_question = 0.0, 0.0
+        self._wait, self._next_query = 0.0, 0.0
 
     def stop(self) -> None:
         """Cancel what is in the queue; logs of jobs that died are kept until the next run."""
@@ -368,11 +368,6 @@ def _logs(job: _Job, name: str) -> list[Path]:
     return [path for path in paths if path.exists()]
 
 
-def _has_log(job: _Job, name: str) -> bool:
-    """Whether the node of a job could write into the store."""
-    return bool(_logs(job, name))
-
-
 def _last_line(job: _Job, name: str) -> str:
     """The last line that a job has written, errors first."""
     for path in _logs(job, name):
@@ -383,7 +378,7 @@ def _last_line(job: _Job, name: str) -> str:
 
 
 def run_job(folder: Path, index: int) -> None:
-    """Be the worker of one job, and write how it began and ended into the folder of its array."""
+    """Run the worker of one job, and write how it began and ended into the folder of its array."""
     stop_on(SIGNALS)
     ended = folder / f"ended-{index}.json"
     ended.unlink(missing_ok=True)

@@ -51,7 +51,7 @@ class TooManyError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Row:
+class QueuedJob:
     """A job that is in the queue, waiting or running."""
 
     name: str
@@ -84,7 +84,7 @@ def check_options(options: Mapping[str, str]) -> None:
 
 
 def parameters(need: Resources, options: Mapping[str, str]) -> dict[str, Any]:
-    """What submitit is told about a worker's resources; other options go to sbatch as they are."""
+    """The parameters of submitit for a worker's resources; other options go to sbatch as they are."""
     if need.gpus != int(need.gpus):
         raise PrunecastError(
             f"gpus is {need.gpus}, but Slurm allocates whole GPUs; give 1, which a fleet of chains fills."
@@ -156,8 +156,8 @@ def _submission_error(words: str) -> Exception:
     return PrunecastError(f"Slurm does not accept the jobs ({said}); correct --sbatch or the resources.")
 
 
-def queue(names: Iterable[str]) -> list[Row]:
-    """Everything of these names that is still in the queue, from one call."""
+def queue(names: Iterable[str]) -> list[QueuedJob]:
+    """The jobs of these names that are still in the queue, from one call."""
     wanted = ",".join(names)
     if not wanted:
         return []
@@ -166,10 +166,10 @@ def queue(names: Iterable[str]) -> list[Row]:
     return [_row(line) for line in lines if line.count("|") >= len(FIELDS) - 1]
 
 
-def _row(line: str) -> Row:
+def _row(line: str) -> QueuedJob:
     array, index, name, state, restarts, node, reason = line.split("|")[: len(FIELDS)]
     alone = not index.isdigit()
-    return Row(
+    return QueuedJob(
         name=name,
         job=array if alone else f"{array}_{index}",
         state=state,
@@ -180,7 +180,7 @@ def _row(line: str) -> Row:
 
 
 def largest_array() -> int:
-    """How many elements an array may have here."""
+    """The largest number of elements of an array on this cluster."""
     for line in _asked("scontrol", "show", "config").splitlines():
         key, _, value = line.partition("=")
         if key.strip() == "MaxArraySize" and value.strip().isdigit():
@@ -189,7 +189,7 @@ def largest_array() -> int:
 
 
 def job_facts(job: str) -> dict[str, str]:
-    """What Slurm still knows about a job that has left the queue; nothing after some minutes."""
+    """Facts that Slurm still has about a job that left the queue; none after some minutes."""
     try:
         text = _asked("scontrol", "--oneliner", "show", "job", job)
     except NoAnswerError:

@@ -40,7 +40,7 @@ class Draws:
 
     def tensors(self) -> list[Tensor]:
         """Return all tensors, in the same order for all draws of one kind."""
-        return [own for own in (self.flip, self.shift, self.crop) if own is not None]
+        return [tensor for tensor in (self.flip, self.shift, self.crop) if tensor is not None]
 
     def to(self, device: torch.device | str) -> "Draws":
         """Return the draws on a device."""
@@ -56,8 +56,8 @@ class Draws:
 def merged(draws: Sequence[Draws], function: Callable[[list[Tensor]], Tensor]) -> Draws:
     """Combine draws of one kind: `function` combines the versions of each tensor, for example `torch.stack`."""
     names = [name for name, tensor in vars(draws[0]).items() if tensor is not None]
-    versions = zip(*(own.tensors() for own in draws), strict=True)
-    return Draws(**{name: function(list(own)) for name, own in zip(names, versions, strict=True)})
+    versions = zip(*(drawn.tensors() for drawn in draws), strict=True)
+    return Draws(**{name: function(list(parts)) for name, parts in zip(names, versions, strict=True)})
 
 
 def draw(

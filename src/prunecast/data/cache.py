@@ -30,7 +30,7 @@ import numpy as np
 
 from prunecast.data.dataset import BLOCK, Half, Halves, Split, content_digest, described
 from prunecast.errors import PrunecastError
-from prunecast.files import replace_file
+from prunecast.files import replace_file, sync
 
 FORMAT = 1
 CLASSES = "classes.json"
@@ -50,9 +50,9 @@ class DamagedEntryError(Exception):
 
 def cache_folder() -> Path:
     """Return $PRUNECAST_CACHE, else prunecast in $XDG_CACHE_HOME or ~/.cache."""
-    own = os.environ.get("PRUNECAST_CACHE")
+    given = os.environ.get("PRUNECAST_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(own) if own else Path(base) / "prunecast"
+    return Path(given) if given else Path(base) / "prunecast"
 
 
 def key(reader: str, base: Path, files: Iterable[str]) -> str:
@@ -148,9 +148,9 @@ def _make(entry: Path, write: Callable[[Path], int]) -> None:
         (aside / CHECKSUM).write_bytes(_checksum(aside))
         aside.chmod(0o755)  # mkdtemp makes it private, but a cache may be shared
         for path in (*aside.iterdir(), aside):
-            _sync(path)
+            sync(path)
         aside.rename(entry)
-        _sync(entry.parent)
+        sync(entry.parent)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
 
@@ -217,7 +217,7 @@ def _verify(entry: Path, halves: Halves) -> None:
         largest = max(int(half.labels.max()) for half in (halves.train, halves.test))
         if _about(made) != _about(halves) or not largest < halves.num_classes:
             raise DamagedEntryError(f"{ABOUT} has changed")
-        with suppress(OSError):  # the cache may belong to somebody else
+        with suppress(OSError):  # the cache may belong to another user
             replace_file(entry / CHECKSUM, _checksum(entry))
 
 
@@ -240,14 +240,6 @@ def _half(entry: Path, part: str) -> Half:
     """Memory-map one half; mode "c" lets torch share the pages, and nothing is ever written back."""
     images = np.load(entry / f"{part}_images.npy", mmap_mode="c")
     return Half(images=images, labels=np.load(entry / f"{part}_labels.npy"))
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _remove_stale(folder: Path) -> None:

@@ -129,7 +129,7 @@ class Halves:
     """How prunecast split the images; None if they came with a test set."""
 
 
-class Found(Protocol):
+class FoundDataset(Protocol):
     """A dataset that was found among files and not read yet."""
 
     @property

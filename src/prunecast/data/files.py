@@ -89,8 +89,8 @@ class Folder:
         while waiting:
             parts, above = waiting.popleft()
             place = self.base.joinpath(*parts)
-            own, route = _identity(place.stat()), parts[:2]
-            listed.add((route, own))
+            identity, route = _identity(place.stat()), parts[:2]
+            listed.add((route, identity))
             with os.scandir(place) as entries:
                 for entry in sorted(entries, key=lambda entry: entry.is_symlink()):
                     inner = (*parts, entry.name)
@@ -98,10 +98,10 @@ class Folder:
                         yield "/".join(inner)
                         continue
                     target = _identity(entry.stat())
-                    repeats = target in above | {own} or (inner[:2], target) in listed
+                    repeats = target in above | {identity} or (inner[:2], target) in listed
                     if not (entry.is_symlink() and repeats):
                         listed.add((inner[:2], target))
-                        waiting.append((inner, above | {own}))
+                        waiting.append((inner, above | {identity}))
 
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""
@@ -182,7 +182,8 @@ def read_archive(archive: Path) -> Archive:
     contents: dict[str, bytes] = {}
     total = 0
     try:
-        for name, data in _members(archive, limit):
+        members = _zip_members if archive.suffix.lower() == ".zip" else _tar_members
+        for name, data in members(archive, limit):
             total += len(data)
             if total > limit:
                 raise TooLargeError
@@ -205,10 +206,6 @@ def _too_large(archive: Path, limit: int) -> str:
 
 class TooLargeError(Exception):
     """An archive expands to more bytes than are read into memory."""
-
-
-def _members(archive: Path, limit: int) -> Iterator[tuple[str, bytes]]:
-    return _zip_members(archive, limit) if archive.suffix.lower() == ".zip" else _tar_members(archive, limit)
 
 
 class _TarMember(tarfile.TarInfo):
@@ -252,7 +249,7 @@ def _decompressed(archive: Path) -> IO[bytes]:
     """Open a tar; unlike tarfile's own streams, these check the sums at the end of the compressed data."""
     with archive.open("rb") as file:
         start = file.read(6)
-    opening = next((own for magic, own in COMPRESSIONS.items() if start.startswith(magic)), open)
+    opening = next((opener for magic, opener in COMPRESSIONS.items() if start.startswith(magic)), open)
     return cast("IO[bytes]", opening(archive, "rb"))
 
 

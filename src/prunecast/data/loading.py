@@ -12,7 +12,16 @@ import torch
 from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
 from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
-from prunecast.data.dataset import Dataset, Found, Half, Halves, Preprocessing, Split, chance_error, described
+from prunecast.data.dataset import (
+    Dataset,
+    FoundDataset,
+    Half,
+    Halves,
+    Preprocessing,
+    Split,
+    chance_error,
+    described,
+)
 from prunecast.data.files import SUFFIXES, Folder, Tree, is_archive, read_archive
 from prunecast.data.folders import FoundFolders, Listing, find_folders, opened
 from prunecast.data.official import find_cifar, find_svhn
@@ -22,7 +31,7 @@ from prunecast.errors import PrunecastError
 from prunecast.plugins import load_attribute
 from prunecast.spec import ChainSpec
 
-Find = Callable[[Tree], Found]
+Find = Callable[[Tree], FoundDataset]
 
 READERS: dict[str, Callable[[int | None, Split], Find]] = {
     "cifar10": lambda *_: find_cifar(10),
@@ -113,8 +122,8 @@ def _loaded(
         own_halves = read_torch_datasets(name, load_attribute(name, "dataset"), root, image_size)
         return _resident(name, own_halves, place, image_size)
     if facts is not None and facts.read is not None:
-        own = from_arrays(facts.read(root), name=facts.name, device=place)
-        return replace(own, class_names=_official_names(facts, own.num_classes))
+        found = from_arrays(facts.read(root), name=facts.name, device=place)
+        return replace(found, class_names=_official_names(facts, found.num_classes))
     if name not in DATASETS:
         known = dict.fromkeys((*DATASETS, *dataset_names()))
         raise PrunecastError(f"unknown dataset {name!r}; choose one of {', '.join(known)}.")

@@ -23,7 +23,7 @@ Batch = tuple[Bytes, Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Form:
+class FileFormat:
     """One official form of a set: its folder, its files and how one file is read."""
 
     folder: str
@@ -110,10 +110,12 @@ def _binary(label_bytes: int) -> Callable[[IO[bytes], Path], Batch]:
 
 
 BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-FORMS = {
+FORMATS = {
     10: (
-        Form(folder="cifar-10-batches-py", train=BATCHES, test=("test_batch",), read=_pickled(b"labels")),
-        Form(
+        FileFormat(
+            folder="cifar-10-batches-py", train=BATCHES, test=("test_batch",), read=_pickled(b"labels")
+        ),
+        FileFormat(
             folder="cifar-10-batches-bin",
             train=tuple(f"{name}.bin" for name in BATCHES),
             test=("test_batch.bin",),
@@ -121,8 +123,10 @@ FORMS = {
         ),
     ),
     100: (
-        Form(folder="cifar-100-python", train=("train",), test=("test",), read=_pickled(b"fine_labels")),
-        Form(folder="cifar-100-binary", train=("train.bin",), test=("test.bin",), read=_binary(2)),
+        FileFormat(
+            folder="cifar-100-python", train=("train",), test=("test",), read=_pickled(b"fine_labels")
+        ),
+        FileFormat(folder="cifar-100-binary", train=("train.bin",), test=("test.bin",), read=_binary(2)),
     ),
 }
 
@@ -131,17 +135,17 @@ def find_cifar(num_classes: int) -> Callable[[Tree], FoundCifar]:
     """Return a function that finds CIFAR-10 or CIFAR-100 at the top or in its official subfolder."""
 
     def find(tree: Tree) -> FoundCifar:
-        for form in FORMS[num_classes]:
+        for form in FORMATS[num_classes]:
             for prefix in ("", f"{form.folder}/"):
                 if tree.has(prefix + form.train[0]):
                     return _complete(tree, prefix, form, num_classes)
-        wanted = " or ".join(form.train[0] for form in FORMS[num_classes])
+        wanted = " or ".join(form.train[0] for form in FORMATS[num_classes])
         raise PrunecastError(f"{tree.base} does not hold CIFAR-{num_classes}: it has no file {wanted}.")
 
     return find
 
 
-def _complete(tree: Tree, prefix: str, form: Form, num_classes: int) -> FoundCifar:
+def _complete(tree: Tree, prefix: str, form: FileFormat, num_classes: int) -> FoundCifar:
     train, test = (tuple(prefix + name for name in part) for part in (form.train, form.test))
     for name in (*train, *test):
         if not tree.has(name):

@@ -213,5 +213,5 @@ def _admitted(module: Any, name: Any) -> Callable[..., Any]:
 def _finished(value: Any) -> Any:
     """Return a value with the arrays that a dictionary holds in place of their descriptions."""
     if isinstance(value, dict):
-        return {key: own.values if isinstance(own, _Array) else own for key, own in value.items()}
+        return {key: item.values if isinstance(item, _Array) else item for key, item in value.items()}
     return value.values if isinstance(value, _Array) else value

@@ -50,10 +50,10 @@ def batches(source: Source, plan: Plan) -> Iterator[Tensor]:
         for indices, draws in plan:
             pending.append((reader.submit(source.read, indices, draws), draws))
             if len(pending) > AHEAD:
-                pixels, own = pending.popleft()
-                yield source.place(pixels.result(), own)
-        for pixels, own in pending:
-            yield source.place(pixels.result(), own)
+                pixels, drawn = pending.popleft()
+                yield source.place(pixels.result(), drawn)
+        for pixels, drawn in pending:
+            yield source.place(pixels.result(), drawn)
 
 
 class MemorySource:

@@ -43,8 +43,8 @@ def read_torch_datasets(name: str, function: object, root: Path | None, image_si
             half.write(folder / f"{part}_images.npy", halves[0])
             for part, half in _named(halves, "train", "test")
         ]
-        for part, own in _named(labels, "train", "test"):
-            np.save(folder / f"{part}_labels.npy", own)
+        for part, values in _named(labels, "train", "test"):
+            np.save(folder / f"{part}_labels.npy", values)
         save_classes(folder, halves[0].class_names())
         return _count_classes(name, labels, len(halves[0].class_names()))
 
@@ -96,7 +96,7 @@ class _Half:
     def class_names(self) -> tuple[str, ...]:
         """The names of the classes, where the dataset has them as `classes`, like those of torchvision."""
         names = getattr(self.dataset, "classes", ())
-        texts = isinstance(names, list | tuple) and all(isinstance(own, str) for own in names)
+        texts = isinstance(names, list | tuple) and all(isinstance(text, str) for text in names)
         return tuple(names) if texts else ()
 
     def sample(self) -> bytes:
@@ -205,7 +205,7 @@ def _label(label: object, place: str) -> int:
 
 
 def _count_classes(name: str, labels: list[Labels], named: int) -> int:
-    train, test = ({int(own) for own in np.unique(part)} for part in labels)
+    train, test = ({int(label) for label in np.unique(part)} for part in labels)
     if test - train:
         raise PrunecastError(
             f"dataset {name!r} has test images of the class {min(test - train)}, but no training image of it."

@@ -58,7 +58,7 @@ class MemberTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ended:
+class ChainEnded:
     """The chain has ended, or another process holds it."""
 
 
@@ -87,16 +87,16 @@ class _Member:
 def run_group(task: GroupTask, *, tries: int = TRIES) -> Iterator[Record]:
     """Run a chain in as many processes as the task says and yield its records, finished ones too.
 
-    When a member dies, all are ended and another group continues from the last checkpoint, but not for ever.
+    When a member dies, all are ended and another group continues from the last checkpoint, but not forever.
     Exceptions of members are raised here.
     """
     check(task)
-    told = deaths = 0
+    reported = deaths = 0
     while True:
         try:
             for number, record in enumerate(_one_group(task)):
-                if number >= told:
-                    told, deaths = number + 1, 0
+                if number >= reported:
+                    reported, deaths = number + 1, 0
                     yield record
             return
         except MemberDiedError as death:
@@ -129,10 +129,10 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
     with tempfile.TemporaryDirectory(prefix="prunecast-group-") as folder:
         try:
             tasks = (MemberTask(task=task, rank=rank, port=meeting.port) for rank in range(task.size))
-            members.extend(_started(own, Path(folder)) for own in tasks)
-            yield from _heard(members)
+            members.extend(_started(member_task, Path(folder)) for member_task in tasks)
+            yield from _received(members)
         finally:
-            _let_go(members[:1])
+            _release_chain(members[:1])
             for member in members:
                 member.process.kill()
             for member in members:
@@ -140,8 +140,8 @@ def _one_group(task: GroupTask) -> Iterator[Record]:
                 member.pipe.close()
 
 
-def _let_go(first: list[_Member]) -> None:
-    """Give the first member, which holds the chain, a moment to let go of it: a kill would count against the chain."""
+def _release_chain(first: list[_Member]) -> None:
+    """Give the first member, which holds the chain, a moment to release it: a kill would count against the chain."""
     for member in first:
         member.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -163,7 +163,9 @@ def _started(given: MemberTask, folder: Path) -> _Member:
             env=_environment(given.task),
         )
     there.close()
-    with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a death is noticed when it is heard
+    with contextlib.suppress(
+        BrokenPipeError, ConnectionResetError
+    ):  # a death is noticed when records are received
         here.send(given)
     return _Member(rank=given.rank, process=process, pipe=here, output=output)
 
@@ -180,7 +182,7 @@ def _environment(task: GroupTask) -> dict[str, str]:
     return {**usual, **os.environ, "PYTHONPATH": path}
 
 
-def _heard(members: list[_Member]) -> Iterator[Record]:
+def _received(members: list[_Member]) -> Iterator[Record]:
     """Pass records on until the chain has ended; raise what a member raised, or that it died."""
     by_pipe = {member.pipe: member for member in members}
     while True:
@@ -192,7 +194,7 @@ def _heard(members: list[_Member]) -> Iterator[Record]:
                 raise _death(by_pipe[pipe], len(members)) from None
             if isinstance(message, Record):
                 yield message
-            elif isinstance(message, Ended):
+            elif isinstance(message, ChainEnded):
                 return
             else:
                 _raise(message, members)
@@ -211,10 +213,15 @@ def _raise(message: Raised, members: list[_Member]) -> None:
     raise message.problem
 
 
+def exit_words(code: int) -> str:
+    """A phrase about how a process ended, such as "was ended by SIGKILL"."""
+    return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+
+
 def _death(member: _Member, size: int) -> MemberDiedError:
-    """What is known about a death, in a sentence, with the end of the member's output as a note."""
+    """The error for a member that died, with the end of its output as a note."""
     code = member.process.wait()
-    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+    how = exit_words(code)
     death = MemberDiedError(
         f"Process {member.rank + 1} of the {size} that train this chain {how}, so the others were ended too; the next "
         "try continues from the last checkpoint."

@@ -16,28 +16,28 @@ from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from prunecast.data import Dataset, load_for
-from prunecast.distributed.launch import LOOPBACK, Ended, GroupTask, MemberTask, Raised
+from prunecast.distributed.launch import LOOPBACK, ChainEnded, GroupTask, MemberTask, Raised
 from prunecast.pruning import Record, follow_chain, run_chain
 from prunecast.training import ProcessGroup
 
 PATIENCE = timedelta(days=1)
-"""How long members wait for one another; whoever started the group notices a dead one at once."""
+"""How long members wait for one another; the process that started the group notices a dead one at once."""
 
 
 def main(pipe: Connection) -> None:
-    """Do what the pipe says and report what happens; the first member reports every level."""
+    """Run the task from the pipe and report what happens; the first member reports every level."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the starter, which then ends its members
     signal.signal(signal.SIGTERM, _stop)
     given: MemberTask = pipe.recv()
-    threading.Thread(target=_leave_with_the_starter, args=(pipe,), daemon=True).start()
+    threading.Thread(target=_exit_with_starter, args=(pipe,), daemon=True).start()
     try:
         for record in records_of(given):
             pipe.send(record)
-        pipe.send(Ended())
+        pipe.send(ChainEnded())
     except SystemExit:  # the chain is free by now; torch's own clean-up would wait for the other members
         os._exit(0)
     except Exception as problem:
-        pipe.send(Raised(problem=_plain(problem), traceback=traceback.format_exc()))
+        pipe.send(Raised(problem=_picklable(problem), traceback=traceback.format_exc()))
     # The starter ends all members at once: one that left first would look like a dead one to the others.
     threading.Event().wait()
 
@@ -94,16 +94,16 @@ def _dataset(task: GroupTask, device: torch.device) -> Dataset:
     return load_for(task.spec, root=task.root, device=device)
 
 
-def _leave_with_the_starter(pipe: Connection) -> None:
-    """When the starter is gone, however it went, so is the member."""
+def _exit_with_starter(pipe: Connection) -> None:
+    """End this process when the one that started it has ended."""
     try:
         pipe.recv()
     finally:
         os._exit(0)
 
 
-def _plain(problem: Exception) -> Exception:
-    """An exception that any process can read: the engine's own as they are, others by their words."""
+def _picklable(problem: Exception) -> Exception:
+    """An exception that any process can unpickle: the engine's own as they are, others as a RuntimeError."""
     if type(problem).__module__ in ("builtins", "prunecast.errors"):
         return problem
     return RuntimeError(f"{type(problem).__name__}: {problem}")

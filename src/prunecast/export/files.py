@@ -132,7 +132,6 @@ def load_network(folder: str | Path) -> nn.Module:
         depth=about["depth"],
         width=as_given(about["width"]),
         num_classes=about["num_classes"],
-        generator=torch.Generator().manual_seed(0),
         image_shape=tuple(about["image_shape"]),
     )
     if about.get("units") is not None:

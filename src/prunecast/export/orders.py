@@ -141,7 +141,6 @@ def _untrained(spec: ChainSpec, dataset: Dataset) -> torch.nn.Module:
         depth=spec.depth,
         width=spec.width,
         num_classes=dataset.num_classes,
-        generator=torch.Generator().manual_seed(0),
         image_shape=dataset.train.image_shape,
     )
 

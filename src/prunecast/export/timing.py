@@ -229,7 +229,6 @@ def _built(
         depth=depth,
         width=as_given(width),
         num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
         image_shape=image_shape,
     )
 

@@ -33,15 +33,16 @@ def build(
     depth: int,
     width: float,
     num_classes: int,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     image_shape: Shape | None = None,
 ) -> nn.Module:
-    """Return a CPU float32 module, initialised from the generator alone.
+    """Return a CPU float32 module, initialised from the generator alone; without one the weights are always the same.
 
     `family` is a built-in name or `package.module:function`. Such a function is called with those of depth, width,
     num_classes and image_shape that it takes, and its module is initialised like the others unless the function has
     `own_init = True`.
     """
+    generator = generator or torch.Generator().manual_seed(0)
     if ":" in family:
         given = {"depth": depth, "width": width, "num_classes": num_classes, "image_shape": image_shape}
         model = _users_own(family, given, generator)
@@ -79,14 +80,14 @@ def prunable(model: nn.Module, *, earlier: bool = False) -> tuple[str, ...]:
     the rule of chains begun before bilinear layers and the projections into attention were prunable.
     """
     parameters = dict(model.named_parameters())
-    own: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
-    if own is not None:
-        for name in own:
+    named: tuple[str, ...] | None = getattr(model, "prunable_weights", None)
+    if named is not None:
+        for name in named:
             if name not in parameters:
                 raise PrunecastError(
                     f"prunable_weights names {name!r}, which is not a parameter of the model."
                 )
-        return tuple(own)
+        return tuple(named)
     names = (
         f"{path}.{name}" if path else name
         for path, module in model.named_modules()
@@ -134,34 +135,38 @@ def find(family: str) -> Constructor:
 
 
 def arguments(family: str) -> tuple[str, ...]:
-    """Which of depth, width, num_classes and image_shape a user's own function takes."""
+    """Those of depth, width, num_classes and image_shape that a user's own function takes."""
     function = find(family)
     parameters = inspect.signature(function).parameters.values()
-    if any(own.kind is own.VAR_KEYWORD for own in parameters):
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return ARGUMENTS
-    named = [own for own in parameters if own.kind in (own.POSITIONAL_OR_KEYWORD, own.KEYWORD_ONLY)]
-    for own in parameters:
-        needed = own.default is own.empty and own.kind is not own.VAR_POSITIONAL
-        if needed and (own.name not in ARGUMENTS or own not in named):
+    named = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
+    for parameter in parameters:
+        needed = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL
+        if needed and (parameter.name not in ARGUMENTS or parameter not in named):
             raise PrunecastError(
-                f"family {family!r} needs the argument {own.name!r}, which prunecast does not know; give it a default "
-                f"value. A family is called with those of {', '.join(ARGUMENTS)} that it takes."
+                f"family {family!r} needs the argument {parameter.name!r}, which prunecast does not know; give it a "
+                f"default value. A family is called with those of {', '.join(ARGUMENTS)} that it takes."
             )
-    return tuple(name for name in ARGUMENTS if name in {own.name for own in named})
+    return tuple(name for name in ARGUMENTS if name in {parameter.name for parameter in named})
 
 
 def _users_own(family: str, given: Mapping[str, object], generator: torch.Generator) -> nn.Module:
     function = find(family)
-    own = {name: given[name] for name in arguments(family)}
+    taken = {name: given[name] for name in arguments(family)}
     seed = int(torch.randint(2**62, (), generator=generator))
     with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            model = function(**own)
+            model = function(**taken)
         except PrunecastError:
             raise
         except Exception as failure:
-            size = " and ".join(f"{name} {given[name]:g}" for name in ("depth", "width") if name in own)
+            size = " and ".join(f"{name} {given[name]:g}" for name in ("depth", "width") if name in taken)
             at = f" at {size}" if size else ""
             raise PrunecastError(
                 f"family {family!r} cannot be built{at}: {failure_words(failure)}."
@@ -178,8 +183,10 @@ def _users_own(family: str, given: Mapping[str, object], generator: torch.Genera
 
 
 def _unknown(family: str) -> str:
-    own = "your own is named package.module:function"
-    return f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and {own}."
+    return (
+        f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and your own is named "
+        "package.module:function."
+    )
 
 
 @torch.no_grad()

@@ -97,10 +97,10 @@ class _Shapes(fx.Interpreter):
 
 
 def signature(graph: fx.Graph) -> list[tuple[str, ...]]:
-    """What must agree between the graphs of a family: operations, wiring and literal arguments.
+    """The properties in which the graphs of a family must agree: operations, wiring and literal arguments.
 
-    Literals of a flattening may hold a channel count, and those of a dropout say whether it trains; whoever follows
-    the graph checks both.
+    Literals of a flattening may hold a channel count, and those of a dropout say whether it trains; the code
+    that follows the graph checks both.
     """
     return [(node.op, str(node.target), *_arguments(node)) for node in graph.nodes]
 

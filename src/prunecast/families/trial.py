@@ -1,6 +1,6 @@
 """A network tried on noise before it trains: its counts, and what to change where it does not run.
 
-Multiply-adds are counted by running the network, so those of attention count, whoever computes it.
+Multiply-adds are counted by running the network, so those of attention count however it is computed.
 """
 
 import copy
@@ -51,11 +51,11 @@ def place_of(model: nn.Module, error: BaseException) -> Place | None:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         frame = step.tb_frame
-        own = frame.f_locals.get("self")
+        module = frame.f_locals.get("self")
         file = Path(frame.f_code.co_filename)
-        if id(own) in names and isinstance(own, nn.Module):
+        if id(module) in names and isinstance(module, nn.Module):
             line = "" if TORCH in file.parents else f"{file.name}, line {step.tb_lineno}"
-            found = Place(name=names[id(own)], module=own, frame=frame, line=line)
+            found = Place(name=names[id(module)], module=module, frame=frame, line=line)
         step = step.tb_next
     return found
 
@@ -88,7 +88,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
-    """The same of a network that may be in use: a copy without values runs, and no other thread notices."""
+    """Multiply-adds per image of a network that may be in use, counted on a copy without values."""
     ghost = copy.deepcopy(model).to("meta", torch.float32).eval()
     with MODULE_CALLS, torch.no_grad(), _Products() as counter:
         ghost(torch.zeros(IMAGES, *image_shape, device="meta"))
@@ -149,7 +149,7 @@ def _check_logits(logits: object, num_classes: int, when: str) -> None:
 
 
 def _explained(model: nn.Module, image_shape: Shape, failure: Exception) -> str:
-    """What is wrong, in which module, and what to change."""
+    """A message: what is wrong, in which module, and what to change."""
     images = f"images of {'x'.join(map(str, image_shape))}"
     place = place_of(model, failure)
     if place is None:

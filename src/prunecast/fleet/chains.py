@@ -1,4 +1,4 @@
-"""What host threads do with chains: lock and open them, store finished levels, prune, open the next ones."""
+"""Work on chains in host threads: lock and open them, store finished levels, prune, open the next levels."""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from prunecast.pruning import (
     close_level,
     open_level,
     read_checkpoint,
-    understand,
+    trace_ahead,
     why_ended,
     within,
 )
@@ -30,8 +30,8 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
-    """What the store has of a chain; it is locked if there is something left to train."""
+class StoredChain:
+    """A chain as it is in the store; it is locked if a level is left to train."""
 
     records: tuple[Record, ...]
     told: tuple[Finished, ...]
@@ -39,7 +39,7 @@ class Found:
     lock: ExitStack
 
 
-def find(number: int, job: Job, store: Path) -> Found:
+def find(number: int, job: Job, store: Path) -> StoredChain:
     """Read a chain's finished levels, and lock it unless it has ended."""
     folder = chain_folder(store, job.spec)
     with ExitStack() as lock:
@@ -53,7 +53,7 @@ def find(number: int, job: Job, store: Path) -> Found:
             for count, record in enumerate(shown, 1)
         )
         ended = bool(why_ended(records, job.rules))
-        return Found(
+        return StoredChain(
             records=tuple(records), told=told, ended=ended, lock=ExitStack() if ended else lock.pop_all()
         )
     raise AssertionError("an exit stack suppresses nothing")
@@ -66,10 +66,12 @@ def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) 
     return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
 
 
-def open_found(number: int, job: Job, store: Path, dataset: Dataset, found: Found, opener: Opener) -> Member:
+def open_found(
+    number: int, job: Job, store: Path, dataset: Dataset, found: StoredChain, opener: Opener
+) -> Member:
     """Build a chain's network, read its graph, and open its next level."""
     chain = opener(job.spec, store, dataset)
-    understand(chain.untrained)
+    trace_ahead(chain.untrained)
     return open_member(number, job, chain, found.records)
 
 
@@ -91,7 +93,7 @@ def close(
 def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
     """Whether a network draws random numbers of its own, as dropout does: run a copy and see if the generator moved.
 
-    Its numbers would depend on what else trains in this process, so it is left to the plain loop. So is a network that
+    Its numbers would depend on what else trains in this process, so the plain loop trains it, as it does a network that
     cannot be run here.
     """
     ghost = copy.deepcopy(model).train()

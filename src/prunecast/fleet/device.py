@@ -1,4 +1,4 @@
-"""The one thread that may use the device: it runs coroutines in turn, and everything on the device is its own.
+"""The device thread: the only thread that uses the device and owns the objects on it. It runs coroutines in turn.
 
 Several threads that trace, compile, capture, launch and free in one process corrupted results and crashed. So there is
 one device thread. It runs coroutines, which yield whatever they would have to wait for (a point in a stream, or what a
@@ -25,11 +25,11 @@ from prunecast.fleet.runner import Done, Mark
 
 LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.0003
-"""The time between two looks at the streams while nothing else happens."""
+"""Seconds between two checks of the streams while nothing else happens."""
 COLLECT_SECONDS = 20.0
-"""The time between two collections of garbage, which only the device thread does: graphs are part of cycles."""
+"""Seconds between two garbage collections, which only the device thread runs: graphs are part of cycles."""
 LONGEST_WAIT = 0.5
-"""Seconds after which a caller that waits for the device looks for signals."""
+"""Seconds after which a caller that waits for the device checks for signals."""
 T = TypeVar("T")
 
 
@@ -46,7 +46,7 @@ class Loop:
     """Runs coroutines in turn, in the thread that calls `step`."""
 
     def __init__(self) -> None:
-        """There is nothing to do yet."""
+        """Start without coroutines."""
         self._tasks: list[_Task] = []
         self._wake = threading.Event()
         self._collected = time.monotonic()
@@ -61,11 +61,11 @@ class Loop:
         self._tasks.append(_Task(work, current, Mark()))
 
     def wake(self) -> None:
-        """Let `step` look again; may be called from any thread."""
+        """Let `step` check all coroutines again; may be called from any thread."""
         self._wake.set()
 
     def step(self) -> bool:
-        """Advance every coroutine that need not wait; where all must, wait for the first. Whether one has ended."""
+        """Advance every coroutine that need not wait, or wait for the first; return whether one has ended."""
         self._wake.clear()
         before, any_ready = len(self._tasks), False
         for task in list(self._tasks):
@@ -127,7 +127,7 @@ class WrongThreadError(RuntimeError):
 
 
 class _Guard:
-    """What tests switch on: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
+    """A guard for tests: every use of the device's tensors by a host thread is an error, on a CPU as on a GPU."""
 
     def __init__(self) -> None:
         self.active = False
@@ -143,7 +143,7 @@ class _Guard:
             self.active = False
 
     def own(self, tensors: "list[torch.Tensor]") -> None:
-        """Say that these tensors belong to the device thread; on a GPU all of the device's do."""
+        """Register tensors of the device thread; on a GPU all tensors of the device belong to it."""
         if self.active:
             self._owned.update(tensor.untyped_storage().data_ptr() for tensor in tensors)
 
@@ -156,7 +156,7 @@ GUARD = _Guard()
 
 
 class _Forbidding(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Looks at the arguments and results of every operation of its thread."""
+    """Checks the arguments and results of every operation of its thread."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -170,8 +170,8 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, list | tuple):
-        for own in value:
-            yield from _tensors(own)
+        for element in value:
+            yield from _tensors(element)
     elif isinstance(value, dict):
         yield from _tensors(list(value.values()))
 
@@ -180,7 +180,7 @@ class DeviceThread(Generic[T]):
     """Runs `serve` in its own thread and passes on what it reports.
 
     `serve` is called with a function to report with, and returns when it is done or `stop` was called. Python's
-    garbage collector is off meanwhile on a GPU, but for what the thread collects itself.
+    garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class DeviceThread(Generic[T]):
     ) -> None:
         """Nothing runs yet."""
         self._device, self._serve, self._stop = device, serve, stop
-        self._told: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
 
     def run(self) -> Iterator[T]:
         """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
@@ -199,10 +199,10 @@ class DeviceThread(Generic[T]):
         reason: BaseException | None = None
         try:
             thread.start()
-            while (told := self._next()) is not None:
-                if isinstance(told, BaseException):
-                    raise told
-                yield told[0]
+            while (report := self._next()) is not None:
+                if isinstance(report, BaseException):
+                    raise report
+                yield report[0]
         except BaseException as stop:
             reason = stop
             raise
@@ -212,22 +212,22 @@ class DeviceThread(Generic[T]):
                 thread.join()
 
     def _next(self) -> tuple[T] | BaseException | None:
-        """What the thread reports next.
+        """The next report of the thread.
 
         A signal that arrives just before a wait is handled after it, so no wait is long.
         """
         while True:
             with contextlib.suppress(queue.Empty):
-                return self._told.get(timeout=LONGEST_WAIT)
+                return self._reports.get(timeout=LONGEST_WAIT)
 
     def _run(self) -> None:
         try:
             with _owning(self._device):
-                self._serve(lambda told: self._told.put((told,)))
+                self._serve(lambda report: self._reports.put((report,)))
         except BaseException as failure:
-            self._told.put(failure)
+            self._reports.put(failure)
         else:
-            self._told.put(None)
+            self._reports.put(None)
 
 
 @contextlib.contextmanager
@@ -239,7 +239,7 @@ def _owning(device: torch.device) -> Iterator[None]:
     torch.cuda.set_device(device)
     was_enabled = gc.isenabled()
     gc.collect()
-    gc.freeze()  # what is there already need not be looked at again and again
+    gc.freeze()  # objects that exist already need not be checked by every collection
     gc.disable()
     try:
         try:

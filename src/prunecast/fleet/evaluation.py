@@ -9,8 +9,9 @@ from torch import Tensor
 
 from prunecast.data import Source
 from prunecast.fleet.members import Member
+from prunecast.fleet.pack import join
 from prunecast.fleet.runner import Done, Runner
-from prunecast.fleet.step import join, renew_copies, to_device
+from prunecast.fleet.step import renew_copies, to_device
 from prunecast.spec import MODULE_CALLS
 from prunecast.training import Score, autocast, evaluation_batch
 
@@ -27,11 +28,11 @@ def evaluate_members(
     test = yield from evaluate_pack(runner, dataset.test, np.arange(len(dataset.test)))
     found = [{"test": test[slot]} for slot in places]
     for name in ("examples", "validation"):
-        own = [getattr(chain, name) for chain in chains]
-        if len(own[0]) == 0:
+        examples = [getattr(chain, name) for chain in chains]
+        if len(examples[0]) == 0:
             continue
-        indices = np.zeros((runner.trainer.pack.slots, len(own[0])), dtype=np.int64)
-        for slot, chosen in zip(places, own, strict=True):
+        indices = np.zeros((runner.trainer.pack.slots, len(examples[0])), dtype=np.int64)
+        for slot, chosen in zip(places, examples, strict=True):
             indices[slot] = chosen
         scores = yield from evaluate_pack(runner, dataset.train, indices)
         for part, slot in zip(found, places, strict=True):
@@ -57,7 +58,7 @@ def evaluate_pack(
 
 
 def _counted(runner: Runner, source: Source, chosen: Tensor) -> Generator[Done, None, tuple[Tensor, Tensor]]:
-    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs get their turn."""
+    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs can run in between."""
     pack, device = runner.trainer.pack, chosen.device
     wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
     loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)

@@ -1,4 +1,4 @@
-"""How each layer with weights is packed: convolution, linear, batch normalisation."""
+"""Packing of each kind of layer with weights: convolution, linear, batch normalisation."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ class Rule(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class LayerPacker:
     """A kind of layer the packer knows, and the rank of the activations it takes."""
 
     pack: Rule
@@ -163,12 +163,12 @@ def pack_normalisation(
     return PackedLayer(module=module, outputs=inputs, blocks=dict.fromkeys(names, vector_blocks(inputs)))
 
 
-LAYERS: Mapping[type[nn.Module], Layer] = MappingProxyType(
+LAYERS: Mapping[type[nn.Module], LayerPacker] = MappingProxyType(
     {
-        nn.Conv2d: Layer(pack=pack_convolution, rank=4),
-        nn.Linear: Layer(pack=pack_linear, rank=2),
-        nn.BatchNorm2d: Layer(pack=pack_normalisation, rank=4),
-        nn.BatchNorm1d: Layer(pack=pack_normalisation, rank=2),
+        nn.Conv2d: LayerPacker(pack=pack_convolution, rank=4),
+        nn.Linear: LayerPacker(pack=pack_linear, rank=2),
+        nn.BatchNorm2d: LayerPacker(pack=pack_normalisation, rank=4),
+        nn.BatchNorm1d: LayerPacker(pack=pack_normalisation, rank=2),
     }
 )
 

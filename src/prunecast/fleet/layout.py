@@ -1,4 +1,4 @@
-"""Where the channels and tensors of the members lie inside a pack."""
+"""The places of the members' channels and tensors inside a pack."""
 
 import math
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ class Unpackable(PrunecastError):  # noqa: N818 - what the packer answers, not s
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Who owns the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
+    """The owners of the channels of one activation: `places[m][k]` is the packed place of channel k of member m.
 
-    Places that nobody owns are padding: no weight reads them, so what they hold never matters.
+    Places that no member owns are padding: no weight reads them, so their values never matter.
     """
 
     size: int
@@ -33,7 +33,7 @@ class Layout:
 
     def counts(self) -> tuple[int, ...]:
         """The number of channels every member has here when it is alone."""
-        return tuple(len(own) for own in self.places)
+        return tuple(len(channels) for channels in self.places)
 
 
 def side_by_side(counts: Sequence[int], *, multiple: int = 1) -> Layout:
@@ -59,7 +59,9 @@ def concatenated(parts: Sequence[Layout]) -> Layout:
 
 def flattened(layout: Layout, area: int) -> Layout:
     """The layout after flattening: channel c becomes features c·area … c·area + area − 1."""
-    places = tuple(tuple(place * area + k for place in own for k in range(area)) for own in layout.places)
+    places = tuple(
+        tuple(place * area + k for place in channels for k in range(area)) for channels in layout.places
+    )
     return Layout(size=layout.size * area, places=places)
 
 
@@ -74,7 +76,9 @@ class Blocks:
 
 def vector_blocks(layout: Layout) -> Blocks:
     """One value per channel: biases, and parameters and statistics of batch normalisation."""
-    return Blocks(shape=(layout.size,), members=tuple((_range(np.array(own)),) for own in layout.places))
+    return Blocks(
+        shape=(layout.size,), members=tuple((_range(np.array(channels)),) for channels in layout.places)
+    )
 
 
 def weight_blocks(

@@ -1,4 +1,4 @@
-"""One level of all members of a pack, from their starts to their ends, or to the news that one diverged.
+"""One level of all members of a pack, from their starts to their ends, or until one has diverged.
 
 It is trained by a coroutine that yields whenever it would have to wait for the device or for a host thread, so that one
 thread can advance several packs in turn. Host threads are given host memory only.
@@ -30,16 +30,16 @@ Work = Generator[Done, None, T]
 Networks = list[dict[str, Tensor]]
 STEPS_PER_MARK = 32
 MARKS_AHEAD = 2
-"""How many marks of so many steps the host is ahead of the device at most."""
+"""Maximum number of marks that the host is ahead of the device."""
 
 
 class Stopped(Exception):  # noqa: N818 - nothing broke
-    """The fleet was told to stop in the middle of a level."""
+    """The fleet must stop in the middle of a level."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spoilt:
-    """A pack in which a number stopped being finite: everything in it is worthless."""
+    """A pack in which a number stopped being finite, so that nothing in it can be used."""
 
     suspects: tuple[int, ...]
     """The members, by their place, that were the first to show it."""
@@ -66,19 +66,19 @@ class LevelTraining:
     members: Sequence[Member]
     places: Sequence[int]
     host: Executor
-    """Does what needs no device."""
+    """Runs work that needs no device."""
     stopping: Callable[[], bool]
-    """Whether the fleet was told to stop."""
+    """Whether the fleet must stop."""
     checkpoint_seconds: float = math.inf
     """The time between two checkpoints; there is one when the level is stopped, too."""
 
     @property
     def trainer(self) -> PackTrainer:
-        """What the steps read and write."""
+        """The tensors that steps read and write."""
         return self.runner.trainer
 
     def run(self) -> Work[Ends | Spoilt]:
-        """Train the level; raise `Stopped` with a checkpoint stored when told to stop."""
+        """Train the level; raise `Stopped`, after storing a checkpoint, if the fleet must stop."""
         began = time.perf_counter()
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
@@ -94,27 +94,28 @@ class LevelTraining:
         if min(counts) == last - first:
             scores = yield from evaluate_members(self.runner, members, self.places)
         trainer.pack.wipe()
-        yield self.runner.mark()  # whoever gets or drops the runner finds its stream done
+        yield self.runner.mark()  # the next user of the runner finds its stream idle
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         finite = yield from result_of(self.host.submit(_are_finite, ends))
         seconds = (time.perf_counter() - began) / len(members)
         suspects = _suspects(counts, finite, last - first)
-        overflowed = tuple(place for place, own in enumerate(scores) if not math.isfinite(own["test"].loss))
+        overflowed = tuple(
+            place for place, score in enumerate(scores) if not math.isfinite(score["test"].loss)
+        )
         if suspects or (overflowed and len(members) > 1):
             noticed = _noticed(members[0], min(counts))
             return Spoilt(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
         trained = [
             Trained(
                 network=network,
-                diverged=False,
-                test=own["test"],
-                train=own["examples"],
-                validation=own.get("validation"),
+                test=score["test"],
+                train=score["examples"],
+                validation=score.get("validation"),
                 seconds=seconds + member.seconds,
                 device=device_name(trainer.cursor.device),
             )
-            for member, network, own in zip(members, ends, scores, strict=True)
+            for member, network, score in zip(members, ends, scores, strict=True)
         ]
         return Ends(trained=trained, rewinds=starts)
 
@@ -237,7 +238,7 @@ class LevelTraining:
 
 
 class _StepsAhead:
-    """Keeps the host a little ahead of the device, and looks whether the losses are still finite."""
+    """Keeps the host slightly ahead of the device, and checks that losses are finite."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
@@ -245,7 +246,7 @@ class _StepsAhead:
         self._healthy, self.complete = True, True
 
     def advance(self, steps: int, stopping: Callable[[], bool]) -> Work[bool]:
-        """Do so many steps, or fewer when told to stop; False once a loss was found that is not finite."""
+        """Do this number of steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
         while steps and self._healthy and not stopping():
             now = min(steps, STEPS_PER_MARK)
             self._runner.advance(now)
@@ -325,9 +326,6 @@ def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
     return Trained(
         network=spoilt.networks[0],
         diverged=True,
-        test=None,
-        train=None,
-        validation=None,
         seconds=spoilt.seconds + member.seconds,
         device=device_name(device),
         steps=spoilt.steps,
@@ -346,7 +344,7 @@ def _noticed(member: Member, healthy: int) -> int | None:
 
 
 def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tuple[int, ...]:
-    """Which members lost finite losses first, or finite weights at the very end; usually none."""
+    """The members whose losses stopped being finite first, or whose final weights are not finite; usually none."""
     if min(counts) < steps:
         return tuple(place for place, count in enumerate(counts) if count == min(counts))
     return tuple(place for place, good in enumerate(finite) if not good)
@@ -398,14 +396,14 @@ def _networks(
     """Every member's own network."""
     found = []
     for member, slot, counts in zip(members, places, batch_counts, strict=True):
-        own = layout.read(tensors, slot) | counts
-        found.append({name: own[name] for name in member.level.network})
+        network = layout.read(tensors, slot) | counts
+        found.append({name: network[name] for name in member.level.network})
     return found
 
 
 def _are_finite(networks: Networks) -> list[bool]:
-    """Which of these networks have finite numbers only."""
-    return [all(bool(torch.isfinite(tensor).all()) for tensor in own.values()) for own in networks]
+    """For each network, whether all of its numbers are finite."""
+    return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
 
 
 def _write_checkpoints(
@@ -427,8 +425,8 @@ def _write_checkpoints(
         state: dict[str, Tensor] = {}
         for kind, tensors in optimizer_state.items():
             if kind != COUNT:
-                own = layout.read(dict(zip(names, tensors, strict=True)), slot)
-                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in own.items()}
+                part = layout.read(dict(zip(names, tensors, strict=True)), slot)
+                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
         saved = State(network=networks[place], optimizer_state=state)

@@ -1,4 +1,4 @@
-"""The chains of a fleet: what they are given, which may train together, and what a fleet says about them."""
+"""Chains of a fleet: their jobs and events, which of them may share a pack, and what a pack reads in an epoch."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -19,26 +19,26 @@ from prunecast.training import draw_epoch
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a fleet uses its device."""
+    """Settings of a fleet."""
 
     workers: int = 6
-    """Packs in training at the same time at most, each on its own stream; two full ones use a GPU up."""
+    """Maximum number of packs in training at the same time, each on its own stream; two full packs keep a GPU busy."""
     budget: float | None = None
-    """Widths added up in one pack; None measures on a GPU whether another size than the usual is better."""
+    """Total width of one pack; None measures on a GPU whether another size than the default is faster."""
     compile: bool | None = None
-    """Whether to compile the steps before training; None does so where it pays."""
+    """Whether to compile the steps before training; None does so where it saves time."""
     fuse: bool = True
-    """Whether packs that allow it train by the package's own kernels on a GPU."""
+    """Whether packs train with the package's own kernels on a GPU, where these support them."""
     smallest_group: int | None = 32
-    """Channels a group of a convolution has at least; None leaves convolutions dense."""
+    """Minimum number of channels per group of a convolution; None leaves convolutions dense."""
     most_chains: int = 512
-    """Chains open at the same time."""
+    """Maximum number of open chains."""
     most_width: float | None = None
-    """Widths of open chains added up; more are opened as others end. None opens as many as `most_chains` allows."""
+    """Maximum total width of open chains; more are opened as others end. None opens as many as `most_chains` allows."""
     checkpoint_seconds: float = 300.0
     """Seconds between two checkpoints inside a level."""
     threads: int = 2
-    """torch threads of every host thread."""
+    """torch threads per host thread."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """A job that cannot continue; the others do. `problem` is a BusyError if another process has the chain."""
+    """A job that failed; the others continue. `problem` is a BusyError if another process has the chain."""
 
     number: int
     problem: Exception
@@ -82,7 +82,7 @@ class Member:
     records: tuple[Record, ...]
     level: Level
     checkpoint: Checkpoint | None = None
-    """Where the level was left, if it was begun."""
+    """The checkpoint of the level, if it was interrupted."""
 
     @property
     def first(self) -> int:
@@ -102,24 +102,24 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class PackKind:
-    """What networks must share to lie in packs of the same shapes."""
+    """The properties that networks in packs of the same shapes share."""
 
     family: str
     depth: int
     dataset: Dataset
     recipe: Recipe
-    """With only what a single step depends on."""
+    """Only the fields on which a single step depends."""
     batch: int
 
     @property
     def device(self) -> torch.device:
-        """Where the data lies, and all packs with it."""
+        """The device of the data and of all packs."""
         return self.dataset.train.labels.device
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelGroup:
-    """What levels must share to be trained in one pack."""
+    """The properties that levels trained in one pack share."""
 
     kind: PackKind
     recipe: Recipe
@@ -134,7 +134,11 @@ class LevelGroup:
 def kind_of(chain: Chain) -> PackKind:
     """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
     spec = chain.spec
-    step: dict[str, Any] = {
+    irrelevant: dict[str, Any] = {
+        "name": "",
+        "steps": None,
+        "validation_examples": 0,
+        "checkpoint_steps": 1,
         "epochs": 1,
         "learning_rate": 1.0,
         "drops": (),
@@ -144,8 +148,7 @@ def kind_of(chain: Chain) -> PackKind:
         "schedule": "step",
         "final_learning_rate": 0.0,
     }
-    others: dict[str, Any] = {"name": "", "steps": None, "validation_examples": 0, "checkpoint_steps": 1}
-    recipe = dataclasses.replace(spec.recipe, **step, **others)
+    recipe = dataclasses.replace(spec.recipe, **irrelevant)
     return PackKind(
         family=spec.family,
         depth=spec.depth,
@@ -171,7 +174,7 @@ def group_of(member: Member) -> LevelGroup:
 
 @dataclass(frozen=True, kw_only=True)
 class EpochData:
-    """What the members of a pack read in one or several epochs, on the host: (slots, positions, ...)."""
+    """Examples and augmentation of a pack's members in some epochs, on the host: (slots, positions, ...)."""
 
     order: Tensor
     draws: Draws | None
@@ -182,9 +185,9 @@ def draw_epochs(chains: Sequence[Chain | None], epochs: Sequence[int]) -> EpochD
     drawn = [draw_members(chains, epoch) for epoch in epochs]
     if len(drawn) == 1:
         return drawn[0]
-    draws = [own.draws for own in drawn if own.draws is not None]
+    draws = [data.draws for data in drawn if data.draws is not None]
     return EpochData(
-        order=torch.cat([own.order for own in drawn], dim=1),
+        order=torch.cat([data.order for data in drawn], dim=1),
         draws=merged(draws, lambda parts: torch.cat(parts, dim=1)) if draws else None,
     )
 
@@ -202,15 +205,15 @@ def draw_members(chains: Sequence[Chain | None], epoch: int) -> EpochData:
                 spec.recipe, chain.times, spec.replicate, chain.examples, shape, epoch
             )
     of_slots = [None if chain is None else drawn[chain.spec.replicate] for chain in chains]
-    order, draws = next(own for own in of_slots if own is not None)
+    order, draws = next(slot for slot in of_slots if slot is not None)
     orders = np.zeros((len(chains), len(order)), dtype=np.int32)
-    for row, own in zip(orders, of_slots, strict=True):
-        if own is not None:
-            row[:] = own[0]
+    for row, slot in zip(orders, of_slots, strict=True):
+        if slot is not None:
+            row[:] = slot[0]
     if draws is None:
         return EpochData(order=torch.from_numpy(orders), draws=None)
-    nobody = draws.map(torch.zeros_like)
-    rows = [nobody if own is None or own[1] is None else own[1] for own in of_slots]
+    empty = draws.map(torch.zeros_like)
+    rows = [empty if slot is None or slot[1] is None else slot[1] for slot in of_slots]
     return EpochData(order=torch.from_numpy(orders), draws=merged(rows, _side_by_side))
 
 

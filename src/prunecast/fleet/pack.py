@@ -10,7 +10,7 @@ from torch import fx, nn
 
 from prunecast.errors import PrunecastError
 from prunecast.fleet.layout import Blocks, Layout, Unpackable, side_by_side
-from prunecast.fleet.trace import Plan, follow, trace
+from prunecast.fleet.trace import PackPlan, follow, trace
 
 Tensors = Mapping[str, torch.Tensor]
 Arrangement = Literal["side by side", "stacked", "alone"]
@@ -30,10 +30,10 @@ class Contents:
 
 @dataclass(frozen=True, kw_only=True)
 class PackLayout:
-    """Where everything lies in a pack; it holds no tensor of the device, so host threads may use it."""
+    """The places of all tensors in a pack; it has no tensor of the device, so host threads may use it."""
 
     blocks: Mapping[str, Blocks]
-    """Where the members' parts of each packed tensor lie."""
+    """The places of the members' parts of each packed tensor."""
     dtypes: Mapping[str, torch.dtype]
     parameters: tuple[str, ...]
     inputs: Layout
@@ -64,8 +64,8 @@ class PackLayout:
         tensors = {name: self.empty(name) for name in self.blocks}
         masks = {name: self.empty(name) for name in self.parameters}
         counts: list[dict[str, torch.Tensor] | None] = [None] * self.slots
-        for slot, (state, own) in members.items():
-            counts[slot] = self.write_member(tensors, masks, slot, state, own)
+        for slot, (state, member_masks) in members.items():
+            counts[slot] = self.write_member(tensors, masks, slot, state, member_masks)
         return Contents(tensors=tensors, masks=masks, batch_counts=counts)
 
     def write(self, tensors: Tensors, slot: int, values: Tensors) -> None:
@@ -107,7 +107,7 @@ class PackLayout:
         return counts
 
     def empty(self, name: str) -> torch.Tensor:
-        """A packed tensor on the host with nobody in it."""
+        """A packed tensor on the host with empty slots."""
         shape = self.blocks[name].shape
         empty = torch.full(shape, _resting_value(name), dtype=self.dtypes[name])
         return (
@@ -119,7 +119,7 @@ class PackLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:
-    """A packed network with slots, each of which holds one member or nobody.
+    """A packed network with slots, each of which holds one member or is empty.
 
     `module` takes images (batch, `inputs.size`, height, width), or (slots, batch, channels, height, width) where
     members are stacked. It gives class scores (batch, slots, classes), or (batch, classes) where the pack is a single
@@ -137,12 +137,12 @@ class Pack:
 
     @property
     def blocks(self) -> Mapping[str, Blocks]:
-        """Where the members' parts of each packed tensor lie."""
+        """The places of the members' parts of each packed tensor."""
         return self.layout.blocks
 
     @property
     def inputs(self) -> Layout:
-        """Whose images the channels of the input are."""
+        """The owners of the channels of the input."""
         return self.layout.inputs
 
     @property
@@ -161,7 +161,7 @@ class Pack:
 
     @torch.no_grad()
     def fill(self, contents: Contents) -> None:
-        """Replace everything in the pack, slots that nobody takes included."""
+        """Replace everything in the pack, empty slots included."""
         for name, tensor in self.tensors().items():
             tensor.copy_(contents.tensors[name])
         for name, mask in self.masks.items():
@@ -201,19 +201,23 @@ class Pack:
 
     def join(self, images: torch.Tensor) -> torch.Tensor:
         """Images of all slots, (slots, batch, channels, height, width), as the module takes them."""
-        if self.layout.channels is None:
-            return images
-        slots, batch, channels, *size = images.shape
-        packed = images.transpose(0, 1).reshape(batch, slots * channels, *size)
-        return nn.functional.pad(packed, (0, 0, 0, 0, 0, self.inputs.size - slots * channels))
+        return join(images, self.layout.channels, images.dtype)
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The packed parameters and statistics by name."""
         return {name: tensor for name, tensor in all_tensors(self.module).items() if name in self.blocks}
 
 
+def join(images: torch.Tensor, channels: int | None, dtype: torch.dtype) -> torch.Tensor:
+    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
+    if channels is None:
+        return images.to(dtype)
+    rows = images.permute(1, 3, 4, 0, 2).flatten(3)
+    return nn.functional.pad(rows, (0, channels - rows.shape[3])).to(dtype).permute(0, 3, 1, 2)
+
+
 def empty_pack(module: nn.Module, layout: PackLayout) -> Pack:
-    """A pack of this module with nobody in it."""
+    """An empty pack of this module."""
     masks = {name: torch.zeros_like(parameter) for name, parameter in module.named_parameters()}
     packed = Pack(module=module, layout=layout, masks=masks, batch_counts=[None] * layout.slots)
     packed.wipe()
@@ -231,8 +235,8 @@ def single_network(
     module.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     tensors = all_tensors(module)
     layout = PackLayout(
-        blocks={name: Blocks(shape=tuple(own.shape), members=((),)) for name, own in tensors.items()},
-        dtypes={name: own.dtype for name, own in tensors.items()},
+        blocks={name: Blocks(shape=tuple(tensor.shape), members=((),)) for name, tensor in tensors.items()},
+        dtypes={name: tensor.dtype for name, tensor in tensors.items()},
         parameters=tuple(name for name, _ in module.named_parameters()),
         inputs=side_by_side([image_shape[0]]),
         kind="alone",
@@ -281,14 +285,14 @@ def pack(
     return empty_pack(module, layout)
 
 
-def _with_member_axis(plan: Plan) -> fx.Graph:
+def _with_member_axis(plan: PackPlan) -> fx.Graph:
     """End the graph with (batch, slots, classes); scores that lie between padding are picked out first."""
     classes = set(plan.outputs.counts())
     if len(classes) > 1:
         raise Unpackable(f"The networks of a pack have different numbers of classes: {sorted(classes)}.")
     (output,) = (node for node in plan.graph.nodes if node.op == "output")
     scores = output.args[0]
-    places = [place for own in plan.outputs.places for place in own]
+    places = [place for channels in plan.outputs.places for place in channels]
     with plan.graph.inserting_before(output):
         if places != list(range(plan.outputs.size)):
             scores = plan.graph.call_function(_pick, (scores, tuple(places)))
@@ -304,7 +308,7 @@ def _pick(scores: torch.Tensor, places: tuple[int, ...]) -> torch.Tensor:
 fx.wrap("_pick")
 
 
-def _refuse_unpacked(model: nn.Module, plan: Plan) -> None:
+def _refuse_unpacked(model: nn.Module, plan: PackPlan) -> None:
     """A tensor that the graph does not use through a known layer would silently stay behind."""
     left = [name for name in model.state_dict() if name not in plan.blocks and not name.endswith(BATCH_COUNT)]
     if left:

@@ -39,7 +39,7 @@ def fleet_events(
 ) -> Iterator[Event]:
     """Run every chain as far as it goes and yield each level as it is finished, stored ones at once.
 
-    A chain that raises, or that another process works on, is told and left out. The store sees finished levels
+    A chain that raises, or that another process works on, is reported and left out. The store sees finished levels
     only; one that cannot be written ends everything with a StoreError. Meanwhile the device belongs to a thread of its
     own. Chains that a fleet cannot train are then trained by the plain loop, in the caller's thread.
     """
@@ -47,22 +47,22 @@ def fleet_events(
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     for precision in sorted({job.spec.recipe.precision for job in jobs}):
-        own = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
-        scheduler = Scheduler(own, store, device, options, opener)
-        threads = max((job.spec.threads for _, job in own), default=1)
+        alike = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
+        scheduler = Scheduler(alike, store, device, options, opener)
+        threads = max((job.spec.threads for _, job in alike), default=1)
         with settings(precision, device, threads, trials=False):
             yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
         for number in scheduler.left:
-            yield from _plainly(number, jobs[number], store, scheduler.told[number])
+            yield from _run_plain(number, jobs[number], store, scheduler.told[number])
 
 
-def _plainly(number: int, job: Job, store: Path, told: int) -> Iterator[Event]:
+def _run_plain(number: int, job: Job, store: Path, reported: int) -> Iterator[Event]:
     """Continue a chain with the plain loop, alone on the device; levels already reported are left out."""
     records: list[Record] = []
     try:
         for record in run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=job.keep_weights):
             records.append(record)
-            if len(records) > told:
+            if len(records) > reported:
                 yield Finished(number=number, record=record, ended=why_ended(records, job.rules))
     except StoreError:
         raise

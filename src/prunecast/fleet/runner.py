@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from prunecast.data import Source
 from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
 from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
-from prunecast.fleet.streams import OwnStream, own_stream
+from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
-from prunecast.training import no_waiting
+from prunecast.training import no_waiting, state_tensors
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -23,11 +23,11 @@ MANY_SHAPES = 1000
 STEPS_PER_GRAPH = 8
 ONE_KERNEL: dict[str, Any] = {"realize_opcount_threshold": 500}
 """Looking images up, mirroring, moving, scaling and joining them is one kernel; left alone it would be two."""
-FIXED_LOOPS = {"loop_ordering_after_fusion": False}
+FIXED_LOOPS: dict[str, Any] = {"loop_ordering_after_fusion": False}
 """torch 2.11 fails with an AssertionError when it reorders the loops of some optimizer steps."""
 
 Way = Literal["written", "compiled", "fused"]
-"""How a step is done: as it is written, as torch compiles that, or by the package's own kernels."""
+"""How a step runs: as it is written, compiled by torch, or by the package's own kernels."""
 
 
 class Done(Protocol):
@@ -38,7 +38,7 @@ class Done(Protocol):
 
 
 class Mark:
-    """A point in a stream that the host can ask for without waiting."""
+    """A point in a stream that the host can query without waiting."""
 
     def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
         """Mark what the stream has to do up to now; without a stream everything is done at once."""
@@ -60,7 +60,7 @@ class Runner:
     step: Callable[[], None]
     """One step, launched kernel by kernel."""
     way: Way
-    own_stream: OwnStream[torch.cuda.Stream] | None = None
+    exclusive_stream: ExclusiveStream[torch.cuda.Stream] | None = None
     """None on a CPU."""
     graphs: dict[int, torch.cuda.CUDAGraph] = field(default_factory=dict)
     """By number of steps; empty where nothing was captured."""
@@ -70,10 +70,10 @@ class Runner:
     @property
     def stream(self) -> torch.cuda.Stream | None:
         """The stream that everything of this pack runs on."""
-        return None if self.own_stream is None else self.own_stream.stream
+        return None if self.exclusive_stream is None else self.exclusive_stream.stream
 
     def advance(self, steps: int) -> None:
-        """Launch so many steps from the cursor on."""
+        """Launch this number of steps, from the cursor on."""
         for size in sorted(self.graphs, reverse=True):
             many, steps = divmod(steps, size)
             for _ in range(many):
@@ -89,11 +89,11 @@ class Runner:
             yield
 
     def mark(self) -> Mark:
-        """The present end of the stream."""
+        """Mark the current end of the stream."""
         return Mark(self.stream)
 
     def synchronize(self) -> None:
-        """Wait until the device has done everything: memory is given to others as soon as it is let go."""
+        """Wait until the device has done everything; released memory is reused at once, so call it before."""
         if self.stream is not None:
             self.stream.synchronize()
 
@@ -101,11 +101,10 @@ class Runner:
 def device_tensors(runner: Runner) -> list[Tensor]:
     """Everything that a runner's steps read and write."""
     trainer, labels = runner.trainer, runner.trainer.source.labels
-    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
     packed = (*trainer.pack.tensors().values(), *trainer.pack.masks.values(), *trainer.trained)
     return [
         *packed,
-        *state,
+        *state_tensors(trainer.optimizer_state),
         trainer.order,
         trainer.rates,
         trainer.cursor,
@@ -137,15 +136,15 @@ def make_runner(trainer: PackTrainer, module: nn.Module, programs: Programs) -> 
 
 
 def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
-    """The same for steps by the package's own kernels, which need neither trials nor modules."""
+    """Give a pack with steps by the package's own kernels a stream and graphs; it needs neither trials nor modules."""
     runner = _on_stream(fused.trainer, fused, "fused")
     with runner.current():
         _warm_up(fused.trainer, fused)
         _capture(runner)
-        for source in {id(own): own for own in (fused.source, test)}.values():
+        for source in {id(source): source for source in (fused.source, test)}.values():
             if on_device(source) and source.image_shape == fused.source.image_shape:
-                own = fused_evaluation(fused, source, shared=source is not fused.source)
-                runner.evaluations[id(source)] = own
+                evaluation = fused_evaluation(fused, source, shared=source is not fused.source)
+                runner.evaluations[id(source)] = evaluation
         reset(fused.trainer)
     runner.synchronize()
     return runner
@@ -153,10 +152,10 @@ def make_fused_runner(fused: FusedStep, test: Source) -> Runner:
 
 def _on_stream(trainer: PackTrainer, step: Callable[[], None], way: Way) -> Runner:
     device = trainer.cursor.device
-    own = own_stream(device) if device.type == "cuda" else None
-    if own is not None:
-        own.stream.wait_stream(torch.cuda.current_stream(device))
-    return Runner(trainer=trainer, step=step, way=way, own_stream=own)
+    exclusive = exclusive_stream(device) if device.type == "cuda" else None
+    if exclusive is not None:
+        exclusive.stream.wait_stream(torch.cuda.current_stream(device))
+    return Runner(trainer=trainer, step=step, way=way, exclusive_stream=exclusive)
 
 
 @contextlib.contextmanager
@@ -178,7 +177,7 @@ def _warm_up(trainer: PackTrainer, step: Callable[[], None]) -> None:
 
 
 def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool:
-    """Do the trial steps; False where a step waits for the device, which no graph can hold."""
+    """Run trial steps; False if a step waits for the device, which a graph cannot contain."""
     _warm_up(trainer, step)
     try:
         with no_waiting():
@@ -191,7 +190,7 @@ def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool
 
 
 def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
-    """Let the compiler work outside a graph; fall back to what is written."""
+    """Compile outside of a graph; if that fails, keep the step as it is written."""
     _allow_many_shapes()
     try:
         _warm_up(runner.trainer, compiled)
@@ -237,7 +236,7 @@ def compiled_programs() -> Programs:
 
 
 def _allow_many_shapes() -> None:
-    """Let the compiler go on after the eighth shape; newer versions of torch remember this for one thread only."""
+    """Let torch compile more than eight shapes; newer versions of torch keep this setting per thread."""
     import torch._dynamo
 
     config = torch._dynamo.config

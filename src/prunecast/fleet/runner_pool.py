@@ -161,9 +161,7 @@ class RunnerPool:
         else:
             return "side by side"
         if kind.device.type not in STACKED_ON:
-            self._why[kind].append(
-                f"Stacks have not been tried on {kind.device.type}."
-            )
+            self._why[kind].append(f"Stacks have not been tried on {kind.device.type}.")
             return "alone"
         try:
             with MODULE_CALLS:

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from prunecast.data import Draws, Source, draw
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.pack import Pack
+from prunecast.fleet.pack import Pack, join
 from prunecast.fleet.stack import Noise, noise_of
 from prunecast.spec import Recipe, rng
 from prunecast.training import (
@@ -23,6 +22,7 @@ from prunecast.training import (
     initial_state,
     loss_of,
     optimizer_step,
+    state_tensors,
     update_rule,
 )
 
@@ -105,7 +105,9 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
         order=torch.zeros(shape, dtype=torch.int32, device=device),
         draws=None
         if sample is None
-        else sample.map(lambda own: torch.zeros((*shape, *own.shape[1:]), dtype=compact(own), device=device)),
+        else sample.map(
+            lambda values: torch.zeros((*shape, *values.shape[1:]), dtype=compact(values), device=device)
+        ),
         rates=torch.zeros(epoch, dtype=dtype, device=device),
         cursor=torch.zeros(1, dtype=torch.int64, device=device),
         losses=torch.zeros(pack.slots, dtype=dtype, device=device),
@@ -115,7 +117,7 @@ def pack_trainer(pack: Pack, recipe: Recipe, source: Source, *, batch: int, epoc
 
 
 def _owners(pack: Pack) -> Owners | None:
-    """Which slot owns which row of the parameters; None where there is one network alone."""
+    """The slot that owns each row of the parameters; None for one network alone."""
     if pack.single:
         return None
     named, slots = pack.parameters(), pack.slots
@@ -125,11 +127,11 @@ def _owners(pack: Pack) -> Owners | None:
     start = 0
     for name, parameter in named.items():
         places = torch.arange(start, start + len(parameter))
-        for slot, own in enumerate(rows):
-            own.append(
+        for slot, slot_rows in enumerate(rows):
+            slot_rows.append(
                 places[pack.blocks[name].members[slot][0]].flatten()
             )  # a stack has a row for every slot
-            network[own[-1]] = slot
+            network[slot_rows[-1]] = slot
         start += len(parameter)
     joined = nn.utils.rnn.pad_sequence(list(map(torch.cat, rows)), batch_first=True, padding_value=total)
     device = next(iter(named.values())).device
@@ -199,17 +201,9 @@ def gather(
     """The joined images of a step and their labels (slots, batch)."""
     positions = cursor * batch + torch.arange(batch, device=cursor.device)
     indices = order[:, positions].flatten().long()
-    own = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
-    images = source.batch(indices, own).view(len(order), batch, *source.image_shape)
+    step_draws = None if draws is None else draws.map(lambda values: values[:, positions].flatten(0, 1))
+    images = source.batch(indices, step_draws).view(len(order), batch, *source.image_shape)
     return join(images, channels, dtype), source.labels[indices].view(len(order), batch)
-
-
-def join(images: Tensor, channels: int | None, dtype: torch.dtype) -> Tensor:
-    """Images (slots, batch, C, H, W) side by side along channels, padded, channels last in memory; or as they are."""
-    if channels is None:
-        return images.to(dtype)
-    rows = images.permute(1, 3, 4, 0, 2).flatten(3)
-    return functional.pad(rows, (0, channels - rows.shape[3])).to(dtype).permute(0, 3, 1, 2)
 
 
 def forward(
@@ -240,7 +234,7 @@ def update(
     copies: list[tuple[Tensor, Tensor]],
 ) -> None:
     """The rule's optimizer step in the parameters' format, and the copies renewed."""
-    full = [gradient.to(own.dtype) for gradient, own in zip(gradients, parameters, strict=True)]
+    full = [gradient.to(parameter.dtype) for gradient, parameter in zip(gradients, parameters, strict=True)]
     optimizer_step(rule, parameters, full, optimizer_state, masks, rate)
     for low, high in copies:
         if low is not high:
@@ -253,8 +247,7 @@ EAGER = Programs(gather=gather, forward=forward, update=update)
 @torch.no_grad()
 def reset(trainer: PackTrainer) -> None:
     """Forget everything: optimizer state, cursor and sums are zero, and the copies equal the parameters."""
-    state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
-    for tensor in (*state, trainer.cursor, trainer.losses, trainer.healthy):
+    for tensor in (*state_tensors(trainer.optimizer_state), trainer.cursor, trainer.losses, trainer.healthy):
         tensor.zero_()
     renew_copies(trainer)
 

@@ -26,43 +26,43 @@ Stream = TypeVar("Stream", bound=Numbered)
 
 
 @dataclass(frozen=True, eq=False)
-class OwnStream(Generic[Stream]):
-    """A stream that nobody else gets as long as this object lives.
+class ExclusiveStream(Generic[Stream]):
+    """A stream that no other object gets as long as this one lives.
 
     There must be no weak references to torch's streams: some versions leave them dangling when a stream is freed, and
-    whoever reads one corrupts memory.
+    reading one corrupts memory.
     """
 
     stream: Stream
 
 
 class Streams:
-    """Who has which stream."""
+    """Registers which streams are in use."""
 
     def __init__(self) -> None:
-        """Nobody has any."""
-        self._owners: dict[int, weakref.ref[OwnStream[Numbered]]] = {}
+        """No stream is in use."""
+        self._owners: dict[int, weakref.ref[ExclusiveStream[Numbered]]] = {}
 
-    def take(self, offered: Iterable[Stream]) -> OwnStream[Stream]:
-        """The first of those offered that nobody has."""
+    def take(self, offered: Iterable[Stream]) -> ExclusiveStream[Stream]:
+        """The first of the offered streams that is not in use."""
         for stream in offered:
             owner = self._owners.get(stream.cuda_stream)
             if owner is None or owner() is None:
-                own = OwnStream(stream)
-                self._owners[stream.cuda_stream] = weakref.ref(own)  # type: ignore[arg-type]
-                return own
+                owned = ExclusiveStream(stream)
+                self._owners[stream.cuda_stream] = weakref.ref(owned)  # type: ignore[arg-type]
+                return owned
         raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
 
     def taken(self) -> int:
-        """How many have an owner."""
+        """How many streams are in use."""
         return sum(owner() is not None for owner in self._owners.values())
 
 
 STREAMS = Streams()
 
 
-def own_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
-    """A stream of the device for one owner."""
+def exclusive_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
+    """A stream of the device that no other object has."""
     return STREAMS.take(
         torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
         for priority in PRIORITIES
@@ -71,5 +71,5 @@ def own_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
 
 
 def streams_left() -> int:
-    """How many streams of a device nobody has, if all that are taken are its."""
+    """How many streams of a device are not in use, if all that are in use belong to it."""
     return IN_TURN * len(PRIORITIES) - STREAMS.taken()

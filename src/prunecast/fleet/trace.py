@@ -53,7 +53,7 @@ def refuse_shared_parameters(model: nn.Module) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class PackPlan:
     """A packed network without weights: its graph, its modules on no device, and where every tensor lies."""
 
     graph: fx.Graph
@@ -63,7 +63,7 @@ class Plan:
     outputs: Layout
 
 
-def follow(members: Sequence[Traced], *, multiple: int, smallest_group: int | None) -> Plan:
+def follow(members: Sequence[Traced], *, multiple: int, smallest_group: int | None) -> PackPlan:
     """Interpret the common graph once, with the ownership of channels in the place of numbers."""
     first = members[0]
     for other in members[1:]:
@@ -72,7 +72,7 @@ def follow(members: Sequence[Traced], *, multiple: int, smallest_group: int | No
     walk = _Walk(members=members, multiple=multiple, smallest_group=smallest_group)
     for node in first.graph.nodes:
         walk.visit(node)
-    return Plan(
+    return PackPlan(
         graph=walk.graph,
         modules=walk.modules,
         blocks=walk.blocks,

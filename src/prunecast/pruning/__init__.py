@@ -1,7 +1,7 @@
 """Iterative pruning: criteria, masks, connectivity, the chain of levels and its store."""
 
-from prunecast.pruning.chain import chain_trainer, device_name, follow_chain, run_chain, take_up, train_level
-from prunecast.pruning.connectivity import understand
+from prunecast.pruning.chain import Chain, choose_examples, code_version, open_chain
+from prunecast.pruning.connectivity import trace_ahead
 from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
     is_whole,
@@ -34,7 +34,6 @@ from prunecast.pruning.level import (
 )
 from prunecast.pruning.masks import Masks, Scores, count_kept, dead_layers, full_masks
 from prunecast.pruning.n_of_m import NOfM
-from prunecast.pruning.opened import Chain, choose_examples, code_version, open_chain
 from prunecast.pruning.prune import (
     Schedule,
     check_method,
@@ -53,7 +52,8 @@ from prunecast.pruning.record import (
     why_ended,
     within,
 )
-from prunecast.pruning.starts import fitting, load_start, read_start, start_digest, store_start
+from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, train_level
+from prunecast.pruning.starts import fitting, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import LevelStructure, Structure, register_structure, structure_of
 from prunecast.pruning.verify import Fault, StoreCheck, verify_store
@@ -106,7 +106,6 @@ __all__ = [
     "is_whole",
     "kept_at",
     "levels_to",
-    "load_start",
     "make_folder",
     "needs_images",
     "open_chain",
@@ -122,9 +121,8 @@ __all__ = [
     "start_digest",
     "store_start",
     "structure_of",
-    "take_up",
+    "trace_ahead",
     "train_level",
-    "understand",
     "verify_store",
     "why_ended",
     "within",

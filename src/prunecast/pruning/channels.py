@@ -3,18 +3,26 @@
 The masks of a level have neither the rows that compute a removed unit nor the columns that read it, so the network with
 these masks computes what the network without the units computes, and `nonzero` counts the weights of the latter. Units
 of all layers are compared by the mean score of their weights, and every group of units keeps at least one.
+
+A level is trained on the network without the removed units, which is faster. The store has whole tensors, so a
+checkpoint of the small network is written as one of the whole network, and a fleet or the masked network can continue
+from it. Where removed channels were, weights are zero, and biases and norms have the values that the level began with;
+nothing reads them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from prunecast.families import Flags, Units, find_units
 from prunecast.pruning.criteria import Criterion, PruningContext
-from prunecast.pruning.masks import Masks
-from prunecast.spec import Method
+from prunecast.pruning.masks import Masks, full_masks
+from prunecast.spec import CHANNELS, Method
+from prunecast.training import State
 
 Order = NDArray[np.int64]
 
@@ -69,7 +77,7 @@ def _pruned(
 
 
 def measured(units: Units, kept: Flags, method: Method) -> int:
-    """What the method's fraction is a share of."""
+    """The quantity of which the method's fraction is a share: units, parameters or multiply-adds."""
     if method.fraction_of == "units":
         return int(kept.sum())
     sizes = units.sizes(kept)
@@ -93,8 +101,8 @@ def removal_order(units: Units, kept: Flags, scores: NDArray[np.float64], criter
     order: list[NDArray[np.int64]] = []
     keys = scores.copy()
     for group in range(len(units.names)):
-        own = np.flatnonzero(kept & (units.groups == group))
-        ranked = own[np.argsort(scores[own], kind="stable")]
+        members = np.flatnonzero(kept & (units.groups == group))
+        ranked = members[np.argsort(scores[members], kind="stable")]
         if criterion.per_layer:
             keys[ranked] = np.arange(1, len(ranked) + 1) / max(1, len(ranked))
         order.append(ranked[:-1])
@@ -124,3 +132,69 @@ def fewest(most: int, enough: Callable[[int], bool]) -> int:
         else:
             low = middle + 1
     return low
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Slicing:
+    """Translates tensors between the whole network of a level and the network without removed units."""
+
+    units: Units
+    kept: Flags
+    parameters: tuple[str, ...]
+    """The names of the parameters, in the order of the optimizer's state."""
+    whole: Mapping[str, Tensor]
+    """The network that the level begins with, zero where weights were removed."""
+
+    def small_network(self, model: nn.Module) -> nn.Module:
+        """A copy of a whole network without the removed units."""
+        return self.units.sliced(model, self.kept)
+
+    def small_masks(self, masks: Masks) -> Masks:
+        """Masks of the small network: everything is kept."""
+        return full_masks(
+            {name: self.units.slice_tensor(name, mask, self.kept) for name, mask in masks.items()}
+        )
+
+    def small_state(self, state: State) -> State:
+        """A state of the whole network as one of the small network."""
+        return self._changed(state, lambda name, tensor, _: self.units.slice_tensor(name, tensor, self.kept))
+
+    def whole_state(self, state: State) -> State:
+        """A state of the small network as one of the whole network."""
+        return self._changed(state, self._restored)
+
+    def _restored(self, name: str, tensor: Tensor, moment: bool) -> Tensor:
+        whole = self.whole[name].to(tensor.dtype)
+        return self.units.restore_tensor(
+            name, tensor, torch.zeros_like(whole) if moment else whole, self.kept
+        )
+
+    def _changed(self, state: State, change: Callable[[str, Tensor, bool], Tensor]) -> State:
+        slots = {}
+        for key, tensor in state.optimizer_state.items():
+            position = int(key.rpartition("/")[2])
+            slots[key] = change(self.parameters[position], tensor, True) if tensor.dim() else tensor
+        network = {name: change(name, tensor, False) for name, tensor in state.network.items()}
+        return State(network=network, optimizer_state=slots)
+
+
+def find_slicing(
+    method: Method,
+    model: nn.Module,
+    image_shape: tuple[int, ...],
+    masks: Masks,
+    network: Mapping[str, Tensor],
+) -> Slicing | None:
+    """The slicing for a level with these masks; None if no channels were removed.
+
+    `model` is the untrained network, and `network` the tensors that the level begins with.
+    """
+    if method.structure != CHANNELS:
+        return None
+    units = find_units(model, image_shape)
+    kept = units.kept(masks)
+    if kept.all():
+        return None
+    whole = {name: tensor * masks[name] if name in masks else tensor for name, tensor in network.items()}
+    names = tuple(name for name, _ in model.named_parameters())
+    return Slicing(units=units, kept=kept, parameters=names, whole=whole)

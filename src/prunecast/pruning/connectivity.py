@@ -78,7 +78,7 @@ def traced(model: nn.Module) -> fx.GraphModule:
     return found
 
 
-def understand(model: nn.Module) -> None:
+def trace_ahead(model: nn.Module) -> None:
     """Trace a model ahead of time, because no other thread may call a module while torch.fx traces."""
     with contextlib.suppress(UnknownOperationError):
         traced(model)

@@ -25,7 +25,7 @@ from prunecast.spec import METHOD_NAMES, MODULE_CALLS, Method, rng
 
 @dataclass(kw_only=True)
 class PruningContext:
-    """What a criterion can read. All tensors are on the CPU; treat them as read-only."""
+    """The inputs of a criterion. All tensors are on the CPU; treat them as read-only."""
 
     method: Method
     level: int
@@ -93,7 +93,7 @@ class Criterion:
         return scores
 
 
-def _own(name: str, found: object) -> Criterion:
+def _from_user(name: str, found: object) -> Criterion:
     if isinstance(found, Criterion):
         return found
     if not callable(found):
@@ -103,7 +103,7 @@ def _own(name: str, found: object) -> Criterion:
     return Criterion(name=name, score=found)
 
 
-CRITERIA = Registry("criterion", METHOD_NAMES["score"], _own)
+CRITERIA = Registry("criterion", METHOD_NAMES["score"], _from_user)
 
 
 def register_criterion(criterion: Criterion) -> Criterion:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from prunecast.errors import DamagedError, StoreError
-from prunecast.files import read_file, replace_file, sync_folder
+from prunecast.files import read_file, replace_file, sync
 
 _DTYPES = {
     "F64": torch.float64,
@@ -55,7 +55,7 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     try:
         folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
+        sync(folder.parent)
     except OSError as failure:
         raise StoreError(f"Cannot create {folder}: {failure.strerror}; choose another --store.") from failure
 

@@ -1,4 +1,4 @@
-"""Who works on a chain, written next to its lock, and how many workers died on it before.
+"""The process that works on a chain, written next to its lock, and how many workers died on the chain before.
 
 A worker that lets go of a chain writes so; one that is killed cannot, and the next to take the chain sees that. Deaths
 count against a chain only while it makes no progress: see `DeathsError`.
@@ -28,7 +28,7 @@ NO_FILE: FileVersion = (0, 0)
 
 
 class DeathsError(PrunecastError):
-    """So many workers died over a chain without a new level or checkpoint that it counts as failed for this run."""
+    """So many workers died on a chain without a new level or checkpoint that it counts as failed for this run."""
 
     def __init__(self, deaths: float, how: str) -> None:
         """`how` says how the last one ended, and what may help."""
@@ -65,8 +65,8 @@ class Holder:
 
 
 @contextlib.contextmanager
-def signed(folder: Path, *, weight: float = 1) -> Iterator[None]:
-    """Write that this process works on the chain, if not too many died over it; only the holder of the lock may.
+def recorded_holder(folder: Path, *, weight: float = 1) -> Iterator[None]:
+    """Write that this process works on the chain, unless too many workers died on it; call it only with the lock held.
 
     `weight` is what the death of the last holder counts, if it died.
     """
@@ -86,14 +86,14 @@ def signed(folder: Path, *, weight: float = 1) -> Iterator[None]:
     except TimeLimitReached:
         raise
     except BaseException:
-        _leave(folder, mine)
+        _write_release(folder, mine)
         raise
     else:
-        _leave(folder, mine)
+        _write_release(folder, mine)
 
 
-def _leave(folder: Path, mine: dict[str, object]) -> None:
-    with contextlib.suppress(PrunecastError, OSError):  # whoever meets a full disk first reports it
+def _write_release(folder: Path, mine: dict[str, object]) -> None:
+    with contextlib.suppress(PrunecastError, OSError):  # the next write reports a full disk
         if mine["tries"] == 1:
             (folder / NAME).unlink(missing_ok=True)
         else:
@@ -101,18 +101,18 @@ def _leave(folder: Path, mine: dict[str, object]) -> None:
 
 
 def most_deaths() -> int:
-    """How many workers may die over a chain without progress before it counts as failed."""
+    """How many workers may die on a chain without progress before it counts as failed."""
     return int(os.environ.get("PRUNECAST_TRIES", TRIES))
 
 
 def holder_of(folder: Path) -> Holder | None:
-    """Who took the chain last; None if nobody has it and nobody died on it, or in an older store."""
+    """The process that took the chain last; None if no process has it and none died on it, or in an older store."""
     try:
         body = read_json(folder / NAME)
         known = {name: body[name] for name in ("host", "pid", "since", "tries", "left")}
         found = body.get("footprint")
-        own = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
-        holder = Holder(**known, deaths=body.get("deaths", 0), footprint=own)
+        versions = ((found[0][0], found[0][1]), (found[1][0], found[1][1])) if found else None
+        holder = Holder(**known, deaths=body.get("deaths", 0), footprint=versions)
     except (PrunecastError, KeyError, IndexError, TypeError):  # nothing but reports depends on it
         return None
     return holder if _is_valid(holder) else None
@@ -130,7 +130,7 @@ def _is_valid(holder: Holder) -> bool:
 
 
 def footprint(folder: Path) -> Footprint:
-    """How far a chain is, as its files show it."""
+    """The progress of a chain, as its files show it."""
     return file_version(folder / "records.json"), file_version(folder / "checkpoint.safetensors")
 
 

@@ -15,16 +15,23 @@ from torch import Tensor
 from prunecast.errors import DamagedError
 from prunecast.families import Sizes, find_units, full_sizes, not_prunable
 from prunecast.files import is_there
+from prunecast.pruning.chain import Chain, code_version
 from prunecast.pruning.channels import removable
 from prunecast.pruning.connectivity import connectivity
 from prunecast.pruning.criteria import PruningContext
 from prunecast.pruning.files import damaged, is_finite, is_whole, write_tensors
 from prunecast.pruning.masks import Masks, count_kept, count_total, dead_layers
 from prunecast.pruning.n_of_m import NOfM
-from prunecast.pruning.opened import Chain, code_version
 from prunecast.pruning.prune import next_masks
 from prunecast.pruning.record import Pruned, Record, finite
-from prunecast.pruning.store import check_shapes, older_records, packed_level, read_packed, write_packed
+from prunecast.pruning.store import (
+    check_kept,
+    check_shapes,
+    older_records,
+    packed_level,
+    read_packed,
+    write_packed,
+)
 from prunecast.pruning.structure import structure_of
 from prunecast.spec import CHANNELS, MODULE_CALLS, rng
 from prunecast.training import Score, State, initial_state, loss_of
@@ -55,13 +62,13 @@ class Trained:
     """The result of a training run."""
 
     network: dict[str, Tensor]
-    diverged: bool
-    test: Score | None
-    """None if the training run diverged; the same for the other scores."""
-    train: Score | None
-    validation: Score | None
     seconds: float
     device: str
+    diverged: bool = False
+    test: Score | None = None
+    """None if the training run diverged; the same for the other scores."""
+    train: Score | None = None
+    validation: Score | None = None
     steps: int | None = None
     """Steps done, if the training run diverged before the level's last step."""
 
@@ -98,10 +105,7 @@ def _masks_of(chain: Chain, level: int, counts: Pruned) -> Masks:
     """The masks of a level, if they are those that the level before recorded."""
     path, masks = chain.folder.mask(level), chain.folder.masks(level)
     check_shapes(path, masks, chain.full)
-    if count_kept(masks) != counts.nonzero:
-        raise damaged(
-            path, f"it keeps {count_kept(masks):,} weights, but records.json says {counts.nonzero:,}"
-        )
+    check_kept(path, masks, counts.nonzero)
     return masks
 
 
@@ -177,7 +181,7 @@ def _exhausted(chain: Chain, masks: Masks) -> bool:
 
 
 def sizes_of(chain: Chain, masks: Masks) -> Sizes:
-    """What a level's network costs; single weights that are pruned are stored and multiplied as zeros."""
+    """The size of a level's network; single weights that are pruned are stored and multiplied as zeros."""
     shape = chain.dataset.train.image_shape
     if chain.spec.method.structure == CHANNELS:
         units = find_units(chain.untrained, shape)
@@ -199,8 +203,8 @@ def loss_gradients(chain: Chain, network: Mapping[str, Tensor], level: int) -> d
         loss = loss_of(spec.recipe).mean(logits, source.labels[indices])
         gradients = torch.autograd.grad(loss, list(model.parameters()), allow_unused=True)
     return {
-        name: torch.zeros_like(own, device="cpu") if gradient is None else gradient.cpu()
-        for (name, own), gradient in zip(model.named_parameters(), gradients, strict=True)
+        name: torch.zeros_like(parameter, device="cpu") if gradient is None else gradient.cpu()
+        for (name, parameter), gradient in zip(model.named_parameters(), gradients, strict=True)
     }
 
 
@@ -279,11 +283,12 @@ def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
     tensors, found, notes = chain.folder.tensors(path)
     if found != level.level:
         return None
-    network = {name[8:]: tensor for name, tensor in tensors.items() if name.startswith("network/")}
-    slots = {name[6:]: tensor for name, tensor in tensors.items() if name.startswith("slots/")}
+    network, slots = _below("network/", tensors), _below("slots/", tensors)
     check_shapes(path, network, chain.untrained.state_dict())
     fresh = initial_state(chain.spec.recipe, list(chain.untrained.parameters()))
-    shapes = {f"{kind}/{place}": one.shape for kind, own in fresh.items() for place, one in enumerate(own)}
+    shapes = {
+        f"{kind}/{place}": one.shape for kind, of_kind in fresh.items() for place, one in enumerate(of_kind)
+    }
     if any(shapes.get(name) != tensor.shape for name, tensor in slots.items()):
         raise damaged(path, "its tensors are not those of this chain's optimizer")
     step, seconds = notes.get("step"), notes.get("seconds")
@@ -291,6 +296,11 @@ def _checkpoint(chain: Chain, level: Level) -> Checkpoint | None:
         raise damaged(path, "it does not say after which step it was written")
     state = State(network=network, optimizer_state=slots)
     return Checkpoint(step=step, seconds=seconds, state=state)
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 def write_checkpoint(chain: Chain, level: Level, checkpoint: Checkpoint) -> None:

@@ -108,13 +108,13 @@ class NOfM:
 
 def input_axis(model: nn.Module, name: str) -> int | None:
     """The dimension of a weight along which it reads its inputs; None where it is not known."""
-    path, _, own = name.rpartition(".")
+    path, _, key = name.rpartition(".")
     module = model.get_submodule(path)
     if isinstance(module, _ConvTransposeNd):
-        return 0 if own == "weight" and module.groups == 1 else None
+        return 0 if key == "weight" and module.groups == 1 else None
     if isinstance(module, _ConvNd | nn.Linear):
-        return 1 if own == "weight" else None
-    return 1 if isinstance(module, nn.MultiheadAttention) and own in INTO_ATTENTION else None
+        return 1 if key == "weight" else None
+    return 1 if isinstance(module, nn.MultiheadAttention) and key in INTO_ATTENTION else None
 
 
 def _groups(tensor: Tensor, axis: int, size: int) -> NDArray[Any]:

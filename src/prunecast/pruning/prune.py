@@ -12,7 +12,7 @@ from fractions import Fraction
 from torch import nn
 
 from prunecast.errors import PrunecastError
-from prunecast.plugins import Registry
+from prunecast.plugins import Registry, function_of
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
 from prunecast.pruning.structure import LevelStructure, SingleWeights, Structure, structure_of
@@ -23,15 +23,9 @@ Schedule = Callable[[Method, int], float]
 """The fraction of the remaining units that a level, numbered from 1, removes: at least 0 and less than 1."""
 
 
-def _own(name: str, found: object) -> Schedule:
-    if not callable(found):
-        raise PrunecastError(
-            f"schedule {name!r} is {type(found).__name__}; it must be a function of a method and a level."
-        )
-    return found
-
-
-SCHEDULES = Registry("schedule", METHOD_NAMES["schedule"], _own)
+SCHEDULES: Registry[Schedule] = Registry(
+    "schedule", METHOD_NAMES["schedule"], function_of("schedule", "a method and a level")
+)
 
 
 def register_schedule(name: str, schedule: Schedule) -> Schedule:

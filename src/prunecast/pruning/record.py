@@ -108,7 +108,7 @@ def _record(values: object, level: int) -> Record:
 
 
 def _checks(record: Record, level: int) -> dict[str, bool]:
-    """By field, whether its value can have been measured."""
+    """By field, whether its value is one that a training run can have."""
     shares = ("error", "chance_error", "density")
     unsure = ("train_error", "validation_error", "effective_density")
     checks = {name: is_finite(getattr(record, name), 0, 1) for name in shares}

@@ -67,7 +67,7 @@ def read_start(path: Path) -> dict[str, Tensor]:
 
 
 def start_file(store: Path, digest: str) -> Path:
-    """Where the store keeps the weights of a digest."""
+    """The file in which the store keeps the weights of a digest."""
     return store / "starts" / f"{digest}.safetensors"
 
 

@@ -42,8 +42,8 @@ from prunecast.pruning.files import (
     write_json,
     write_tensors,
 )
-from prunecast.pruning.holder import signed
-from prunecast.pruning.masks import Masks
+from prunecast.pruning.holder import recorded_holder
+from prunecast.pruning.masks import Masks, count_kept
 from prunecast.pruning.record import Record, records_from
 from prunecast.spec import ChainSpec, as_dict, from_dict
 from prunecast.text import plural
@@ -106,7 +106,7 @@ class ChainFolder:
                     f"Another process is working on the chain in {self.path}; wait until it ends, or stop it."
                 ) from failure
             remove_temporary_files(self.path)
-            with signed(self.path, weight=weight):
+            with recorded_holder(self.path, weight=weight):
                 yield
 
     def records(self) -> list[Record]:
@@ -151,7 +151,7 @@ class ChainFolder:
         """Files that only finished levels needed and a killed process left, and a damaged checkpoint."""
         try:
             return self._stale(done, self._begun())
-        except UnreadableError:  # whoever takes the chain up reports it
+        except UnreadableError:  # the process that continues the chain reports it
             return self._stale(done, None)
 
     def tidy(self, done: int) -> None:
@@ -190,6 +190,13 @@ class ChainFolder:
             raise damaged(path, "it does not say to which level it belongs")
         return tensors, level, notes
 
+    def tensors_of(self, path: Path, level: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """The tensors and notes of a file that must belong to a level."""
+        tensors, found, notes = self.tensors(path)
+        if found != level:
+            raise damaged(path, f"it belongs to level {found}")
+        return tensors, notes
+
     def _check_owner(self, path: Path, notes: Mapping[str, Any]) -> None:
         owner = notes.get("spec", self.path.name)
         if owner != self.path.name:
@@ -202,15 +209,13 @@ class ChainFolder:
         write_tensors(self.mask(level), packed, {**self.notes(level), "shapes": shapes})
 
     def notes(self, level: int) -> dict[str, Any]:
-        """What every file of tensors says about itself."""
+        """The notes that every file of tensors has: its format, level and chain."""
         return {"format": FORMAT, "level": level, "spec": self.path.name}
 
     def masks(self, level: int) -> Masks:
         """Read the masks of a level above 0."""
         path = self.mask(level)
-        packed, found, notes = self.tensors(path)
-        if found != level:
-            raise damaged(path, f"it belongs to level {found}")
+        packed, notes = self.tensors_of(path, level)
         shapes = notes.get("shapes")
         if not isinstance(shapes, dict) or shapes.keys() != packed.keys():
             raise damaged(path, "it does not say what shapes its masks have")
@@ -222,9 +227,7 @@ class ChainFolder:
     def network(self, level: int, like: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The trained network of a level whose weights were kept; `like` has its names and shapes."""
         path = self.weights(level)
-        network, found, _ = self.tensors(path)
-        if found != level:
-            raise damaged(path, f"it belongs to level {found}")
+        network, _ = self.tensors_of(path, level)
         check_shapes(path, network, like)
         return network
 
@@ -282,11 +285,9 @@ def older_records(path: Path, level: int, done: int) -> DamagedError:
     """The error for records that were put back from an older copy."""
     return DamagedError(
         f"{path.parent / RECORDS} lists {plural(done, 'finished level')}, but {path.name} in the same folder belongs "
-        "to "
-        f"level {level}: the records are older, and training would continue from the wrong weights. Restore all files "
-        "of "
-        "the folder from one copy, or delete it to train that chain again from the start; other chains are not "
-        "affected."
+        f"to level {level}: the records are older, and training would continue from the wrong weights. Restore all "
+        "files of the folder from one copy, or delete it to train that chain again from the start; other chains are "
+        "not affected."
     )
 
 
@@ -296,6 +297,12 @@ def check_shapes(path: Path, found: Mapping[str, Tensor], like: Mapping[str, Ten
         name: tensor.shape for name, tensor in like.items()
     }:
         raise damaged(path, "its tensors are not those of this chain's network")
+
+
+def check_kept(path: Path, masks: Masks, nonzero: int) -> None:
+    """Refuse masks of a file that do not keep as many weights as the records say."""
+    if count_kept(masks) != nonzero:
+        raise damaged(path, f"it keeps {count_kept(masks):,} weights, but records.json says {nonzero:,}")
 
 
 def _unpacked(packed: Tensor, shape: list[int]) -> Tensor:
@@ -335,7 +342,7 @@ def _scattered(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def environment() -> dict[str, str]:
-    """What the numbers can depend on besides the spec."""
+    """The versions and the machine, on which numbers can depend besides the spec."""
     import platform
 
     return {

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from prunecast.errors import PrunecastError
-from prunecast.plugins import Registry
+from prunecast.plugins import Registry, function_of
 from prunecast.pruning.channels import Channels
 from prunecast.pruning.criteria import Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
@@ -87,15 +86,9 @@ StructureOf = Callable[[nn.Module], Structure | LevelStructure]
 """Finds the units of an untrained network: a structure's class, or a function."""
 
 
-def _own(name: str, found: object) -> StructureOf:
-    if not callable(found):
-        raise PrunecastError(
-            f"structure {name!r} is {type(found).__name__}; it must be a function of a network."
-        )
-    return found
-
-
-STRUCTURES = Registry("structure", METHOD_NAMES["structure"], _own)
+STRUCTURES: Registry[StructureOf] = Registry(
+    "structure", METHOD_NAMES["structure"], function_of("structure", "a network")
+)
 
 
 def register_structure(name: str, structure: StructureOf) -> StructureOf:

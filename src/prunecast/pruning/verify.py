@@ -9,15 +9,14 @@ from typing import Literal
 import torch
 
 from prunecast.errors import PrunecastError, UnreadableError
-from prunecast.pruning.files import damaged, read_json, read_tensors
-from prunecast.pruning.masks import Masks, count_kept
+from prunecast.pruning.files import read_json, read_tensors
 from prunecast.pruning.record import Record
 from prunecast.pruning.starts import start_file
-from prunecast.pruning.store import ChainFolder, older_records, read_packed
+from prunecast.pruning.store import ChainFolder, check_kept, older_records, read_packed
 
 NEXT_RUN_REPLACES = ("failure.json", "worker.json", "checkpoint.safetensors")
 """Files that cost nothing but the time since the last checkpoint if they are deleted."""
-Kind = Literal["damaged", "unreadable"]
+FaultKind = Literal["damaged", "unreadable"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,14 +25,14 @@ class Fault:
 
     chain: str
     """The chain's digest."""
-    kind: Kind
+    kind: FaultKind
     text: str
     """Which file, what is wrong with it, and what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreCheck:
-    """What a store holds, and what is wrong with it."""
+    """The contents of a store and its faults."""
 
     store: Path
     chains: int
@@ -85,7 +84,7 @@ def _faults(folder: ChainFolder) -> list[Fault]:
         try:
             check()
         except PrunecastError as problem:
-            kind: Kind = "unreadable" if isinstance(problem, UnreadableError) else "damaged"
+            kind: FaultKind = "unreadable" if isinstance(problem, UnreadableError) else "damaged"
             fault = Fault(chain=folder.path.name, kind=kind, text=str(problem))
             if fault not in faults:
                 faults.append(fault)
@@ -107,7 +106,7 @@ def _checks(folder: ChainFolder) -> Iterator[Callable[[], object]]:
         yield partial(_check_masks, folder, level, records)
     for kind, path_of in (("start", folder.start), ("weights", folder.weights)):
         for level in _levels(names, kind):
-            yield partial(_check_level, folder, path_of(level), level)
+            yield partial(folder.tensors_of, path_of(level), level)
     if "rewind.safetensors" in names:
         yield partial(_check_rewind, folder, len(records) if readable else None)
     for name in NEXT_RUN_REPLACES:
@@ -125,21 +124,12 @@ def _levels(names: set[str], kind: str) -> list[int]:
     return sorted(int(number) for number in numbers if number.isdecimal())
 
 
-def _check_masks(folder: ChainFolder, level: int, records: list[Record]) -> Masks:
+def _check_masks(folder: ChainFolder, level: int, records: list[Record]) -> None:
     """Read the masks of a level, and count the weights that they keep."""
-    masks, path = folder.masks(level), folder.mask(level)
+    masks = folder.masks(level)
     following = records[level - 1].following if 0 < level <= len(records) else None
-    if following is not None and count_kept(masks) != following.nonzero:
-        raise damaged(
-            path, f"it keeps {count_kept(masks):,} weights, but records.json says {following.nonzero:,}"
-        )
-    return masks
-
-
-def _check_level(folder: ChainFolder, path: Path, level: int) -> None:
-    found = folder.tensors(path)[1]
-    if found != level:
-        raise damaged(path, f"it belongs to level {found}")
+    if following is not None:
+        check_kept(folder.mask(level), masks, following.nonzero)
 
 
 def _check_start(folder: ChainFolder) -> None:

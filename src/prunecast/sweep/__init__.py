@@ -3,11 +3,20 @@
 from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
 from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
 from prunecast.sweep.driver import FLEET, drive
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, LeftOut, Progress
-from prunecast.sweep.failures import Failure, failure_of, in_one_line
+from prunecast.sweep.events import (
+    Busy,
+    Event,
+    Executor,
+    Failed,
+    Failure,
+    Job,
+    LeftOut,
+    Progress,
+    failure_of,
+    in_one_line,
+)
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
-from prunecast.sweep.json_lines import JsonLines, event_as_json
 from prunecast.sweep.plan import (
     Plan,
     check_data,
@@ -36,23 +45,31 @@ from prunecast.sweep.status import (
     SweepProgress,
     chain_statuses,
     is_locked,
-    plan_edit,
     remember_plan,
 )
-from prunecast.sweep.table import COLUMNS, as_csv, export, row, rows, rows_of, write_table
+from prunecast.sweep.table import (
+    COLUMNS,
+    JsonLines,
+    as_csv,
+    event_as_json,
+    export,
+    row,
+    rows,
+    rows_of,
+    write_table,
+)
 from prunecast.sweep.wording import (
     absent_words,
     check_lines,
     damaged_line,
     deaths_words,
-    edit_sentence,
     end_line,
     error_rise_words,
     event_line,
     failure_lines,
     never_pruned_lines,
     split_words,
-    start_line,
+    start_lines,
     stopped_line,
 )
 from prunecast.sweep.worker import (
@@ -106,7 +123,6 @@ __all__ = [
     "data_key",
     "deaths_words",
     "drive",
-    "edit_sentence",
     "end_line",
     "error_rise_words",
     "event_as_json",
@@ -126,7 +142,6 @@ __all__ = [
     "never_pruned_lines",
     "overview",
     "parse_plan",
-    "plan_edit",
     "prepare",
     "pull_chains",
     "read_plan",
@@ -141,7 +156,7 @@ __all__ = [
     "scales",
     "shipped_plans",
     "split_words",
-    "start_line",
+    "start_lines",
     "stop_on",
     "stopped_line",
     "store_starts",

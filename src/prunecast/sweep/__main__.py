@@ -88,13 +88,12 @@ def _run(given: argparse.Namespace) -> int:
         SweepProgress,
         chain_statuses,
         inspect,
-        never_pruned,
         read_plan,
         run_plan,
         wording,
     )
     from prunecast.sweep.run import usual_jobs
-    from prunecast.sweep.status import plan_edit, remember_plan
+    from prunecast.sweep.status import remember_plan
 
     check_folder(given.output)
     sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
@@ -108,11 +107,8 @@ def _run(given: argparse.Namespace) -> int:
         options = {"device": given.device, "jobs": jobs, "plain": given.plain}
         plan = inspect(plan).plan
         sweep = run_plan(plan, given.store, on_event=lines.event, **options)
-        if edit := plan_edit(plan, given.store):
-            say(wording.edit_sentence(edit))
-        for line in wording.never_pruned_lines(never_pruned(plan)):
+        for line in wording.start_lines(plan, given.store, progress):
             say(line)
-        say(wording.start_line(plan, given.store, progress))
         lines.started(progress)
         if progress.chains_done < progress.chains:
             remember_plan(plan, given.store)
@@ -143,11 +139,11 @@ def _export(plan: "Plan", store: Path, output: Path, on_standard_error: bool) ->
     from prunecast.sweep import chain_statuses, rows_of, wording, write_table
 
     statuses = chain_statuses(plan, store)
-    table, damaged = rows_of(statuses), [own for own in statuses if own.problem]
+    table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
     write_table(table, output)
     _say(f"{plural(len(table), 'row')} in {output}", error=on_standard_error or is_standard_output(output))
-    for own in damaged:
-        _say(wording.damaged_line(own), error=True)
+    for status in damaged:
+        _say(wording.damaged_line(status), error=True)
     return 1 if damaged else 0
 
 

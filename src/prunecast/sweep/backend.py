@@ -39,7 +39,7 @@ class Ended:
     whole_node: bool = False
     """Whether its node was lost, which is rarely caused by a chain."""
     cancelled: bool = False
-    """Whether somebody cancelled it, so that it is not replaced."""
+    """Whether a person cancelled it, so that it is not replaced."""
     refusal: PrunecastError | None = None
     """Why no chain can be run there; it ends the sweep."""
 
@@ -48,7 +48,7 @@ class Backend(ABC):
     """Starts workers somewhere and sees them end; a context manager that leaves no worker behind."""
 
     def needs(self, chain: PlannedChain, resources: Resources) -> Resources:
-        """What the worker of a chain needs; workers take only chains with the same needs."""
+        """The resources of a chain's worker; workers take only chains with the same resources."""
         return needs(chain, resources)
 
     @abstractmethod
@@ -65,7 +65,7 @@ class Backend(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop all workers; those that get SIGTERM let go of their chains and store checkpoints."""
+        """Stop all workers; those that get SIGTERM release their chains and store checkpoints."""
 
     def no_more(self) -> None:  # noqa: B027 - most backends need not do anything
         """No chain is left to take: workers that have not begun may be cancelled, the others end by themselves."""
@@ -80,7 +80,7 @@ class Backend(ABC):
 
 
 def find_backend(name: str) -> Callable[..., Backend]:
-    """What makes the backend of this name, one that ships or a user's own as `module:name`."""
+    """The class or function that makes the backend of this name, which ships or is a user's own, `module:name`."""
     if name not in BACKENDS and ":" not in name:
         known = ", ".join(BACKENDS)
         raise PrunecastError(
@@ -95,14 +95,14 @@ def find_backend(name: str) -> Callable[..., Backend]:
 
 
 def needs(chain: PlannedChain, resources: Resources) -> Resources:
-    """What the worker of a chain needs: what its plan says, or else `resources`; k times that for k devices.
+    """The resources of a chain's worker: those of its plan, or else `resources`; k times as much for k devices.
 
     A chain that trains with several torch threads on CPUs has a CPU for each.
     """
-    own, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
-    gpus = max(own.gpus, devices) if own.gpus and devices > 1 else own.gpus
-    cpus = own.cpus if gpus or threads == 1 else max(own.cpus, threads)
-    return dataclasses.replace(own, gpus=gpus, cpus=cpus * devices)
+    given, devices, threads = chain.resources or resources, chain.devices, chain.spec.threads
+    gpus = max(given.gpus, devices) if given.gpus and devices > 1 else given.gpus
+    cpus = given.cpus if gpus or threads == 1 else max(given.cpus, threads)
+    return dataclasses.replace(given, gpus=gpus, cpus=cpus * devices)
 
 
 def with_resources(plan: Plan, given: Mapping[str, Any]) -> Plan:

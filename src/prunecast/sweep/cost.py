@@ -1,22 +1,25 @@
-"""What a plan would train and the work it takes, counted before anything runs."""
+"""The networks, chains and multiply-adds of a plan, counted before anything runs."""
 
 import functools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from torch import nn
-
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
-from prunecast.families import NotPrunable, not_prunable, outline, prunable
+from prunecast.families import NotPrunable, not_prunable, prunable
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import DataSeen, NetworkKey, Size, inspect, network_key
+from prunecast.sweep.inspection import (
+    DataSeen,
+    NetworkKey,
+    NetworkSize,
+    inspect,
+    network_key,
+    network_outline,
+)
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
-UNKNOWN_CLASSES = 10
-"""Classes of data that nobody has read yet."""
 TRAINING_WORK = 3
 """Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""
 
@@ -99,78 +102,53 @@ class NeverPruned:
     tensors: tuple[NotPrunable, ...]
     parameters: int
     """All parameters of that network."""
-    classes_known: bool
-    """Whether the number of classes is known; otherwise the network has ten."""
     structure: str = ""
     """The structure N:M into whose groups the tensors cannot be divided; empty where they are not prunable at all."""
 
 
 def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
-    """What stays dense, for each family that has such tensors, from its smallest network.
+    """The tensors that stay dense, for each family that has some, counted in its smallest network.
 
-    What a structure N:M leaves dense depends on the width, so there the smallest network of each width counts.
-
-    A family that cannot be built is left to the run, which says why.
+    A structure N:M leaves other tensors dense at each width, so the smallest network of each width counts. A family
+    that cannot be built is left out, because the run reports why; so is a chain whose data was not read.
     """
-    smallest: dict[str, PlannedChain] = {}
-    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
-        smallest.setdefault(chain.spec.family, chain)
-    found = []
-    for family, chain in smallest.items():
-        try:
-            model = _built(chain)
-        except Exception:  # a user's own function raises anything
-            continue
+    chains = [chain for chain in plan.chains if chain.facts is not None]
+    whole: dict[str, PlannedChain] = {}
+    for chain in sorted(chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
+        whole.setdefault(chain.spec.family, chain)
+    grouped: dict[tuple[str, float, str], PlannedChain] = {}
+    for chain in sorted(chains, key=lambda chain: (chain.spec.width, chain.spec.depth)):
+        structure = chain.spec.method.structure
+        if n_of_m(structure) is not None:
+            grouped.setdefault((chain.spec.family, chain.spec.width, structure), chain)
+    found = [
+        *(_kept_dense(chain) for chain in whole.values()),
+        *(_kept_dense(chain, structure) for (_, _, structure), chain in grouped.items()),
+    ]
+    return tuple(dense for dense in found if dense is not None)
+
+
+def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:
+    """The tensors of a chain's network that are not prunable, or that a structure N:M leaves dense."""
+    try:
+        model = network_outline(chain)
+    except Exception:  # a user's own function raises anything
+        return None
+    if structure:
+        groups = structure_of(structure)(model)
+        assert isinstance(groups, NOfM)
+        tensors = groups.kept_dense()
+    else:
         tensors = not_prunable(model, prunable(model))
-        if tensors:
-            own = NeverPruned(
-                family=family,
-                depth=chain.spec.depth,
-                width=chain.spec.width,
-                tensors=tensors,
-                parameters=sum(parameter.numel() for parameter in model.parameters()),
-                classes_known=chain.facts is not None,
-            )
-            found.append(own)
-    return (*found, *_not_grouped(plan))
-
-
-def _not_grouped(plan: Plan) -> Iterator[NeverPruned]:
-    """By family, width and structure N:M, the prunable tensors that stay dense."""
-    smallest: dict[tuple[str, float, str], PlannedChain] = {}
-    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.width, chain.spec.depth)):
-        if n_of_m(chain.spec.method.structure) is not None:
-            smallest.setdefault((chain.spec.family, chain.spec.width, chain.spec.method.structure), chain)
-    for (family, width, name), chain in smallest.items():
-        try:
-            model = _built(chain)
-        except Exception:  # a user's own function raises anything
-            continue
-        structure = structure_of(name)(model)
-        assert isinstance(structure, NOfM)
-        if tensors := structure.kept_dense():
-            yield NeverPruned(
-                family=family,
-                depth=chain.spec.depth,
-                width=width,
-                tensors=tensors,
-                parameters=sum(parameter.numel() for parameter in model.parameters()),
-                classes_known=chain.facts is not None,
-                structure=name,
-            )
-
-
-def _built(chain: PlannedChain) -> nn.Module:
-    spec, facts = chain.spec, chain.facts
-    shape = facts.image_shape if facts else None
-    if shape is not None and spec.image_size is not None:
-        shape = (shape[0], spec.image_size, spec.image_size)
-    return outline(
-        spec.family,
-        depth=spec.depth,
-        width=spec.width,
-        num_classes=facts.num_classes if facts else UNKNOWN_CLASSES,
-        image_shape=shape,
+    if not tensors:
+        return None
+    return NeverPruned(
+        family=chain.spec.family,
+        depth=chain.spec.depth,
+        width=chain.spec.width,
+        tensors=tensors,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+        structure=structure,
     )
 
 
@@ -178,7 +156,7 @@ def _epochs(chain: PlannedChain) -> float:
     return chain_steps(chain) / timeline(chain.spec.recipe, chain.spec.num_examples).epoch
 
 
-def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, Size]) -> Network:
+def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, NetworkSize]) -> Network:
     spec = chains[0].spec
     size = sizes.get(network_key(chains[0]))
     return Network(
@@ -205,7 +183,7 @@ def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
         "num_examples": (spec.num_examples for spec in specs),
         "replicate": (spec.replicate for spec in specs),
     }
-    return {axis: list(dict.fromkeys(own)) for axis, own in values.items()}
+    return {axis: list(dict.fromkeys(column)) for axis, column in values.items()}
 
 
 @functools.cache

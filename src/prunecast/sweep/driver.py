@@ -1,7 +1,7 @@
 """The driver of all backends: it keeps workers running while chains are left, and reports what the store shows.
 
 Workers take chains from the store by themselves, so a driver carries no results and may die at any time. It reports
-every level once, replaces workers that die, and judges together with the store when deaths are a chain's fault.
+every level once, replaces workers that die, and decides with the store when deaths are the fault of a chain.
 """
 
 import contextlib
@@ -26,8 +26,16 @@ from prunecast.pruning import (
 )
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.cost import chain_work
-from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
-from prunecast.sweep.failures import failure_path, new_failure, write_failure
+from prunecast.sweep.events import (
+    Busy,
+    Failed,
+    Job,
+    Outcome,
+    Progress,
+    failure_path,
+    new_failure,
+    write_failure,
+)
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import identified
 from prunecast.sweep.status import is_locked
@@ -36,12 +44,12 @@ from prunecast.sweep.worker import WorkerSpec, count_deaths, has_ended, work
 FLEET = 64.0
 """Total width that keeps a whole GPU busy: two packs in training, and two that follow."""
 PAUSE = 0.2
-"""Seconds between two looks at the store, at least."""
+"""Minimum seconds between two reads of the store."""
 MOST_PAUSE = 30.0
-"""Seconds between two starts of workers, at most, while they end without having done anything."""
-MOST_IN_VAIN = 3
+"""Maximum seconds between two starts of workers that end without doing anything."""
+MOST_FAILED_STARTS = 3
 """How many workers in a row may die without having taken a chain, once starts are that far apart."""
-LEAVING = 30.0
+END_SECONDS = 30.0
 """Seconds that workers have to end by themselves when all chains have ended."""
 
 
@@ -53,7 +61,7 @@ def drive(
     resources: Resources | None = None,
     work: Callable[..., Iterator[Outcome]] = work,
 ) -> Generator[Outcome, None, None]:
-    """Run jobs by the workers of a backend until all have ended or failed, and yield what the store shows of them.
+    """Run jobs in the workers of a backend until all have ended or failed, and yield what the store shows of them.
 
     `resources` are those of chains whose plan names none. `work` is what workers call.
     """
@@ -72,24 +80,24 @@ def drive(
 
 @dataclass(kw_only=True)
 class _Pool:
-    """The chains whose workers need the same, and these workers."""
+    """Chains whose workers need the same resources, and these workers."""
 
     spec: WorkerSpec
     open: dict[int, Job]
     """Chains that have neither ended nor failed, by their number, the longest first."""
     workers: set[Hashable] = field(default_factory=set)
     cancelled: list[str] = field(default_factory=list)
-    """How workers ended that somebody cancelled; they are not replaced."""
+    """How cancelled workers ended; they are not replaced."""
     given_up: bool = False
     """Whether no worker is started any more, because so many were cancelled."""
     pause: float = PAUSE
     next_start: float = 0.0
-    in_vain: int = 0
+    failed_starts: int = 0
     """How many workers in a row have died without having taken a chain."""
 
 
 class _Driver:
-    """Which chains have not ended, how many of their levels were reported, and which workers run."""
+    """Keeps track of chains that have not ended, of reported levels, and of workers."""
 
     def __init__(
         self, jobs: Sequence[Job], backend: Backend, template: WorkerSpec, resources: Resources
@@ -113,15 +121,15 @@ class _Driver:
             for pool in self._pools.values():
                 self._start(pool)
             for ended in self._backend.ended(pause):
-                self._take(ended)
+                self._worker_ended(ended)
             began = time.monotonic()
             for pool in self._pools.values():
-                yield from self._news(pool)
+                yield from self._new_outcomes(pool)
                 self._give_up(pool)
             # Reading many chains from a slow disk takes long, so do it less often then.
             pause = max(PAUSE, 10 * (time.monotonic() - began))
         self._backend.no_more()
-        until = time.monotonic() + LEAVING
+        until = time.monotonic() + END_SECONDS
         while any(pool.workers for pool in self._pools.values()) and time.monotonic() < until:
             ended_now = {ended.worker for ended in self._backend.ended(PAUSE)}
             for pool in self._pools.values():
@@ -146,7 +154,7 @@ class _Driver:
         if pool.given_up or missing <= 0 or time.monotonic() < pool.next_start:
             return
         if self._at_once:
-            missing = min(missing, self._at_once - sum(len(own.workers) for own in self._pools.values()))
+            missing = min(missing, self._at_once - sum(len(other.workers) for other in self._pools.values()))
         spec = dataclasses.replace(pool.spec, jobs=tuple(pool.open.values()))
         count = min(missing, self._backend.room(spec))
         if count > 0:
@@ -157,7 +165,7 @@ class _Driver:
             pool.next_start = time.monotonic() + pool.pause
             pool.pause = min(MOST_PAUSE, 2 * pool.pause)
 
-    def _news(self, pool: _Pool) -> Iterator[Outcome]:
+    def _new_outcomes(self, pool: _Pool) -> Iterator[Outcome]:
         """Report levels and failures that are new in the store."""
         for job in list(pool.open.values()):
             outcomes: list[Outcome] = [*self._levels(job), *self._failures(job)]
@@ -173,7 +181,7 @@ class _Driver:
             return
         try:
             records = within(folder.records(), job.chain.rules)
-        except PrunecastError:  # the worker that takes it says what is wrong with it
+        except PrunecastError:  # the worker that takes the chain reports what is wrong
             return
         for count in range(self._reported[job.number], len(records)):
             self._reported[job.number] = count + 1
@@ -188,16 +196,16 @@ class _Driver:
             yield Failed(number=job.number, chain=job.chain, error=error, traceback=traceback)
 
     def _is_new(self, path: Path) -> bool:
-        """Whether a file has changed since the last look."""
+        """Whether a file has changed since the last check."""
         before, now = self._versions.get(path, NO_FILE), file_version(path)
         self._versions[path] = now
         return now not in (before, NO_FILE)
 
-    def _take(self, ended: Ended) -> None:
-        """Note that a worker has ended, and judge what that means for the chains it had."""
+    def _worker_ended(self, ended: Ended) -> None:
+        """Note that a worker has ended, and count its death if it died."""
         if ended.refusal:
             raise ended.refusal
-        pool = next((own for own in self._pools.values() if ended.worker in own.workers), None)
+        pool = next((pool for pool in self._pools.values() if ended.worker in pool.workers), None)
         if pool is None:
             return
         pool.workers.remove(ended.worker)
@@ -206,7 +214,7 @@ class _Driver:
             pool.cancelled.append(ended.died)
             pool.given_up = not pool.workers
         elif ended.died:
-            self._judge(pool, ended)
+            self._count_death(pool, ended)
 
     def _refresh(self, jobs: Iterable[Job]) -> None:
         """Open the folders of chains, which makes NFS forget what it knew of the files in them."""
@@ -214,15 +222,15 @@ class _Driver:
             with contextlib.suppress(OSError):
                 next(chain_folder(self._store, job.chain.spec).path.iterdir(), None)
 
-    def _judge(self, pool: _Pool, ended: Ended) -> None:
+    def _count_death(self, pool: _Pool, ended: Ended) -> None:
         """Count the death of a worker against the chains it had; the store knows how many went before it."""
         for job, deaths in count_deaths(pool.open.values(), self._store, whole_node=ended.whole_node):
             problem = DeathsError(deaths.deaths, f"the last one {ended.died}. {ended.remedy}")
             write_failure(self._store, job, str(problem), "")
         folders = [chain_folder(self._store, job.chain.spec).path for job in pool.open.values()]
         taken = [self._is_new(folder / HOLDER_FILE) for folder in folders]
-        pool.in_vain = 0 if any(taken) or ended.whole_node else pool.in_vain + 1
-        if pool.in_vain >= MOST_IN_VAIN and pool.pause >= MOST_PAUSE:
+        pool.failed_starts = 0 if any(taken) or ended.whole_node else pool.failed_starts + 1
+        if pool.failed_starts >= MOST_FAILED_STARTS and pool.pause >= MOST_PAUSE:
             raise PrunecastError(
                 f"Workers die before they take a chain: the last one {ended.died}. {ended.remedy} Nothing finished is "
                 "lost; `python -m prunecast.sweep PLAN --jobs 1` shows what is wrong."
@@ -231,7 +239,7 @@ class _Driver:
     def _give_up(self, pool: _Pool) -> None:
         """Fail chains that no worker of this run will take, because all were cancelled, or as many as are left.
 
-        Another run may hold some of them; it may end them, or let go of them later.
+        Another run may hold some of them; it may end them, or release them later.
         """
         if pool.workers or not pool.cancelled:
             return

@@ -1,4 +1,4 @@
-"""How long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
+"""Estimates how long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
 
     seconds = Σ over chains or packs of (steps · step_seconds + images · image_seconds), + building each shape of pack
 
@@ -45,6 +45,7 @@ from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.inspection import build_network, image_facts
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
@@ -112,7 +113,7 @@ class Threads:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """How long a plan takes at most."""
+    """An upper limit of the time that a plan takes."""
 
     device: str
     networks: tuple[Timing, ...] = ()
@@ -125,7 +126,7 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What one chain, or one pack of chains, has to do up to the level cap."""
+    """The steps and evaluations of one chain, or of one pack of chains, up to the level cap."""
 
     comparable: tuple[object, ...]
     """Equal for works whose times are compared."""
@@ -191,9 +192,9 @@ def _seconds_of_each(works: Sequence[Work]) -> tuple[list[Timing], list[float], 
             if len(timed) < 2 or time.perf_counter() - began < MOST_SECONDS:
                 timed[work.size] = work.time()
         timings += [timed[size] for size in sorted(timed)]
-        steps = {size: own.step_seconds for size, own in timed.items()}
-        images = {size: own.image_seconds for size, own in timed.items()}
-        builds = {size: own.build_seconds for size, own in timed.items()}
+        steps = {size: timing.step_seconds for size, timing in timed.items()}
+        images = {size: timing.image_seconds for size, timing in timed.items()}
+        builds = {size: timing.build_seconds for size, timing in timed.items()}
         for work in group:
             training = work.steps * interpolated(work.size, steps)
             each.append(training + work.images * interpolated(work.size, images))
@@ -217,7 +218,7 @@ def interpolated(size: float, measured: dict[float, float]) -> float:
     A fixed time plus one in proportion to the size is below that line. Beyond the measured sizes the nearest counts.
     """
     sizes = sorted(measured)
-    seconds = np.log([measured[own] for own in sizes])
+    seconds = np.log([measured[timed] for timed in sizes])
     return math.exp(float(np.interp(math.log(size), np.log(sizes), seconds)))
 
 
@@ -247,34 +248,18 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
-def _image_shape(spec: ChainSpec, facts: DatasetFacts | None = None) -> tuple[tuple[int, int, int], int]:
-    """The shape of a chain's images and the number of classes; for unknown data, the shape that the family expects."""
-    facts, family = facts or find_dataset(spec.dataset, spec.loader), FAMILIES.get(spec.family)
-    channels, *side = facts.image_shape if facts else family.image_shape if family else (3, 32, 32)
-    height, width = (spec.image_size, spec.image_size) if spec.image_size else side
-    return (channels, height, width), facts.num_classes if facts else 10
-
-
-def _build(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> nn.Module:
-    if ":" not in family:
-        member = architecture(
-            family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
+def _refuse_too_large(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> None:
+    """Refuse a built-in network whose training does not fit into the memory of this machine."""
+    if ":" in family:
+        return
+    member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    needed, there = BYTES_PER_PARAMETER * member.parameters, _memory()
+    if needed > there:
+        raise PrunecastError(
+            f"{family} of depth {depth} and width {width:g} has {member.parameters:,} parameters. Training it "
+            f"needs at least {needed / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB; choose "
+            "a smaller width, or leave the estimate out with --no-estimate."
         )
-        needed, there = BYTES_PER_PARAMETER * member.parameters, _memory()
-        if needed > there:
-            raise PrunecastError(
-                f"{family} of depth {depth} and width {width:g} has {member.parameters:,} parameters. Training it "
-                f"needs at least {needed / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB; choose "
-                "a smaller width, or leave the estimate out with --no-estimate."
-            )
-    return families.build(
-        family,
-        depth=depth,
-        width=width,
-        num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=image_shape,
-    )
 
 
 def _memory() -> int:
@@ -285,6 +270,7 @@ def _memory() -> int:
 def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
+    assert chain.facts is not None, "data that is not known by name has been looked at"
     return Work(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
@@ -295,11 +281,14 @@ def _alone(chain: PlannedChain, device: torch.device) -> Work:
     )
 
 
-def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | None = None) -> Timing:
+def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> Timing:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
-    shape, classes = _image_shape(spec, facts)
-    model = _build(spec.family, spec.depth, spec.width, classes, shape)
+    shape, classes = facts.shape_at(spec.image_size), facts.num_classes
+    _refuse_too_large(spec.family, spec.depth, spec.width, classes, shape)
+    model = families.build(
+        spec.family, depth=spec.depth, width=spec.width, num_classes=classes, image_shape=shape
+    )
     counted = float(families.multiply_adds(model, shape)) if ":" in spec.family else None
     batch = timed_images(spec, whole, device.type, counted)
     data = _noise(shape, classes, 2 * batch, device)
@@ -321,7 +310,7 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts | No
     )
 
 
-def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts | None = None) -> float:
+def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts) -> float:
     """How many times faster a network trains on the CPU with so many threads than with its own number."""
     place = torch.device("cpu")
     own = time_network(spec, place, facts).step_seconds
@@ -335,12 +324,13 @@ def more_threads(plan: Plan, jobs: int) -> Threads | None:
     count = 1 << max(0, free.bit_length() - 1)
     if count <= chain.spec.threads:
         return None
+    assert chain.facts is not None, "data that is not known by name has been looked at"
     gain = speedup(chain.spec, count, chain.facts)
     return Threads(count=count, speedup=gain) if gain >= WORTHWHILE else None
 
 
 def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:
-    """How many images of a batch are timed: all, unless a step would take long. Batch norm needs two.
+    """The number of images of a batch that are timed: all, unless a step would take long. Batch norm needs two.
 
     `per_image` are the multiply-adds of a network of your own, as counted by running it.
     """
@@ -360,7 +350,7 @@ def deal_packs(
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
     groups, alone = _groups(chains, device, pool)
     works: list[Work] = []
-    for members in sorted(groups, key=lambda own: own[0].level.last, reverse=True):
+    for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
         for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
             shape = pool.shape(kind, part)
@@ -388,11 +378,12 @@ def _groups(
         if planned.devices > 1 or not fits(spec, device):
             alone.append(planned)
             continue
-        data = noise(*_image_shape(spec, planned.facts), NOISE_IMAGES, device)
+        data = noise(*image_facts(planned), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
             shape = data.train.image_shape
-            networks[key] = _build(spec.family, spec.depth, spec.width, data.num_classes, shape)
+            _refuse_too_large(spec.family, spec.depth, spec.width, data.num_classes, shape)
+            networks[key] = build_network(planned)
         member = _member(number, planned, data, networks[key])
         if pool.add(kind_of(member.chain), member.chain):
             group = chain_group(spec), planned.rules.level_cap, training_steps(spec, 1)
@@ -409,7 +400,7 @@ def fits(spec: ChainSpec, device: torch.device) -> bool:
         return False
     if facts is None or device.type != "cuda":
         return True
-    pixels = facts.train_examples * math.prod(_image_shape(spec)[0])
+    pixels = facts.train_examples * math.prod(facts.shape_at(spec.image_size))
     return pixels <= MOST_OF_DEVICE * torch.cuda.mem_get_info(device)[0]
 
 

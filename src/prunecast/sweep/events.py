@@ -1,12 +1,26 @@
-"""What a sweep reports while it runs, and the signature of whatever runs its chains."""
+"""Events of a sweep, the signature of the function that runs its chains, and failures kept in the store."""
 
+import contextlib
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prunecast.pruning import Record
-from prunecast.spec import ErrorRise
+from prunecast.errors import PrunecastError, UnreadableError
+from prunecast.files import is_there
+from prunecast.pruning import (
+    FORMAT,
+    Record,
+    chain_folder,
+    code_version,
+    is_whole,
+    make_folder,
+    read_json,
+    write_json,
+)
+from prunecast.spec import ChainSpec, ErrorRise
 from prunecast.sweep.grid import PlannedChain
+from prunecast.text import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,3 +82,71 @@ Event = Outcome | LeftOut
 
 Executor = Callable[[Sequence[Job], Path], Iterator[Outcome]]
 """Runs all jobs and yields their events: `work` in this process, `drive` through a backend."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a chain stopped before its end; the store keeps it until the chain has continued."""
+
+    error: str
+    """The exception in one line."""
+    traceback: str
+    times: int
+    """How many runs in a row have failed."""
+
+
+def record_failure(store: Path, job: Job, problem: BaseException) -> Failure:
+    """Write a failure down in the chain's folder."""
+    lines = traceback.format_exception(problem)
+    return write_failure(store, job, in_one_line(problem), "".join(lines))
+
+
+def write_failure(store: Path, job: Job, error: str, trace: str) -> Failure:
+    """Replace the chain's failure; however many workers fail with a chain in one run, that run counts once."""
+    failure = Failure(error=error, traceback=trace, times=job.failures + 1)
+    path = failure_path(store, job.chain.spec)
+    make_folder(path.parent)
+    write_json(path, {"format": FORMAT, "code": code_version(), **vars(failure)})
+    return failure
+
+
+def failure_of(store: Path, spec: ChainSpec) -> Failure | None:
+    """The chain's failure, if it has not been fixed yet."""
+    path = failure_path(store, spec)
+    try:
+        if not is_there(path):
+            return None
+        body = read_json(path)
+    except UnreadableError as problem:
+        return Failure(error=str(problem), traceback="", times=1)
+    except PrunecastError:
+        body = {}
+    error, trace, times = body.get("error"), body.get("traceback"), body.get("times")
+    if isinstance(error, str) and isinstance(trace, str) and is_whole(times, 1):
+        return Failure(error=printable(error), traceback=trace, times=times)
+    return Failure(error=f"{path} is damaged; the next run replaces it", traceback="", times=1)
+
+
+def new_failure(job: Job, store: Path) -> Failure | None:
+    """The chain's failure if it failed in this run, whichever worker ran it."""
+    failure = failure_of(store, job.chain.spec)
+    return failure if failure and failure.times > job.failures else None
+
+
+def forget_failure(store: Path, spec: ChainSpec) -> None:
+    """Remove the failure of a chain that has gone on."""
+    with contextlib.suppress(OSError):  # a finished chain may be in a store that is read-only now
+        failure_path(store, spec).unlink(missing_ok=True)
+
+
+def in_one_line(problem: BaseException) -> str:
+    """An exception as one line; a user's mistake is a sentence already."""
+    words = printable(" ".join(str(problem).split()))
+    if isinstance(problem, PrunecastError):
+        return words
+    return f"{type(problem).__name__}: {words}" if words else type(problem).__name__
+
+
+def failure_path(store: Path, spec: ChainSpec) -> Path:
+    """The file of a chain's failure."""
+    return chain_folder(store, spec).path / "failure.json"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from prunecast.spec import (
 )
 from prunecast.sweep.resources import Resources, checked
 
+T = TypeVar("T")
 KEYS = (
     *("family", "dataset", "loader", "root", "image_size", "patch_size", "test_share", "split_seed"),
     *("recipe", "method", "start"),
@@ -68,7 +69,7 @@ CountTraining = Callable[[ChainSpec, Path | None], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Select:
-    """How the selection rule is applied."""
+    """Settings of the selection rule."""
 
     tolerance: float = TOLERANCE
     """A larger network counts as worse if its error is higher by more than this many standard errors."""
@@ -100,7 +101,7 @@ class PlannedChain:
 
     @property
     def facts(self) -> DatasetFacts | None:
-        """What is known about its data."""
+        """Facts about its data; None if the data is neither known by name nor read."""
         return self.seen or find_dataset(self.spec.dataset, self.spec.loader)
 
 
@@ -192,8 +193,8 @@ def _specs(grid: Mapping[str, Any], place: str, count: Callable[[ChainSpec], int
     axes: list[Sequence[Any]] = [
         _families(grid, place),
         _names(grid, "dataset", place),
-        _recipes(grid["recipe"], place),
-        _methods(grid.get("method", "imp"), place),
+        _presets("recipe", grid["recipe"], place, _recipe),
+        _presets("method", grid.get("method", "imp"), place, _method),
         *(_numbers(grid, key, place) for key in ("depth", "width")),
         _amounts(grid, place),
         _replicates(grid, place),
@@ -344,7 +345,7 @@ def _families(grid: Mapping[str, Any], place: str) -> list[str]:
     patches = _numbers({"patch_size": sizes}, "patch_size", place)
     with _at(place):
         found = [[name] if name != VIT else [vit_family(size) for size in patches] for name in names]
-    return [name for own in found for name in own]
+    return [name for names in found for name in names]
 
 
 def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
@@ -357,10 +358,11 @@ def _replicates(grid: Mapping[str, Any], place: str) -> Sequence[int]:
     return range(given)
 
 
-def _recipes(given: Any, place: str) -> list[Recipe]:
-    require(given != [], f"{place}: recipe is empty; give a preset's name or a table, or a list of them.")
+def _presets(key: str, given: Any, place: str, parse: Callable[[Any], T]) -> list[T]:
+    """Recipes or methods: one, or a list of them, each a preset's name or a table."""
+    require(given != [], f"{place}: {key} is empty; give a preset's name or a table, or a list of them.")
     with _at(place):
-        return [_recipe(item) for item in (given if isinstance(given, list) else [given])]
+        return [parse(item) for item in (given if isinstance(given, list) else [given])]
 
 
 def _recipe(given: Any) -> Recipe:
@@ -381,12 +383,6 @@ def _recipe(given: Any) -> Recipe:
         key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()
     }
     return Recipe(**values)
-
-
-def _methods(given: Any, place: str) -> list[Method]:
-    require(given != [], f"{place}: method is empty; give a preset's name or a table, or a list of them.")
-    with _at(place):
-        return [_method(item) for item in (given if isinstance(given, list) else [given])]
 
 
 def _method(given: Any) -> Method:
@@ -438,7 +434,7 @@ def _too_large_sizes(
         found.setdefault((spec.depth, spec.width), []).append(errors[spec])
     noise = _noise(list(found.values())) if rule.noise is None else rule.noise
     means = [
-        Unpruned(depth=depth, width=width, error=fmean(own), replicates=len(own))
-        for (depth, width), own in found.items()
+        Unpruned(depth=depth, width=width, error=fmean(replicates), replicates=len(replicates))
+        for (depth, width), replicates in found.items()
     ]
     return too_large(means, noise, rule.tolerance)

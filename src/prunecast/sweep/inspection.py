@@ -1,4 +1,4 @@
-"""What a plan needs, looked at before anything trains, so that a mistake is found in seconds and not after hours.
+"""Checks the data and the networks of a plan before anything trains, so that mistakes show in seconds, not hours.
 
 `run` looks at all data. `plan` looks at data of your own, and relies on the known facts about official datasets, which
 need not be there yet.
@@ -17,7 +17,7 @@ from prunecast.catalog import DatasetFacts, Shape, architecture, find_dataset
 from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
 from prunecast.pruning import check_method, check_structure, fitting, read_start
-from prunecast.spec import ChainSpec, n_of_m
+from prunecast.spec import n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import (
     DataKey,
@@ -44,7 +44,7 @@ class DataSeen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Size:
+class NetworkSize:
     """The size of a network."""
 
     parameters: int
@@ -71,7 +71,7 @@ class Inspection:
     """The datasets that were read, each once."""
     absent: tuple[DatasetFacts, ...]
     """Official datasets that have to be downloaded before the plan can run."""
-    sizes: dict[NetworkKey, Size]
+    sizes: dict[NetworkKey, NetworkSize]
     """The size of every network."""
 
 
@@ -147,21 +147,25 @@ def check_starts(chains: Iterable[PlannedChain]) -> None:
         if chain.start is None or (network_key(chain), chain.start) in checked:
             continue
         checked.add((network_key(chain), chain.start))
-        spec, (shape, num_classes) = chain.spec, image_facts(chain)
-        network = _built(spec, shape, num_classes)
-        fitting(read_start(chain.start), spec, network, str(chain.start))
+        fitting(read_start(chain.start), chain.spec, build_network(chain), str(chain.start))
 
 
 def image_facts(chain: PlannedChain) -> tuple[Shape, int]:
     """The shape of a chain's images and the number of classes."""
-    facts, size = chain.facts, chain.spec.image_size
-    assert facts is not None, "data that is not known by name has been looked at"
-    shape = facts.image_shape if size is None else (facts.image_shape[0], size, size)
-    return shape, facts.num_classes
+    assert chain.facts is not None, "data that is not known by name has been looked at"
+    return chain.facts.shape_at(chain.spec.image_size), chain.facts.num_classes
 
 
-def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
-    sizes: dict[NetworkKey, Size] = {}
+def build_network(chain: PlannedChain) -> nn.Module:
+    """The network of a chain, with arbitrary weights."""
+    spec, (shape, num_classes) = chain.spec, image_facts(chain)
+    return families.build(
+        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
+    )
+
+
+def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
+    sizes: dict[NetworkKey, NetworkSize] = {}
     checked: set[tuple[NetworkKey, str]] = set()
     for chain in chains:
         key, spec = network_key(chain), chain.spec
@@ -169,11 +173,11 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
         if key in sizes and structure in checked:
             continue
         try:
-            sizes[key] = _size(chain)
+            shape, num_classes = image_facts(chain)
+            sizes[key] = size_of(spec.family, spec.depth, spec.width, num_classes, shape)
             grouped = n_of_m(spec.method.structure) is not None
             if (":" in spec.family or grouped) and structure not in checked:
-                shape, num_classes = image_facts(chain)
-                check_structure(spec.method, _outline(spec, shape, num_classes), shape)
+                check_structure(spec.method, network_outline(chain), shape)
             checked.add(structure)
         except PrunecastError as problem:
             network = f"{spec.family} of depth {spec.depth} and width {spec.width:g} on {spec.dataset}"
@@ -181,52 +185,45 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, Size]:
     return sizes
 
 
-def _built(spec: ChainSpec, shape: Shape, num_classes: int) -> nn.Module:
-    return families.build(
-        spec.family,
-        depth=spec.depth,
-        width=spec.width,
-        num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=shape,
-    )
-
-
-def _outline(spec: ChainSpec, shape: Shape, num_classes: int) -> nn.Module:
+def network_outline(chain: PlannedChain) -> nn.Module:
+    """The network of a chain without values, to look at its structure."""
+    spec, (shape, num_classes) = chain.spec, image_facts(chain)
     return families.outline(
         spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
     )
 
 
-def _own_size(spec: ChainSpec, shape: Shape, num_classes: int) -> Size:
-    """Build and run a network of a user's own."""
-    model = _built(spec, shape, num_classes)
-    return Size(
-        parameters=sum(own.numel() for own in model.parameters()),
+def size_of(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> NetworkSize:
+    """The size of a network: that of a user's own is built and run."""
+    if ":" not in family:
+        network = architecture(
+            family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
+        )
+        return NetworkSize(
+            parameters=network.parameters, weights=network.weights, multiply_adds=network.multiply_adds
+        )
+    model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    multiply_adds = families.try_network(model, image_shape, num_classes)
+    return NetworkSize(
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),
-        multiply_adds=families.try_network(model, shape, num_classes),
+        multiply_adds=multiply_adds,
     )
-
-
-def _size(chain: PlannedChain) -> Size:
-    spec, (shape, num_classes) = chain.spec, image_facts(chain)
-    if ":" in spec.family:
-        return _own_size(spec, shape, num_classes)
-    network = architecture(
-        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
-    )
-    return Size(parameters=network.parameters, weights=network.weights, multiply_adds=network.multiply_adds)
 
 
 def _seen(chain: PlannedChain, data: Dataset) -> DataSeen:
     if data.num_classes < 2:
         raise PrunecastError(f"{chain.root or data.name} has only one class; give images of at least two.")
-    facts = DatasetFacts(
-        name=chain.spec.dataset,
+    return DataSeen(root=chain.root, facts=facts_of(chain.spec.dataset, data), split=data.split)
+
+
+def facts_of(name: str, data: Dataset) -> DatasetFacts:
+    """The facts about a dataset that was read."""
+    return DatasetFacts(
+        name=name,
         num_classes=data.num_classes,
         chance_error=data.chance_error,
         image_shape=data.train.image_shape,
         train_examples=len(data.train),
         test_examples=len(data.test),
     )
-    return DataSeen(root=chain.root, facts=facts, split=data.split)

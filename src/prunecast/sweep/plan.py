@@ -130,8 +130,8 @@ def parse_plan(
         where = f"{place}, grid {number}" if len(grids) > 1 else place
         require_known_keys(where, grid, [key for key in KEYS if key != "grid"])
         for chain in grid_chains({**body, **grid}, where, folder, places.training_examples):
-            own = dataclasses.replace(chain, root=places.path(chain.spec, chain.root))
-            chains.setdefault(chain.spec.digest, own)
+            placed = dataclasses.replace(chain, root=places.path(chain.spec, chain.root))
+            chains.setdefault(chain.spec.digest, placed)
         check_count(len(chains), place)
     return Plan(
         name=name if scale == FULL else f"{name}-{scale}",
@@ -153,13 +153,13 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
         remedy = "use up to 100 letters, digits, spaces, dots, hyphens and underscores"
         require(named, f"{place}: the scale {name!r} cannot be part of a file's name; {remedy}.")
         require_known_keys(f"{place}, [scale.{name}]", table, KEYS)
-    own = {key: value for key, value in body.items() if key != "scale"}
-    return {**own, **tables.get(scale, {})}
+    kept = {key: value for key, value in body.items() if key != "scale"}
+    return {**kept, **tables.get(scale, {})}
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataPlaces:
-    """Where the data of a plan is and how many training examples it has; everything is looked up once."""
+    """Finds the data of a plan and counts its training examples; every answer is kept."""
 
     folder: Path
     """The plan's folder."""
@@ -216,9 +216,9 @@ def _dataset_path(dataset: str, datasets: Path | None) -> Path | None:
     facts = None if ":" in dataset else find_dataset(dataset)
     if datasets is None or facts is None or not facts.download:
         return None
-    own = datasets / dataset
-    if own.is_dir():
-        return own
+    subfolder = datasets / dataset
+    if subfolder.is_dir():
+        return subfolder
     found = next((datasets / name for name in facts.files if (datasets / name).exists()), None)
     return datasets if found is not None and found.suffix == ".mat" else found
 

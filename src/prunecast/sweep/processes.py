@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
-import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from multiprocessing import util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
+from prunecast.distributed import exit_words
 from prunecast.errors import PrunecastError
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.grid import PlannedChain
@@ -22,7 +22,7 @@ from prunecast.sweep.worker import WorkerSpec, run_worker, stop_after
 LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
 """The path of a socket may have 107 bytes, of which `multiprocessing` adds 32."""
 SAFE_PATH, NOT_GIVEN = "PYTHONSAFEPATH", "prunecast"
-"""Any text in this variable keeps the current folder off Python's path; ours says that nobody had set it."""
+"""Any text in this variable keeps the current folder off Python's path; ours says that it was not set before."""
 PRELOADED = ["prunecast.sweep.processes"]
 MEMORY = "Is there enough memory for this many at once?"
 
@@ -58,11 +58,11 @@ class Processes(Backend):
         return Resources(gpus=chain.devices if self._devices[0].startswith("cuda") else 0)
 
     def room(self, spec: WorkerSpec) -> int:
-        """As many as there are devices free."""
+        """The number of free devices, or of free blocks of devices."""
         return len(self._free(spec))
 
     def _free(self, spec: WorkerSpec) -> list[tuple[int, ...]]:
-        """Devices side by side that nobody uses, for one worker each."""
+        """Blocks of consecutive free devices, one for each worker."""
         size = max(1, int(spec.resources.gpus))
         used = {place for worker in self._workers.values() for place in worker.devices}
         blocks = (
@@ -78,9 +78,11 @@ class Processes(Backend):
     def _started(self, spec: WorkerSpec, devices: tuple[int, ...]) -> int:
         packed = self._packed and spec.resources.gpus <= 1
         # The fork server has this process's code and store, whatever has been edited on the disk since.
-        own = dataclasses.replace(spec, device=self._devices[devices[0]], packed=packed, code="", store_id="")
+        worker_spec = dataclasses.replace(
+            spec, device=self._devices[devices[0]], packed=packed, code="", store_id=""
+        )
         here, there = self._context.Pipe()
-        process = self._context.Process(target=_serve, args=(there, own), daemon=True)
+        process = self._context.Process(target=_serve, args=(there, worker_spec), daemon=True)
         with _without_current_folder():
             process.start()
         there.close()
@@ -101,15 +103,15 @@ class Processes(Backend):
                 refusal = _refusal(worker)
                 worker.process.join()
                 worker.pipe.close()
-                yield Ended(worker=pid, died=died(code), remedy=MEMORY, refusal=refusal)
+                yield Ended(worker=pid, died=exit_words(code) if code else "", remedy=MEMORY, refusal=refusal)
 
     def stop(self) -> None:
-        """Let every process store checkpoints and let go of its chains; end those that take too long."""
-        told = time.monotonic()
+        """Let every process store checkpoints and release its chains; kill those that take too long."""
+        began = time.monotonic()
         for worker in self._workers.values():
             worker.process.terminate()
         for worker in self._workers.values():
-            worker.process.join(max(0.0, told + worker.grace - time.monotonic()))
+            worker.process.join(max(0.0, began + worker.grace - time.monotonic()))
             worker.process.kill()
             worker.process.join()
             worker.pipe.close()
@@ -147,19 +149,12 @@ def _without_current_folder() -> Iterator[None]:
 
 
 def firsts(count: int, size: int) -> range:
-    """The first of every `size` devices side by side; where there are fewer, one that will be refused."""
+    """The first device of each block of `size`; if there are fewer devices, one block that will be refused."""
     return range(0, max(1, count - size + 1), size)
 
 
-def died(code: int) -> str:
-    """How a process ended, in words; empty if it ended well."""
-    if code < 0:
-        return f"was ended by {signal.Signals(-code).name}"
-    return f"ended with exit code {code}" if code else ""
-
-
 def _refusal(worker: _Worker) -> PrunecastError | None:
-    """What a worker raised that ends the run; one may die in the middle of a message."""
+    """The error of a worker that ends the run, if it sent one; it may die in the middle of a message."""
     with contextlib.suppress(EOFError, OSError):
         found = worker.pipe.recv() if worker.pipe.poll() else None
         return found if isinstance(found, PrunecastError) else None

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from prunecast import families
@@ -28,7 +27,6 @@ from prunecast.catalog import (
     VIT_PATCH_SIZES,
     DatasetFacts,
     Shape,
-    architecture,
     dataset_names,
     find_dataset,
     own_dataset,
@@ -41,6 +39,7 @@ from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
 from prunecast.sweep.estimation import WORTHWHILE, Timing, speedup, time_network
 from prunecast.sweep.grid import VIT, PlannedChain
+from prunecast.sweep.inspection import facts_of, size_of
 from prunecast.sweep.run import usual_jobs
 from prunecast.sweep.worker import torch_device
 from prunecast.text import duration, normalized
@@ -73,19 +72,13 @@ SPARE = 0.9
 
 
 @dataclass(frozen=True, kw_only=True)
-class DataSource:
-    """Data as a plan names it."""
+class ProposedData:
+    """The data of a proposal, as a plan names it."""
 
     dataset: str
     loader: str | None = None
     root: Path | None = None
     image_size: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProposedData(DataSource):
-    """The data of a proposal."""
-
     facts: DatasetFacts
     split: Split | None = None
     """How prunecast splits it; None if it has a test set."""
@@ -119,7 +112,7 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """Which sizes of a family a plan has, counted from the most important one, and how often they are trained."""
+    """The sizes of a candidate plan, counted from the most important one, and its replicates and levels."""
 
     depths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -168,13 +161,13 @@ def propose(
     largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
     speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
     candidates = [
-        dataclasses.replace(own, family=family, device=device)
-        for own in _candidates(sizes, found, recipe, timings, chains, speeds)
+        dataclasses.replace(candidate, family=family, device=device)
+        for candidate in _candidates(sizes, found, recipe, timings, chains, speeds)
     ]
     for candidate in candidates:
         if candidate.seconds <= SPARE * 3600 * hours:
             return candidate
-    least = min(candidates, key=lambda own: own.seconds)
+    least = min(candidates, key=lambda candidate: candidate.seconds)
     remedy = f"give --hours {math.ceil(least.seconds / SPARE / 360) / 10:g}, a smaller --image-size or a GPU"
     raise PrunecastError(
         f"the smallest plan for {family} takes up to {duration(least.seconds)} on {device}; {remedy}."
@@ -204,7 +197,9 @@ def _match(family: str, data: str, image_size: int | None) -> tuple[str, Propose
         shape, classes = found.facts.image_shape, found.facts.num_classes
         try:
             name = _with_patches(shape) if family == VIT else family
-            return name, _read(found), _sizes(name, shape, classes)
+            if found.loader == "folder":  # reading the images shows whether the plan can run
+                found = _loaded(found.dataset, found.loader, found.root, found.image_size)
+            return name, found, _sizes(name, shape, classes)
         except PrunecastError as refusal:
             problem = problem or refusal
     assert problem is not None
@@ -228,12 +223,11 @@ def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
     if ":" in data:
         facts = own_dataset(data)
         name = facts.name if facts is not None else data.partition(":")[0].rpartition(".")[2]
-        yield _loaded(DataSource(dataset=name, loader=data, image_size=image_size))
+        yield _loaded(name, loader=data, image_size=image_size)
     elif path.exists():
         yield from _files(path.resolve(), image_size)
     elif (known := find_dataset(data)) is not None:
-        size = known.image_shape if image_size is None else (known.image_shape[0], image_size, image_size)
-        facts = dataclasses.replace(known, image_shape=size)
+        facts = dataclasses.replace(known, image_shape=known.shape_at(image_size))
         yield ProposedData(dataset=known.name, image_size=image_size, facts=facts)
     else:
         raise PrunecastError(
@@ -244,16 +238,16 @@ def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
 
 def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
     official = next(
-        (own for own in map(find_dataset, dataset_names()) if own and path.name in own.files), None
+        (facts for facts in map(find_dataset, dataset_names()) if facts and path.name in facts.files), None
     )
     if official is not None:
-        yield _loaded(DataSource(dataset=official.name, root=path))
+        yield _loaded(official.name, root=path)
         return
     name = path.name.partition(".")[0] or "images"
     taken = normalized(name) in map(normalized, (*dataset_names(), "folder", "arrays"))
     dataset = f"{name}-images" if taken else name
     if path.suffix == ".npz" or (path / "train_images.npy").exists():
-        yield _loaded(DataSource(dataset=dataset, loader="arrays", root=path))
+        yield _loaded(dataset, loader="arrays", root=path)
         return
     seen = survey(path)
     width, height = min(seen.sizes)
@@ -274,28 +268,16 @@ def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
         )
 
 
-def _read(found: ProposedData) -> ProposedData:
-    """Read the images of a folder, now that their size is known, so that the plan is sure to run."""
-    return _loaded(found) if found.loader == "folder" else found
-
-
-def _loaded(source: DataSource) -> ProposedData:
-    name = source.loader or source.dataset
-    data = load(name, root=source.root, image_size=source.image_size)
-    facts = DatasetFacts(
-        name=source.dataset,
-        num_classes=data.num_classes,
-        chance_error=data.chance_error,
-        image_shape=data.train.image_shape,
-        train_examples=len(data.train),
-        test_examples=len(data.test),
-    )
+def _loaded(
+    dataset: str, loader: str | None = None, root: Path | None = None, image_size: int | None = None
+) -> ProposedData:
+    data = load(loader or dataset, root=root, image_size=image_size)
     return ProposedData(
-        dataset=source.dataset,
-        loader=source.loader,
-        root=source.root,
-        image_size=source.image_size,
-        facts=facts,
+        dataset=dataset,
+        loader=loader,
+        root=root,
+        image_size=image_size,
+        facts=facts_of(dataset, data),
         split=data.split,
     )
 
@@ -306,16 +288,18 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
 
     def weights(depth: int, width: float) -> int | None:
         try:
-            return _count(family, depth, width, num_classes, shape)
+            return size_of(family, depth, width, num_classes, shape).weights
         except PrunecastError as problem:
             problems.append(problem)
             return None
 
-    own = ":" in family
-    takes = tuple(name for name in families.arguments(family) if name in ("depth", "width")) if own else ()
-    takes = takes if own else ("depth", "width")
-    given = _defaults(family) if own else {}
-    known = [] if own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
+    users_own = ":" in family
+    takes = (
+        tuple(name for name in families.arguments(family) if name in ("depth", "width")) if users_own else ()
+    )
+    takes = takes if users_own else ("depth", "width")
+    given = _defaults(family) if users_own else {}
+    known = [] if users_own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
     width = given.get("width", 1)
     depths = [int(given["depth"])] if "depth" in given else known or list(BASE_DEPTHS)
     if "depth" not in takes:
@@ -326,7 +310,7 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
     found = _around(depth, lambda other: weights(other, width)) if "depth" in takes else (depth,)
     narrower = _narrower(width, lambda other: weights(depth, other)) if "width" in takes else (width,)
     largest = weights(max(found), max(narrower))
-    model = _build(family, depth, width, num_classes, shape)
+    model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=shape)
     normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
     return Sizes(
         family=family,
@@ -335,40 +319,19 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
         takes=takes,
         weights=largest or weights(depth, width) or 1,
         normalised=normalised,
-        keep_init=own and not normalised and not getattr(families.find(family), "own_init", False),
+        keep_init=users_own and not normalised and not getattr(families.find(family), "own_init", False),
     )
 
 
 def _defaults(family: str) -> dict[str, float]:
     """The depth and the width that a user's own function has by default; a width in channels also without one."""
     found: dict[str, float] = {}
-    for name, own in inspect.signature(families.find(family)).parameters.items():
-        if name in ("depth", "width") and isinstance(own.default, int | float):
-            found[name] = own.default
-        elif name == "width" and own.annotation in (int, "int"):
+    for name, parameter in inspect.signature(families.find(family)).parameters.items():
+        if name in ("depth", "width") and isinstance(parameter.default, int | float):
+            found[name] = parameter.default
+        elif name == "width" and parameter.annotation in (int, "int"):
             found[name] = CHANNELS
     return found
-
-
-def _build(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> torch.nn.Module:
-    return families.build(
-        family,
-        depth=depth,
-        width=width,
-        num_classes=num_classes,
-        generator=torch.Generator().manual_seed(0),
-        image_shape=shape,
-    )
-
-
-def _count(family: str, depth: int, width: float, num_classes: int, shape: Shape) -> int:
-    if ":" not in family:
-        return architecture(
-            family, depth=depth, width=width, num_classes=num_classes, image_shape=shape
-        ).weights
-    model = _build(family, depth, width, num_classes, shape)
-    families.try_network(model, shape, num_classes)
-    return sum(model.get_parameter(name).numel() for name in families.prunable(model))
 
 
 def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:
@@ -384,7 +347,7 @@ def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:
 
 
 def _nearest(wanted: float, values: range) -> list[int]:
-    return sorted(values, key=lambda own: abs(own - wanted))[:MOST_TRIED]
+    return sorted(values, key=lambda value: abs(value - wanted))[:MOST_TRIED]
 
 
 def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[float, ...]:
@@ -408,7 +371,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         batch *= 2
     steps = max(1, facts.train_examples // batch)
     epochs = float(min(max(round(STEPS / steps), EPOCHS[0]), EPOCHS[1]))
-    own = (
+    optimizer = (
         {"optimizer": "sgd", "learning_rate": 0.1, "weight_decay": 1e-4}
         if sizes.normalised
         else {"optimizer": "adamw", "learning_rate": 1e-3, "weight_decay": 0.05, "weight_decay_on": "weights"}
@@ -420,7 +383,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         batch_size=batch,
         schedule="cosine",
         augmentation="flip-shift" if photos else "none",
-        **own,  # type: ignore[arg-type]
+        **optimizer,  # type: ignore[arg-type]
     )
     return _lasting(base, epochs)
 

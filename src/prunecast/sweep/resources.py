@@ -1,4 +1,4 @@
-"""What the worker of a chain needs; it belongs to where a chain runs, so not to the chain's identity."""
+"""Resources of a chain's worker. They say where a chain runs, so they are not part of its identity."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ GPU_GRACE = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What one worker gets; it works on one chain, or with a GPU on a fleet of them."""
+    """Resources of one worker, which runs one chain at a time, or a fleet of chains on a GPU."""
 
     cpus: float = 1
     """CPU cores of a worker."""

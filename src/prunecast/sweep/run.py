@@ -1,4 +1,4 @@
-"""A sweep: every chain of a plan to its end, in this process or by the workers of a backend."""
+"""Run a sweep: every chain of a plan to its end, in this process or in the workers of a backend."""
 
 import contextlib
 import dataclasses
@@ -13,8 +13,7 @@ from prunecast.data import cores
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, store_start, why_ended, within
 from prunecast.sweep.driver import drive
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress
-from prunecast.sweep.failures import failure_of, forget_failure
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress, failure_of, forget_failure
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import inspect
 from prunecast.sweep.plan import Plan
@@ -25,7 +24,7 @@ from prunecast.sweep.worker import torch_device, work
 OnEvent = Callable[[Event], object]
 """Called with each event of a sweep as it happens."""
 PAUSE = 0.5
-"""Seconds between two looks at chains that another run is working on."""
+"""Seconds between two checks of chains that another run is working on."""
 
 
 def run_plan(
@@ -46,11 +45,10 @@ def run_plan(
     those left out are reported. Chains that another run is working on are tried again until they have ended. A plan
     that cannot be run is refused at once. `on_event` is called with every event before it is yielded.
     """
-    run = executor or executor_for(device, jobs, plain=plain)
+    executor = executor or executor_for(device, jobs, plain=plain)
     check(plan)
     store_starts(plan, store)
-    events = _events(plan, store, run)
-    return events if on_event is None else _reported(events, on_event)
+    return _events(plan, store, executor, on_event or (lambda event: None))
 
 
 def run_to_end(
@@ -78,29 +76,28 @@ def run_to_end(
     return progress
 
 
-def _reported(events: Generator[Event, None, None], on_event: OnEvent) -> Generator[Event, None, None]:
-    with contextlib.closing(events):
-        for event in events:
+def _events(plan: Plan, store: Path, executor: Executor, on_event: OnEvent) -> Generator[Event, None, None]:
+    """Run the unpruned level of chains that may be left out, then all chains but those that failed or are left out."""
+    chains = dict(enumerate(plan.chains, 1))
+    selecting = [(number, _unpruned(chain)) for number, chain in chains.items() if chain.select]
+    with contextlib.closing(run_chains(selecting, store, executor)) as unpruned:
+        for event in unpruned:
+            if isinstance(event, Failed):
+                chains.pop(event.number, None)
+            on_event(event)
+            yield event
+    for left in selection(chain_statuses(plan, store)) if selecting else ():
+        chains.pop(left.number, None)
+        on_event(left)
+        yield left
+    with contextlib.closing(run_chains(list(chains.items()), store, executor)) as pruned:
+        for event in pruned:
             on_event(event)
             yield event
 
 
-def _events(plan: Plan, store: Path, run: Executor) -> Generator[Event, None, None]:
-    numbered = list(enumerate(plan.chains, 1))
-    subject = [(number, chain) for number, chain in numbered if chain.select]
-    aside: set[int] = set()
-    if subject:
-        for event in run_chains([(number, _unpruned(chain)) for number, chain in subject], store, run):
-            aside.update({event.number} if isinstance(event, Failed) else ())
-            yield event
-        out = selection(chain_statuses(plan, store))
-        yield from out
-        aside.update(left.number for left in out)
-    yield from run_chains([(number, chain) for number, chain in numbered if number not in aside], store, run)
-
-
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
-    """What runs chains on a device, so many at the same time: fleets on GPUs unless `plain`."""
+    """The function that runs `jobs` chains at the same time on a device: as fleets on GPUs, unless `plain`."""
     place = torch_device(device)
     if jobs < 1:
         raise PrunecastError(f"--jobs is {jobs}; give 1 or more.")
@@ -128,7 +125,7 @@ def check(plan: Plan) -> None:
 
 
 def store_starts(plan: Plan, store: Path) -> None:
-    """Keep the weights that chains start from in the store, where all workers find them."""
+    """Copy the weights that chains start from to the store, where all workers find them."""
     for path, digest in {(chain.start, chain.spec.start) for chain in plan.chains}:
         if path is not None and digest is not None:
             store_start(store, path, digest)
@@ -143,18 +140,18 @@ def run_chains(
 ) -> Generator[Progress | Failed | Busy, None, None]:
     """Run chains, each with its number in the plan, until all have ended or failed.
 
-    Those that others hold are tried again and again.
+    Chains that another process holds are tried again until it releases them.
     """
     jobs = unfinished(chains, store)
-    told: set[int] = set()
+    reported: set[int] = set()
     while jobs:
         busy: set[int] = set()
         for outcome in executor(jobs, store):
             if isinstance(outcome, Busy):
                 busy.add(outcome.number)
-                if outcome.number in told:
+                if outcome.number in reported:
                     continue
-                told.add(outcome.number)
+                reported.add(outcome.number)
             elif isinstance(outcome, Failed):
                 busy.discard(outcome.number)
             yield outcome
@@ -170,12 +167,12 @@ def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[
         folder = chain_folder(store, chain.spec)
         try:
             records = folder.records()
-        except PrunecastError:  # the worker that takes it says what is wrong with it
+        except PrunecastError:  # the worker that takes the chain reports what is wrong
             records = []
         if not why_ended(records, chain.rules) or folder.stale(len(records)):
             failure = failure_of(store, chain.spec)
             done, failures = len(within(records, chain.rules)), failure.times if failure else 0
             found.append(Job(number=number, chain=chain, done=done, failures=failures))
         else:
-            forget_failure(store, chain.spec)  # of a worker that was killed before it could
+            forget_failure(store, chain.spec)  # a worker was killed before it could remove it
     return found

@@ -41,11 +41,11 @@ def _write_once(path: Path) -> None:
     """Write an identity if there is none; a link appears whole, and for one of two drivers only."""
     if path.exists():
         return
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
-    aside.write_text(f"{uuid.uuid4().hex}\n")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary.write_text(f"{uuid.uuid4().hex}\n")
     with contextlib.suppress(FileExistsError):
-        os.link(aside, path)
-    aside.unlink()
+        os.link(temporary, path)
+    temporary.unlink()
 
 
 def check_store(store: Path, identity: str, *, held: bool = True) -> None:

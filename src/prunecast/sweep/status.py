@@ -27,8 +27,7 @@ from prunecast.pruning import (
 )
 from prunecast.spec import ChainSpec, ErrorRise
 from prunecast.sweep.cost import level_work
-from prunecast.sweep.events import Event, Failed, LeftOut, Progress
-from prunecast.sweep.failures import Failure, failure_of
+from prunecast.sweep.events import Event, Failed, Failure, LeftOut, Progress, failure_of
 from prunecast.sweep.grid import PlannedChain, Select, left_out
 from prunecast.sweep.plan import Plan
 
@@ -37,7 +36,7 @@ State = Literal["ended", "running", "failed", "damaged", "unreadable", "left out
 
 @dataclass(frozen=True, kw_only=True)
 class ChainStatus:
-    """What the store knows about one chain of a plan."""
+    """The state of one chain of a plan in the store."""
 
     number: int
     """The chain's position in the plan, from 1."""
@@ -77,23 +76,23 @@ class ChainStatus:
 def chain_statuses(plan: Plan, store: Path) -> list[ChainStatus]:
     """The status of every chain, in the order of the plan. Nothing is written to the store."""
     found = [_chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
-    reasons = {own.number: own.reason for own in selection(found)}
-    return [replace(own, left_out=reasons.get(own.number)) for own in found]
+    reasons = {left.number: left.reason for left in selection(found)}
+    return [replace(status, left_out=reasons.get(status.number)) for status in found]
 
 
 def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
     """The chains that the selection rule leaves out, given the unpruned errors so far."""
     errors: dict[Select, dict[ChainSpec, float]] = {}
-    for own in statuses:
-        if own.chain.select and own.records:
-            errors.setdefault(own.chain.select, {})[own.chain.spec] = own.records[0].error
+    for status in statuses:
+        if status.chain.select and status.records:
+            errors.setdefault(status.chain.select, {})[status.chain.spec] = status.records[0].error
     reasons: dict[ChainSpec, ErrorRise] = {}
     for rule, unpruned in errors.items():
         reasons.update(left_out(rule, unpruned))
     return [
-        LeftOut(number=own.number, chain=own.chain, reason=reasons[own.chain.spec])
-        for own in statuses
-        if own.chain.select and own.chain.spec in reasons
+        LeftOut(number=status.number, chain=status.chain, reason=reasons[status.chain.spec])
+        for status in statuses
+        if status.chain.select and status.chain.spec in reasons
     ]
 
 
@@ -154,9 +153,9 @@ class SweepProgress:
         """The latest level of each chain that is not finished, the most recent last."""
         self.trained = 0.0
         """Seconds of all levels finished since the start."""
-        for own in statuses:
-            for record in own.records[:1] + own.records[-1:]:
-                self._add_time(own.chain, record)
+        for status in statuses:
+            for record in status.records[:1] + status.records[-1:]:
+                self._add_time(status.chain, record)
 
     def update(self, event: Event) -> None:
         """Count one event."""
@@ -250,7 +249,7 @@ def _size(chain: PlannedChain) -> Size:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanEdit:
-    """How a plan differs from its last run in a store."""
+    """The differences between a plan and its last run in a store."""
 
     added: int
     """Chains that the plan did not have."""
@@ -261,7 +260,7 @@ class PlanEdit:
 
 
 def plan_edit(plan: Plan, store: Path) -> PlanEdit | None:
-    """How a plan differs from its last run in this store; None if it does not, or never ran here."""
+    """The differences between a plan and its last run in this store; None without any, or if it never ran here."""
     try:
         before = read_json(_remembered(plan, store)).get("chains")
     except PrunecastError:

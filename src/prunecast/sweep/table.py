@@ -1,16 +1,22 @@
-"""The table of a plan as plain rows and as CSV."""
+"""The output of a sweep: the table of a plan as CSV, and JSON lines for programs that follow it while it runs."""
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 from prunecast.errors import PrunecastError
+from prunecast.files import check_folder, dumps, is_standard_output
 from prunecast.pruning import Record, write_whole
 from prunecast.spec import ChainSpec
+from prunecast.sweep.events import Busy, Event, Failed, Progress
 from prunecast.sweep.plan import Plan
-from prunecast.sweep.status import ChainStatus, chain_statuses
+from prunecast.sweep.status import ChainStatus, SweepProgress, chain_statuses
 
 SPEC_COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
 RECORD_COLUMNS = (
@@ -28,6 +34,7 @@ RECORD_COLUMNS = (
     ),
 )
 COLUMNS = (*SPEC_COLUMNS, *RECORD_COLUMNS, "spec")
+STANDARD_OUTPUT = Path("-")
 
 
 def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
@@ -40,14 +47,19 @@ def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
 def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
     """The finished levels of a plan's chains, in the order of the plan; a damaged record is an error."""
     statuses = chain_statuses(plan, store)
-    for damaged in (own for own in statuses if own.problem):
+    for damaged in (status for status in statuses if status.problem):
         raise PrunecastError(damaged.problem)
     return rows_of(statuses)
 
 
 def rows_of(statuses: Sequence[ChainStatus]) -> list[dict[str, Any]]:
     """The rows of chains that can be read and that the selection rule keeps."""
-    return [row(own.chain.spec, record) for own in statuses if not own.left_out for record in own.records]
+    return [
+        row(status.chain.spec, record)
+        for status in statuses
+        if not status.left_out
+        for record in status.records
+    ]
 
 
 def as_csv(table: Iterable[dict[str, Any]]) -> str:
@@ -70,3 +82,116 @@ def export(plan: Plan, store: Path, path: Path) -> int:
     table = rows(plan, store)
     write_table(table, path)
     return len(table)
+
+
+def event_as_json(plan: Plan, event: Event) -> dict[str, Any]:
+    """An event as plain values: what happened, to which chain of which plan, and for a level its row of the table."""
+    spec = event.chain.spec
+    names = {"method": spec.method.name, "recipe": spec.recipe.name}
+    chain = {**{column: getattr(spec, column) for column in SPEC_COLUMNS}, **names, "spec": spec.digest}
+    about = {"plan": plan.name, "chain": event.number, "chains": len(plan.chains), **chain}
+    if isinstance(event, Progress):
+        dead = list(event.record.dead_layers or ())
+        return {
+            "event": "level",
+            **about,
+            **row(spec, event.record),
+            "dead_layers": dead,
+            "ended": event.ended,
+        }
+    if isinstance(event, Failed):
+        return {"event": "failed", **about, "message": event.error, "traceback": event.traceback}
+    if isinstance(event, Busy):
+        return {"event": "busy", **about}
+    return {"event": "left_out", **about, "reason": asdict(event.reason)}
+
+
+class JsonLines:
+    """Appends a line per event to a file, whole lines only; without a path it writes nothing."""
+
+    def __init__(self, path: Path | None, plan: Plan) -> None:
+        """Open the file, so that a path that cannot be written is refused before anything is trained."""
+        self._path, self._plan = path, plan
+        self._descriptor: int | None = None
+        if path is None or path == STANDARD_OUTPUT:
+            return
+        check_folder(path)
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as failure:
+            raise _unwritable(path, failure) from failure
+
+    @property
+    def on_standard_output(self) -> bool:
+        """Whether standard output has the lines, so that messages must go elsewhere."""
+        return self._path == STANDARD_OUTPUT or (self._path is not None and is_standard_output(self._path))
+
+    def __enter__(self) -> "JsonLines":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    def started(self, progress: SweepProgress) -> None:
+        """A sweep starts or continues."""
+        self._write(self._sweep("started", progress))
+
+    def event(self, event: Event) -> None:
+        """Something happened to a chain."""
+        if self._path is not None:
+            self._write(event_as_json(self._plan, event))
+
+    def ended(self, progress: SweepProgress, *, stopped: bool = False) -> None:
+        """All chains have ended, or the sweep was stopped, which a full disk does not hinder."""
+        failed, left_out = len(progress.failed), len(progress.left_out)
+        line = {
+            **self._sweep("stopped" if stopped else "finished", progress),
+            "failed": failed,
+            "left_out": left_out,
+        }
+        try:
+            self._write(line)
+        except PrunecastError:
+            if not stopped:
+                raise
+
+    def _sweep(self, event: str, progress: SweepProgress) -> dict[str, Any]:
+        return {
+            "event": event,
+            "plan": self._plan.name,
+            "chains": progress.chains,
+            "chains_done": progress.chains_done,
+            "levels_done": progress.levels_done,
+        }
+
+    def _write(self, body: Mapping[str, Any]) -> None:
+        if self._path is None:
+            return
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = dumps({"event": body["event"], "time": time, **body}) + "\n"
+        if self._descriptor is None:
+            print(line, end="", flush=True)
+            return
+        try:
+            rest = line.encode()
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except BrokenPipeError:
+            raise
+        except OSError as failure:
+            raise _unwritable(self._path, failure) from failure
+
+
+def _unwritable(path: Path, failure: OSError) -> PrunecastError:
+    return PrunecastError(
+        f"{path} cannot be written: {failure.strerror}. Nothing finished is lost: choose another --json-lines, or "
+        "free some space, and run the same command again."
+    )

@@ -1,4 +1,4 @@
-"""Sentences about a sweep: its events, its selection, edits to its plan, and what was trained."""
+"""Sentences about a sweep: its events, its selection, and edits to its plan."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -7,12 +7,12 @@ from prunecast.catalog import DatasetFacts
 from prunecast.families import NotPrunable
 from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
-from prunecast.spec import CHANNELS, ChainSpec, ErrorRise, Recipe, n_of_m
-from prunecast.sweep.cost import NeverPruned
+from prunecast.spec import ErrorRise
+from prunecast.sweep.cost import NeverPruned, never_pruned
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
-from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress
+from prunecast.sweep.status import ChainStatus, PlanEdit, SweepProgress, plan_edit
 from prunecast.text import duration, listed, plural
 
 MOST_NAMED = 3
@@ -49,24 +49,23 @@ def _what_happened(event: Event) -> str:
 
 
 def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
-    """What stays dense, a sentence for each family that has such tensors, or for each width where N:M is the reason."""
-    for own in families:
-        if own.structure:
-            yield _not_grouped(own)
+    """A sentence about the tensors that stay dense for each family, or for each width where N:M is the reason."""
+    for dense in families:
+        if dense.structure:
+            yield _not_grouped(dense)
             continue
-        words = not_prunable_words(own.tensors, own.parameters)
-        classes = "" if own.classes_known else " (with ten classes)"
-        network = f"{own.family}, depth {own.depth}, width {own.width:g}{classes}"
+        words = not_prunable_words(dense.tensors, dense.parameters)
+        network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
         yield f"{network}: apart from biases and normalisation, {words}."
 
 
-def _not_grouped(own: NeverPruned) -> str:
-    group = own.structure.partition(":")[2]
-    network = f"{own.family}, depth {own.depth}, width {own.width:g}"
-    some = listed(f"{name} ({share})" for name, share in largest_shares(own.tensors, own.parameters))
+def _not_grouped(dense: NeverPruned) -> str:
+    group = dense.structure.partition(":")[2]
+    network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
+    some = listed(f"{name} ({share})" for name, share in largest_shares(dense.tensors, dense.parameters))
     return (
-        f"{network}: the structure {own.structure} leaves {some} of the parameters dense, because the inputs cannot be "
-        f"divided into groups of {group}."
+        f"{network}: the structure {dense.structure} leaves {some} of the parameters dense, because the inputs cannot "
+        f"be divided into groups of {group}."
     )
 
 
@@ -134,14 +133,17 @@ def edit_sentence(edit: PlanEdit) -> str:
     return f"The plan was edited since its last run: {', '.join(filter(None, parts))}."
 
 
-def start_line(plan: Plan, store: Path, progress: SweepProgress) -> str:
-    """What is finished when a sweep starts."""
+def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[str]:
+    """Lines for the start of a sweep: edits since the last run, tensors that are never pruned, and finished chains."""
+    if edit := plan_edit(plan, store):
+        yield edit_sentence(edit)
+    yield from never_pruned_lines(never_pruned(plan))
     chains = f"{progress.chains_done:,} of {plural(progress.chains, 'chain', 'is', 'are')} finished"
-    return f"{plan.name}: {chains}, {plural(progress.levels_done, 'level', 'is', 'are')} in {store}."
+    yield f"{plan.name}: {chains}, {plural(progress.levels_done, 'level', 'is', 'are')} in {store}."
 
 
 def end_line(progress: SweepProgress, seconds: float) -> str:
-    """What is finished when a sweep ends."""
+    """A line for the end of a sweep: the chains that finished."""
     out = f", {len(progress.left_out):,} left out" if progress.left_out else ""
     failed = f", {len(progress.failed):,} failed" if progress.failed else ""
     finished = progress.chains - len(progress.left_out) - len(progress.failed)
@@ -160,7 +162,7 @@ def failure_lines(progress: SweepProgress) -> Iterator[str]:
 
 
 def stopped_line(store: Path, progress: SweepProgress) -> str:
-    """What is finished when a sweep is stopped, and how to continue it."""
+    """A line for a sweep that was stopped: its finished levels, and how to continue."""
     levels = plural(progress.levels_done, "level", "is", "are")
     return f"Stopped. {levels} in {store}; run the same command to continue."
 
@@ -171,7 +173,7 @@ def damaged_line(status: ChainStatus) -> str:
 
 
 def check_lines(check: StoreCheck) -> Iterator[str]:
-    """What is wrong with a store, a line per file, and how much was read."""
+    """One line per faulty file of a store, and how much was read."""
     yield from (fault.text for fault in check.faults)
     what = f"{plural(check.chains, 'chain')}, {plural(check.levels, 'finished level')}, {plural(check.files, 'file')}"
     chains = len({fault.chain for fault in check.faults})
@@ -179,82 +181,8 @@ def check_lines(check: StoreCheck) -> Iterator[str]:
     yield f"{check.store}: {what}; {verdict}."
 
 
-def sizes_words(specs: Sequence[ChainSpec]) -> str:
-    """Depths, widths and numbers of examples."""
-    axes = (
-        ("depths", sorted({spec.depth for spec in specs})),
-        ("widths", sorted({spec.width for spec in specs})),
-        ("examples", sorted({spec.num_examples for spec in specs})),
-    )
-    return "; ".join(f"{name} {', '.join(f'{value:,g}' for value in values)}" for name, values in axes)
-
-
-def method_words(spec: ChainSpec) -> str:
-    """What each level of a pruning method does."""
-    method, rewind = spec.method, f"epoch {spec.recipe.rewind:g}"
-    which = {
-        "magnitude": "the smallest in the whole network",
-        "layerwise-magnitude": "the smallest in each layer",
-        "synflow": "those with the least synaptic flow",
-        "random": "chosen at random",
-    }
-    from_file = spec.start is not None and (spec.start_trained or not spec.recipe.rewind)
-    weights = "the starting weights" if from_file else rewind
-    then = {
-        "weight-rewinding": f"rewinds the rest to {weights}",
-        "rate-rewinding": f"continues training with the learning rates from {rewind}",
-        "fine-tuning": "continues training with the last learning rate",
-        "from-start": "trains from the beginning",
-    }[method.retraining]
-    if not method.prunes:
-        return f"no weights are removed; each level {then}"
-    if (pair := n_of_m(method.structure)) is not None:
-        keep, group = pair
-        lowest = {"magnitude": "smallest", "random": "one drawn at random"}.get(
-            method.score, f"one with the lowest {method.score} score"
-        )
-        return (
-            f"each level removes one of every {group} weights along the inputs of a layer, the {lowest}, until {keep} "
-            f"are left, and {then}"
-        )
-    share = f"{method.fraction:g}" if method.schedule == "constant" else f"a share ({method.schedule})"
-    units = {"weights": "weights", CHANNELS: "channels"}.get(method.structure, f"units ({method.structure})")
-    if method.fraction_of != "units":
-        units = f"{method.fraction_of} by whole channels"
-    those = which.get(method.score, f"those with the lowest {method.score} score")
-    return f"each level removes {share} of the surviving {units} ({those}) and {then}"
-
-
-def recipe_words(recipe: Recipe) -> str:
-    """A training recipe."""
-    spared = " except on norms and biases" if recipe.weight_decay_on == "weights" else ""
-    clip = recipe.gradient_clip
-    parts = [
-        f"{recipe.optimizer} with momentum {recipe.momentum:g}, weight decay {recipe.weight_decay:g}{spared}",
-        f"learning rate {recipe.learning_rate:g}{_schedule_words(recipe)}",
-        f"{recipe.epochs:g} epochs" + (f" scaled to {recipe.steps} steps" if recipe.steps else ""),
-        f"warm-up of {recipe.warmup:g} epochs" if recipe.warmup else "",
-        f"batch {recipe.batch_size}",
-        f"loss {recipe.loss}" if recipe.loss != "cross-entropy" else "",
-        f"label smoothing {recipe.label_smoothing:g}" if recipe.label_smoothing else "",
-        f"gradients clipped to a norm of {clip:g}" if clip is not None else "",
-        f"augmentation {recipe.augmentation}",
-        recipe.precision,
-    ]
-    return ", ".join(filter(None, parts))
-
-
-def _schedule_words(recipe: Recipe) -> str:
-    """How the learning rate changes after its peak, or up to it."""
-    if recipe.schedule != "step":
-        end = f" down to {recipe.final_learning_rate:g}" if ":" not in recipe.schedule else ""
-        return f" with the schedule {recipe.schedule}{end}"
-    drops = " and ".join(f"{drop:g}" for drop in recipe.drops)
-    return f", multiplied by {recipe.drop_factor:g} at epochs {drops}" if drops else ""
-
-
 def split_words(seen: DataSeen) -> str:
-    """How a dataset without a test set is split."""
+    """A sentence about the split of a dataset without a test set."""
     assert seen.split is not None
     facts, share = seen.facts, seen.split.test_share
     return (
@@ -270,8 +198,3 @@ def absent_words(absent: Sequence[DatasetFacts]) -> list[str]:
     if not names:
         return []
     return [f"{listed(names)}: not found yet; `run` needs the files in the folder given by --data."]
-
-
-def data_words(spec: ChainSpec) -> str:
-    """Where the images come from."""
-    return "the official files" if spec.loader is None else f"your own images, read as {spec.loader}"

@@ -1,7 +1,7 @@
-"""What every worker does, wherever it runs: take chains that nobody holds from the store, and run each to its end.
+"""A worker: it takes chains that no other process holds from the store, and runs each to its end.
 
-Workers need no word from one another: a chain is locked while a worker has it, and the store knows which levels are
-finished, which chains failed in this run and over which ones workers died.
+Workers do not communicate. A chain is locked while a worker has it, and the store shows which levels are finished,
+which chains failed in this run, and on which chains workers died.
 """
 
 import contextlib
@@ -35,9 +35,17 @@ from prunecast.pruning import (
     run_chain,
     why_ended,
 )
-from prunecast.sweep.events import Busy, Failed, Job, Outcome, Progress
-from prunecast.sweep.failures import forget_failure, in_one_line, new_failure, record_failure
-from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.events import (
+    Busy,
+    Failed,
+    Job,
+    Outcome,
+    Progress,
+    forget_failure,
+    in_one_line,
+    new_failure,
+    record_failure,
+)
 from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
@@ -62,7 +70,7 @@ def work(
 ) -> Iterator[Outcome]:
     """Run every chain that can be locked to its end, in the given order; yield new levels, failures and busy chains.
 
-    `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains over which
+    `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains on which
     workers died come last. A chain that raises fails alone; a store that cannot be written ends everything.
     """
     place, loaded = torch_device(device), {} if loaded is None else loaded
@@ -80,7 +88,7 @@ def work(
 
 
 def _deaths(job: Job, store: Path) -> float:
-    """Workers that died over a chain without progress."""
+    """How many workers died on a chain without progress."""
     folder = chain_folder(store, job.chain.spec).path
     holder = holder_of(folder)
     if holder is None or is_locked(folder / "lock"):
@@ -98,30 +106,32 @@ def count_deaths(
         holder = holder_of(folder)
         if holder and not holder.left and not is_locked(folder / "lock"):
             left.setdefault((holder.host, holder.pid), []).append(job)
-    for own in left.values():
-        weight = PARTIAL_DEATH if whole_node or len(own) > 1 else 1
-        for job in own:
+    for abandoned in left.values():
+        weight = PARTIAL_DEATH if whole_node or len(abandoned) > 1 else 1
+        for job in abandoned:
             try:
                 with chain_folder(store, job.chain.spec).locked(weight=weight):
                     pass
-            except BusyError:  # somebody has just taken it, and counted the death
+            except BusyError:  # another worker has just taken it, and counted the death
                 continue
             except DeathsError as problem:
                 yield job, problem
 
 
 def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
-    """All chains in one fleet, but those over which fleets died in smaller and smaller ones, down to one chain.
+    """Put all chains into one fleet, but split those on which fleets died into smaller fleets, down to one chain.
 
-    So the chain at fault is found, and the others make progress, which clears them.
+    This isolates the chain that causes the deaths. The others make progress, which resets their count.
     """
     by_deaths: dict[float, list[Job]] = {}
     for job in jobs:
         by_deaths.setdefault(_deaths(job, store), []).append(job)
-    for deaths, own in sorted(by_deaths.items()):
-        halvings = max(0, math.ceil(deaths / PARTIAL_DEATH) - 1)  # the first death may be nobody's fault
-        size = math.ceil(len(own) / 2**halvings)
-        yield from (own[first : first + size] for first in range(0, len(own), size))
+    for deaths, alike in sorted(by_deaths.items()):
+        halvings = max(
+            0, math.ceil(deaths / PARTIAL_DEATH) - 1
+        )  # the first death may not be the fault of a chain
+        size = math.ceil(len(alike) / 2**halvings)
+        yield from (alike[first : first + size] for first in range(0, len(alike), size))
 
 
 def _run_fleet(
@@ -188,11 +198,27 @@ class _FailedBeforeError(Exception):
 def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Outcome]:
     """Run one chain in this process, or in a group of processes where the plan gives it several devices."""
     chain = job.chain
+    spec, rules, keep_weights = chain.spec, chain.rules, chain.keep_weights
     records: list[Record] = []
     try:
         if new_failure(job, store):
             raise _FailedBeforeError
-        for record in _records(chain, store, device, loaded):
+        if chain.devices == 1:
+            data = loader(chain, device, loaded)
+            found = run_chain(spec, store, data, rules=rules, keep_weights=keep_weights)
+        else:
+            found = run_group(
+                GroupTask(
+                    spec=spec,
+                    store=store,
+                    root=chain.root,
+                    rules=rules,
+                    keep_weights=keep_weights,
+                    device=str(device),
+                    size=chain.devices,
+                )
+            )
+        for record in found:
             records.append(record)
             if len(records) > job.done:
                 ended = why_ended(records, chain.rules)
@@ -204,24 +230,6 @@ def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) ->
         raise
     except Exception as problem:
         yield failed(job, store, problem)
-
-
-def _records(chain: PlannedChain, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
-    rules, keep_weights = chain.rules, chain.keep_weights
-    if chain.devices == 1:
-        data = loader(chain, device, loaded)
-        return run_chain(chain.spec, store, data, rules=rules, keep_weights=keep_weights)
-    return run_group(
-        GroupTask(
-            spec=chain.spec,
-            store=store,
-            root=chain.root,
-            rules=rules,
-            keep_weights=keep_weights,
-            device=str(device),
-            size=chain.devices,
-        )
-    )
 
 
 def failed(job: Job, store: Path, problem: Exception) -> Failed:
@@ -244,7 +252,7 @@ def torch_device(device: str) -> torch.device:
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerSpec:
-    """What a worker process is told when it is started; it can be pickled."""
+    """The instructions for a worker process; they can be pickled."""
 
     jobs: tuple[Job, ...]
     """All chains that it may take, the longest first."""
@@ -266,7 +274,7 @@ class WorkerSpec:
 
 
 def run_worker(spec: WorkerSpec) -> bool:
-    """Be a worker until there is no chain left to take; return whether its time was over before.
+    """Run chains until none is left to take; return whether the time limit came first.
 
     Raises a PrunecastError where nothing can be done here: another store, other code, a device that is missing.
     """
@@ -285,10 +293,10 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
 
 
 def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
-    """Work until there is no chain left to take; return whether the worker's time was over before."""
+    """Run chains until none is left to take; return whether the time limit came first."""
     grace = spec.resources.grace if grace is None else grace
     try:
-        with _at_most(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
+        with _time_limit(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:
                 pass
     except TimeLimitReached:
@@ -297,10 +305,10 @@ def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
 
 
 def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
-    """What happens to the chains; where a fleet fails as a whole, so do the chains that it had taken.
+    """Run the chains and yield their outcomes; if a fleet fails as a whole, the chains that it had taken fail.
 
-    The worker ends then, because its GPU may be unusable. Another one continues with the other chains. If the fleet had
-    taken none, all chains fail that nobody holds, or workers would fail for ever.
+    The worker then ends, because its GPU may be unusable, and another one continues with the other chains. If the fleet
+    had taken no chain, all chains that no process holds fail; otherwise workers would fail forever.
     """
     left = {job.number: job for job in spec.jobs}
     options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
@@ -341,12 +349,12 @@ def has_ended(job: Job, store: Path) -> bool:
 
 @functools.cache
 def _datasets() -> Datasets:
-    """The datasets of this process, which may be a worker several times."""
+    """Datasets in memory; a process may run several workers, one after the other."""
     return {}
 
 
 @contextlib.contextmanager
-def _at_most(minutes: float | None, grace: float) -> Iterator[None]:
+def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
     """Raise TimeLimitReached after so long, and end the process if it has not stopped after the grace."""
     if minutes is None:
         yield
@@ -369,19 +377,19 @@ def _time_over(_: int, __: FrameType | None) -> NoReturn:
 
 
 def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
-    """Raise an error at the first of these signals; later ones must not interrupt what is stored on the way out."""
+    """Raise an error at the first of these signals; ignore later ones, which would interrupt saving."""
 
     def stop(number: int, _: FrameType | None) -> NoReturn:
-        for own in errors:
-            signal.signal(own, signal.SIG_IGN)
+        for signum in errors:
+            signal.signal(signum, signal.SIG_IGN)
         raise errors[signal.Signals(number)](signal.Signals(number).name)
 
-    for own in errors:
-        signal.signal(own, stop)
+    for signum in errors:
+        signal.signal(signum, stop)
 
 
 class Stopped(SystemExit):
-    """A worker was told to stop: it lets go of its chains, and fleets store checkpoints."""
+    """The worker must stop: it releases its chains, and fleets store checkpoints."""
 
     def __init__(self, name: str) -> None:
         """`name` is the signal's."""
@@ -392,7 +400,7 @@ class Stopped(SystemExit):
 def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
     """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone.
 
-    The process ends after `grace` seconds, however far it is.
+    The process ends after `grace` seconds in any case.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
     stop_on({signal.SIGTERM: Stopped})
@@ -408,7 +416,7 @@ def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
 
 
 def main() -> None:
-    """Be the worker that standard input describes, until that is closed or nothing is left to do.
+    """Run the worker that standard input describes until the input is closed or nothing is left to do.
 
     A refusal is one line on standard error and exit status 2.
     """

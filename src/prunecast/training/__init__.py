@@ -1,8 +1,18 @@
 """One training run: schedule, loss, optimizer steps under masks, the plain loop, its CUDA graph, and evaluation."""
 
 from prunecast.training.device import Captured, autocast, no_waiting, settings
-from prunecast.training.evaluation import Score, evaluate, evaluation_batch
-from prunecast.training.loop import draw_epoch, epoch_draws, load_epoch, noise_seed, step, stepper, train
+from prunecast.training.loop import (
+    Score,
+    draw_epoch,
+    epoch_draws,
+    evaluate,
+    evaluation_batch,
+    load_epoch,
+    noise_seed,
+    step,
+    stepper,
+    train,
+)
 from prunecast.training.losses import Loss, LossFunction, loss_of, register_loss
 from prunecast.training.optimizer import (
     COUNT,
@@ -15,6 +25,7 @@ from prunecast.training.optimizer import (
     initial_state,
     optimizer_step,
     register_optimizer,
+    state_tensors,
     update_rule,
 )
 from prunecast.training.parallel import ALONE, ProcessGroup
@@ -36,7 +47,6 @@ from prunecast.training.trainer import (
     prepare,
     set_state,
     share_state,
-    written_by,
 )
 
 __all__ = [
@@ -79,6 +89,7 @@ __all__ = [
     "set_state",
     "settings",
     "share_state",
+    "state_tensors",
     "step",
     "stepper",
     "stretches",
@@ -86,5 +97,4 @@ __all__ = [
     "train",
     "update_rule",
     "warm_up",
-    "written_by",
 ]

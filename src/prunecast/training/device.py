@@ -1,4 +1,4 @@
-"""How a step runs on its device: number formats, determinism, threads, and CUDA graphs."""
+"""Settings of the device for a step: number formats, determinism and threads; and CUDA graphs."""
 
 import warnings
 from collections.abc import Callable, Iterator

@@ -1,20 +1,25 @@
-"""The plain training loop: the reference that every faster way of training is tested against."""
+"""The plain training loop and its evaluation: the reference that every faster way of training is tested against."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from prunecast.data import Draws, batches, draw
-from prunecast.spec import TORCH_GENERATOR, Recipe, rng, seed
+from prunecast.data import Draws, Source, batches, draw
+from prunecast.spec import TORCH_GENERATOR, Precision, Recipe, rng, seed
 from prunecast.training.device import Captured, autocast
 from prunecast.training.optimizer import laid_out_like, optimizer_step
-from prunecast.training.parallel import gradients_of
+from prunecast.training.parallel import ALONE, ProcessGroup, gradients_of
 from prunecast.training.schedule import Timeline, learning_rate, stretches
 from prunecast.training.trainer import Trainer, written_by
+
+MOST_EXAMPLES, MOST_PIXELS = 1000, 3_000_000
+"""Of a batch of an evaluation."""
 
 
 def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) -> float:
@@ -30,26 +35,20 @@ def train(trainer: Trainer, advance: Callable[[], None], first: int, last: int) 
         with TORCH_GENERATOR:
             torch.manual_seed(noise_seed(trainer.replicate, begin, trainer.group.rank))
         if trainer.source.streams:
-            for images, labels in prefetched(trainer, begin, end):
-                learn(trainer, images, labels)
+            for batch in prefetched(trainer, begin, end):
+                step(trainer, batch)
         else:
             for _ in range(begin, end):
                 advance()
     return trainer.group.total(trainer.loss.clone()).item() / (last - first)
 
 
-def step(trainer: Trainer) -> None:
-    """Do the step at the cursor; all that it needs is on the device already."""
-    batch = trainer.times.batch
-    own = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
-    positions = trainer.cursor * batch + own
-    indices = trainer.order[positions]
-    images = trainer.source.batch(indices, None if trainer.draws is None else trainer.draws[positions])
-    learn(trainer, images, trainer.source.labels[indices])
+def step(trainer: Trainer, batch: tuple[Tensor, Tensor] | None = None) -> None:
+    """Forward, backward, optimizer step; the cursor moves on.
 
-
-def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
-    """Forward, backward, optimizer step; the cursor moves on."""
+    `batch` holds images and labels; without it they are those at the cursor, and nothing waits for the host.
+    """
+    images, labels = batch_at_cursor(trainer) if batch is None else batch
     with autocast(trainer.recipe.precision, images.device):
         logits = trainer.forward(images)
     loss = trainer.loss_function(logits.to(trainer.loss.dtype), labels)
@@ -63,6 +62,16 @@ def learn(trainer: Trainer, images: Tensor, labels: Tensor) -> None:
         trainer.cursor.add_(1)
 
 
+def batch_at_cursor(trainer: Trainer) -> tuple[Tensor, Tensor]:
+    """The images and labels of this process at the cursor; all that this needs is on the device already."""
+    batch = trainer.times.batch
+    rows = torch.arange(batch, device=trainer.cursor.device)[trainer.group.part(batch)]
+    positions = trainer.cursor * batch + rows
+    indices = trainer.order[positions]
+    images = trainer.source.batch(indices, None if trainer.draws is None else trainer.draws[positions])
+    return images, trainer.source.labels[indices]
+
+
 def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
     """Return a function that does one step: a CUDA graph if the data is on a GPU, `step` itself otherwise."""
     capturable = trainer.cursor.is_cuda and not trainer.source.streams and trainer.group.size == 1
@@ -71,12 +80,12 @@ def stepper(trainer: Trainer, *, graph: bool = True) -> Callable[[], None]:
 
 
 def prefetched(trainer: Trainer, begin: int, end: int) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield images and labels of these steps; the next images are read while the present ones are learnt."""
+    """Yield images and labels of these steps; the next images are read while a step trains on the present ones."""
     order, draws = trainer.order.cpu(), None if trainer.draws is None else trainer.draws.to("cpu")
-    batch, own = trainer.times.batch, trainer.group.part(trainer.times.batch)
+    batch, part = trainer.times.batch, trainer.group.part(trainer.times.batch)
     first = begin % trainer.times.epoch
     starts = [batch * place for place in range(first, first + end - begin)]
-    rows = [slice(start + own.start, start + own.stop) for start in starts]
+    rows = [slice(start + part.start, start + part.stop) for start in starts]
     plan = [(order[row], None if draws is None else draws[row]) for row in rows]
     for (indices, _), images in zip(plan, batches(trainer.source, plan), strict=True):
         yield images, trainer.source.labels[indices.to(images.device)]
@@ -122,3 +131,45 @@ def noise_seed(replicate: int, begin: int, rank: int = 0) -> int:
     It differs between processes of a group.
     """
     return seed(replicate, "noise", begin, *([rank] if rank else []))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """The result of an evaluation."""
+
+    error: float
+    """The share of examples whose largest logit is not the label's."""
+    loss: float
+    """The mean cross-entropy."""
+
+
+def evaluation_batch(source: Source) -> int:
+    """Return how many examples to evaluate at once: a thousand small images, fewer large ones to save memory."""
+    _, height, width = source.image_shape
+    return max(1, min(MOST_EXAMPLES, MOST_PIXELS // (height * width)))
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, source: Source, indices: Tensor, precision: Precision, group: ProcessGroup = ALONE
+) -> Score:
+    """Evaluate on the examples of these indices; the counts stay on the device until the end.
+
+    Each process of a group evaluates its part, and all get the score of the whole.
+    """
+    device = source.labels.device
+    wrong = torch.zeros((), dtype=torch.int64, device=device)
+    loss = torch.zeros((), dtype=torch.float64, device=device)
+    was_training = model.training
+    model.eval()
+    part = indices[group.part(len(indices))].to("cpu" if source.streams else device)
+    plan = [(chosen, None) for chosen in torch.split(part, evaluation_batch(source)) if len(chosen)]
+    for (chosen, _), images in zip(plan, batches(source, plan), strict=True):
+        with autocast(precision, device):
+            logits = model(images).float()
+        labels = source.labels[chosen.to(device)]
+        wrong += (logits.argmax(1) != labels).sum()
+        loss += functional.cross_entropy(logits, labels, reduction="sum")
+    model.train(was_training)
+    count = len(indices)
+    return Score(error=group.total(wrong).item() / count, loss=group.total(loss).item() / count)

@@ -31,7 +31,7 @@ class Loss:
     network alone."""
 
 
-def _own(name: str, found: object) -> Loss:
+def _from_user(name: str, found: object) -> Loss:
     if isinstance(found, Loss):
         return found
     if not callable(found):
@@ -51,7 +51,7 @@ def _checked_mean(name: str, function: LossFunction, logits: Tensor, labels: Ten
     return value
 
 
-LOSSES = Registry("loss", RECIPE_NAMES["loss"], _own)
+LOSSES = Registry("loss", RECIPE_NAMES["loss"], _from_user)
 
 
 def register_loss(loss: Loss) -> Loss:

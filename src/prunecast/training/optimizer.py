@@ -47,7 +47,7 @@ class Optimizer:
     """Whether each element is changed by its own gradient alone; a GPU can then train many networks at once."""
 
 
-def _own(name: str, found: object) -> Optimizer:
+def _checked(name: str, found: object) -> Optimizer:
     if not isinstance(found, Optimizer):
         raise PrunecastError(
             f"optimizer {name!r} is {type(found).__name__}; it must be a prunecast.training.Optimizer."
@@ -55,7 +55,7 @@ def _own(name: str, found: object) -> Optimizer:
     return found
 
 
-OPTIMIZERS = Registry("optimizer", RECIPE_NAMES["optimizer"], _own)
+OPTIMIZERS = Registry("optimizer", RECIPE_NAMES["optimizer"], _checked)
 
 
 def register_optimizer(optimizer: Optimizer) -> Optimizer:
@@ -70,7 +70,7 @@ def find_optimizer(recipe: Recipe) -> Optimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class Owners:
-    """Which network of a pack owns which row (first index) of its parameters, all of them one after the other."""
+    """The network of a pack that owns each row (first index) of its parameters, all of them one after the other."""
 
     rows: Tensor
     """(networks, most): the rows of every network; short lists end with the number of all rows."""
@@ -95,11 +95,14 @@ def update_rule(
 ) -> UpdateRule:
     """The rule of a recipe for the parameters of a network, or of several that are `stacked` along a first axis."""
     of_norms = {
-        id(own) for layer in model.modules() if isinstance(layer, NORMS) for own in layer.parameters()
+        id(parameter)
+        for layer in model.modules()
+        if isinstance(layer, NORMS)
+        for parameter in layer.parameters()
     }
     decayed = tuple(
-        recipe.weight_decay_on == "all" or (own.dim() > 1 + stacked and id(own) not in of_norms)
-        for own in model.parameters()
+        recipe.weight_decay_on == "all" or (parameter.dim() > 1 + stacked and id(parameter) not in of_norms)
+        for parameter in model.parameters()
     )
     optimizer = find_optimizer(recipe)
     return UpdateRule(recipe=recipe, optimizer=optimizer, decayed=decayed, owners=owners)
@@ -114,6 +117,11 @@ def initial_state(recipe: Recipe, parameters: Tensors) -> OptimizerState:
         else [torch.zeros_like(parameter) for parameter in parameters]
         for kind in find_optimizer(recipe).state
     }
+
+
+def state_tensors(state: OptimizerState) -> Tensors:
+    """All tensors of an optimizer's state, always in the same order."""
+    return [tensor for tensors in state.values() for tensor in tensors]
 
 
 def optimizer_step(
@@ -198,10 +206,10 @@ def clipped(gradients: Tensors, largest: float, owners: Owners | None) -> Tensor
     joined = torch.cat([*squares, squares[0].new_zeros(1)])
     norms = joined[owners.rows].sum(1).sqrt()
     factors = (largest / (norms + SMALL)).clamp(max=1.0)[owners.network]
-    of_each = torch.split(factors, [len(own) for own in squares])
+    of_each = torch.split(factors, [len(rows) for rows in squares])
     return [
-        gradient * own.view(-1, *[1] * (gradient.dim() - 1))
-        for gradient, own in zip(gradients, of_each, strict=True)
+        gradient * factor.view(-1, *[1] * (gradient.dim() - 1))
+        for gradient, factor in zip(gradients, of_each, strict=True)
     ]
 
 

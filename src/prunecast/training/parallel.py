@@ -164,8 +164,8 @@ def _statistics(images: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, Te
     dimensions = _but_channels(images)
     variance, mean = torch.var_mean(images, dimensions, correction=0)
     count = images.numel() / images.shape[1]
-    own = torch.stack([mean, variance, torch.full_like(mean, count)])
-    means, variances, counts = group.gathered(own).unbind(1)
+    moments = torch.stack([mean, variance, torch.full_like(mean, count)])
+    means, variances, counts = group.gathered(moments).unbind(1)
     total = counts.sum(0)
     common = (counts * means).sum(0) / total
     deviations = (counts * (variances + (means - common) ** 2)).sum(0)

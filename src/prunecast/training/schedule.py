@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prunecast.errors import PrunecastError
-from prunecast.plugins import Registry
+from prunecast.plugins import Registry, function_of
 from prunecast.spec import RECIPE_NAMES, Recipe
 
 ONE_CYCLE_RISE = 0.3
@@ -62,16 +62,11 @@ LearningRateSchedule = Callable[[Recipe, Timeline, int], float]
 """The learning rate of a step. Steps count from 0; fine-tuning continues after the last one, `Timeline.total` − 1."""
 
 
-def _own(name: str, found: object) -> LearningRateSchedule:
-    if not callable(found):
-        raise PrunecastError(
-            f"learning-rate schedule {name!r} is {type(found).__name__}; it must be a function of a recipe, a timeline "
-            "and a step."
-        )
-    return found
-
-
-LEARNING_RATE_SCHEDULES = Registry("learning-rate schedule", RECIPE_NAMES["schedule"], _own)
+LEARNING_RATE_SCHEDULES: Registry[LearningRateSchedule] = Registry(
+    "learning-rate schedule",
+    RECIPE_NAMES["schedule"],
+    function_of("learning-rate schedule", "a recipe, a timeline and a step"),
+)
 
 
 def register_learning_rate_schedule(name: str, schedule: LearningRateSchedule) -> LearningRateSchedule:

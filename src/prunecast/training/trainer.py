@@ -16,6 +16,7 @@ from prunecast.training.optimizer import (
     UpdateRule,
     find_optimizer,
     initial_state,
+    state_tensors,
     update_rule,
 )
 from prunecast.training.parallel import ALONE, ProcessGroup, distribute, synchronise_norms
@@ -112,8 +113,8 @@ def prepare(
 
 def written_by(trainer: Trainer) -> list[Tensor]:
     """Return every tensor that a step changes."""
-    optimizer_state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
-    return [*trainer.parameters, *trainer.model.buffers(), *optimizer_state, trainer.cursor, trainer.loss]
+    state = state_tensors(trainer.optimizer_state)
+    return [*trainer.parameters, *trainer.model.buffers(), *state, trainer.cursor, trainer.loss]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,9 +146,10 @@ def _copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def share_state(trainer: Trainer) -> None:
     """Give every process of a group the state and masks of the first, so that all start from the same bits."""
-    optimizer_state = [tensor for tensors in trainer.optimizer_state.values() for tensor in tensors]
     masks = [mask for mask in trainer.masks if mask is not None]
-    trainer.group.copy_first([*trainer.model.state_dict().values(), *optimizer_state, *masks])
+    trainer.group.copy_first(
+        [*trainer.model.state_dict().values(), *state_tensors(trainer.optimizer_state), *masks]
+    )
 
 
 @torch.no_grad()

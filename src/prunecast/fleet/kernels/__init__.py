@@ -1,12 +1,18 @@
 """A training step of packed CIFAR ResNets as launches of our own CUDA kernels."""
 
-from prunecast.fleet.kernels.evaluation import FusedEvaluation, fused_evaluation
 from prunecast.fleet.kernels.library import compiler
 from prunecast.fleet.kernels.lowering import lower
 from prunecast.fleet.kernels.nvrtc import NoKernels
 from prunecast.fleet.kernels.passes import variants
 from prunecast.fleet.kernels.program import Unfused
-from prunecast.fleet.kernels.step import FusedStep, fused_step, on_device, refuse_recipe
+from prunecast.fleet.kernels.step import (
+    FusedEvaluation,
+    FusedStep,
+    fused_evaluation,
+    fused_step,
+    on_device,
+    refuse_recipe,
+)
 
 __all__ = [
     "FusedEvaluation",

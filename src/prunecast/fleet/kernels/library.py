@@ -250,7 +250,7 @@ def _driver() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Launch:
-    """How many blocks of how many threads a kernel needs, and how much dynamic shared memory."""
+    """The blocks and threads of a launch, and its dynamic shared memory."""
 
     grid: tuple[int, int, int]
     threads: int = 256

@@ -19,14 +19,14 @@ from prunecast.fleet.kernels.tiling import (
     limits,
     slopes_work,
 )
-from prunecast.fleet.streams import OwnStream, own_stream
+from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 
 NO_END: tuple[Argument, ...] = (None, None, None, None, None, 1.0, None, None)
 """Arguments of a convolution whose results are written as they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class LayerBuffers:
     """A convolution and its norm on the device, with the tensors for its output, sums and gradient."""
 
     convolution: Convolution
@@ -48,7 +48,7 @@ class Passes:
     batch: int
     packs: int
     """The number of packs expected to train at once."""
-    layers: tuple[Layer, ...]
+    layers: tuple[LayerBuffers, ...]
     images: Tensor
     joined: Mapping[int, Tensor]
     """Values that are stored: sums of a norm and a shortcut."""
@@ -87,32 +87,32 @@ class Passes:
 
     def _convolve(self, number: int, count: float | None, sums: bool) -> None:
         layer = self.layers[number]
-        own = layer.convolution
+        conv = layer.convolution
         work = self.works["forward", number]
-        x, before = self._read(own.source)
+        x, before = self._read(conv.source)
         args: list[Argument] = [
             *(work.items, work.table, work.most_reads, layer.weight),
-            *_group(own),
-            *(x, None, own.in_channels // TILE, *self._norm(before, count), own.eps),
-            *(layer.y, layer.sums if sums else None, own.out_channels // TILE),
+            *_group(conv),
+            *(x, None, conv.in_channels // TILE, *self._norm(before, count), conv.eps),
+            *(layer.y, layer.sums if sums else None, conv.out_channels // TILE),
             *NO_END,
         ]
         self._launch("convolve.cu", "convolve", work, args)
 
     def _back(self, number: int, value: int) -> None:
         """Compute the gradient of a convolution's input, before its rectifier if nothing else is added."""
-        layer, own = self.layers[number], self.program.convolutions[number]
+        layer, conv = self.layers[number], self.program.convolutions[number]
         work = self.works["backward", number]
-        tiles = own.in_channels // TILE
+        tiles = conv.in_channels // TILE
         args: list[Argument] = [
             *(work.items, work.table, work.most_reads, layer.weight),
-            *_group(own),
-            *(self.slopes[value], layer.y, own.out_channels // TILE, *self._norm(number, None), own.eps),
+            *_group(conv),
+            *(self.slopes[value], layer.y, conv.out_channels // TILE, *self._norm(number, None), conv.eps),
         ]
         if number in self.coarse:
             args += [self.coarse[number], None, tiles, *NO_END]
         else:
-            args += [self.slopes[own.source], *self._end(own.source, tiles)]
+            args += [self.slopes[conv.source], *self._end(conv.source, tiles)]
         self._launch("convolve.cu", "convolve", work, args)
 
     def _end(self, source: int, tiles: int) -> list[Argument]:
@@ -137,12 +137,19 @@ class Passes:
         return None
 
     def _slopes(self, number: int, slope: Tensor) -> None:
-        layer, own = self.layers[number], self.program.convolutions[number]
+        layer, conv = self.layers[number], self.program.convolutions[number]
         work = self.works["slopes", number]
-        x, before = self._read(own.source)
+        x, before = self._read(conv.source)
         args: list[Argument] = [
-            *(work.items, work.table, slope, layer.y, own.out_channels // TILE, *self._norm(number, None)),
-            *(x, own.in_channels // TILE, *self._norm(before, None), own.eps, layer.gradient, *_group(own)),
+            *(work.items, work.table, slope, layer.y, conv.out_channels // TILE, *self._norm(number, None)),
+            *(
+                x,
+                conv.in_channels // TILE,
+                *self._norm(before, None),
+                conv.eps,
+                layer.gradient,
+                *_group(conv),
+            ),
         ]
         self._launch("slopes.cu", "slopes", work, args)
 
@@ -155,13 +162,13 @@ class Passes:
             else (self.layers[value.shortcut or 0].y, value.shortcut)
         )
         sums, gamma, beta, many = self._norm(value.convolution, count)
-        own = layer.convolution
-        tiles = own.out_channels // TILE
+        conv = layer.convolution
+        tiles = conv.out_channels // TILE
         args: list[Argument] = [
             *(self.joined[number], layer.y, sums, gamma, beta, other, *self._norm(before, count)[:3]),
-            *(int(value.other is not None), many, own.eps, tiles),
+            *(int(value.other is not None), many, conv.eps, tiles),
         ]
-        kernels = self.compile("join.cu", {"SIZE": own.out_size})
+        kernels = self.compile("join.cu", {"SIZE": conv.out_size})
         kernels.launch("join", grid=(tiles, self.batch, 1), threads=256, shared=0, args=args)
 
     def _join_slope(self, slope: Tensor) -> None:
@@ -208,8 +215,8 @@ class Passes:
         )
 
 
-def _group(own: Convolution) -> list[int]:
-    return [own.in_channels // own.groups, own.out_channels // own.groups]
+def _group(conv: Convolution) -> list[int]:
+    return [conv.in_channels // conv.groups, conv.out_channels // conv.groups]
 
 
 def prepare_passes(
@@ -234,16 +241,16 @@ def prepare_passes(
         return torch.zeros(shape, dtype=torch.bfloat16, device=device)
 
     layers = tuple(
-        Layer(
-            convolution=own,
-            weight=parameters[f"{own.name}.weight"],
-            gamma=parameters[f"{own.norm}.weight"],
-            beta=parameters[f"{own.norm}.bias"],
-            sums=sums[own.norm],
-            gradient=gradients[f"{own.name}.weight"],
-            y=activation(own.out_channels, own.out_size),
+        LayerBuffers(
+            convolution=conv,
+            weight=parameters[f"{conv.name}.weight"],
+            gamma=parameters[f"{conv.norm}.weight"],
+            beta=parameters[f"{conv.norm}.bias"],
+            sums=sums[conv.norm],
+            gradient=gradients[f"{conv.name}.weight"],
+            y=activation(conv.out_channels, conv.out_size),
         )
-        for own in program.convolutions
+        for conv in program.convolutions
     )
     sizes = [(program.channels(number), program.size(number)) for number in range(len(program.values))]
     joined = [n for n, value in enumerate(program.values) if (value.shortcut, value.other) != (None, None)]
@@ -269,13 +276,13 @@ def prepare_passes(
 
 def _works(program: Program, device: torch.device) -> dict[tuple[str, int], Work]:
     works = {}
-    for number, own in enumerate(program.convolutions):
-        value = program.values[own.source]
+    for number, conv in enumerate(program.convolutions):
+        value = program.values[conv.source]
         normed = value.convolution is not None and value.shortcut is None and value.other is None
-        works["forward", number] = forward_work(own, normed, device)
-        works["slopes", number] = slopes_work(own, normed, device)
-        if own.source:
-            works["backward", number] = backward_work(own, _ends(program, number), device)
+        works["forward", number] = forward_work(conv, normed, device)
+        works["slopes", number] = slopes_work(conv, normed, device)
+        if conv.source:
+            works["backward", number] = backward_work(conv, _ends(program, number), device)
     return works
 
 
@@ -286,11 +293,11 @@ def _ends(program: Program, number: int) -> dict[str, int]:
     if any(other.shortcut == number for other in program.values):
         return {}
     strides = [
-        own.stride
+        conv.stride
         for other in program.values
         if other.shortcut is not None
-        for own in (program.convolutions[other.shortcut],)
-        if own.source == source
+        for conv in (program.convolutions[other.shortcut],)
+        if conv.source == source
     ]
     same = any(other.other == source for other in program.values)
     return {
@@ -305,15 +312,15 @@ def variants(program: Program, device: torch.device) -> Iterator[tuple[str, dict
     """Yield the sources and macros of all kernels that the passes launch."""
     for (kind, _), work in _works(program, device).items():
         yield "slopes.cu" if kind == "slopes" else "convolve.cu", work.macros
-    for own in program.convolutions:
-        yield "join.cu", {"SIZE": own.out_size}
+    for conv in program.convolutions:
+        yield "join.cu", {"SIZE": conv.out_size}
 
 
 def _refuse_other_readers(program: Program) -> None:
     """Refuse values that are read in other ways than in residual networks."""
     shortcuts = {value.shortcut for value in program.values}
     for number in range(1, len(program.values)):
-        readers = [n for n, own in enumerate(program.convolutions) if own.source == number]
+        readers = [n for n, conv in enumerate(program.convolutions) if conv.source == number]
         main = [n for n in readers if n not in shortcuts]
         of_shortcuts = [n for n in readers if n in shortcuts]
         added = [value for value in program.values if value.other == number]
@@ -347,6 +354,6 @@ def wait_for_side_stream(device: torch.device) -> None:
 
 
 @cache
-def _second_stream(device: torch.device) -> OwnStream[torch.cuda.Stream]:
+def _second_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
     """Return one stream for all packs: one thread captures at a time, and a graph does not keep its streams."""
-    return own_stream(device)
+    return exclusive_stream(device)

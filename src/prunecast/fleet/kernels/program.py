@@ -1,4 +1,4 @@
-"""What a fused step computes: convolutions with their norms, and the rectified values between them."""
+"""The computation of a fused step: convolutions with their norms, and the rectified values between them."""
 
 from dataclasses import dataclass
 

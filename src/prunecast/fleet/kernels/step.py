@@ -1,4 +1,4 @@
-"""A training step of a pack as launches of our own kernels, and one batch of its evaluation."""
+"""A training step of a pack as launches of our own kernels, and its evaluation: several batches per CUDA graph."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,17 +14,19 @@ from prunecast.fleet.kernels.library import Argument, Compile, Launch
 from prunecast.fleet.kernels.lowering import lower
 from prunecast.fleet.kernels.passes import Passes, prepare_passes, variants
 from prunecast.fleet.kernels.program import Program, Unfused
-from prunecast.fleet.kernels.tables import Table, pack_table
+from prunecast.fleet.kernels.tables import PackTable, pack_table
 from prunecast.fleet.kernels.tiling import head_launch, head_parts, images_launch
 from prunecast.fleet.step import PackTrainer
 from prunecast.spec import Recipe
 
 COMPILING_THREADS = 8
+BATCHES_PER_GRAPH = 8
+"""Batches of an evaluation that one launch of a CUDA graph does, to save the host's time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluationBuffers:
-    """What an evaluation reads and counts; only the values of tensors change."""
+    """The tensors that an evaluation reads and counts in; only the values of tensors change."""
 
     source: MemorySource
     order: Tensor
@@ -48,7 +50,7 @@ class FusedStep:
     """The trainer's training examples."""
     program: Program
     passes: Passes
-    table: Table
+    table: PackTable
     sums: Tensor
     """The sums of all norms in one tensor."""
     slope: Tensor
@@ -143,7 +145,10 @@ def on_device(source: Source) -> TypeGuard[MemorySource]:
     read = (source.images, source.labels, source.mean, source.scale)
     formats = (torch.uint8, torch.int64, torch.float32, torch.float32)
     return (
-        all(own.dtype == kind and own.is_contiguous() for own, kind in zip(read, formats, strict=True))
+        all(
+            tensor.dtype == kind and tensor.is_contiguous()
+            for tensor, kind in zip(read, formats, strict=True)
+        )
         and source.mean.numel() == source.scale.numel() == source.image_shape[0]
     )
 
@@ -185,14 +190,15 @@ def fused_step(trainer: PackTrainer, kernels_of: Compile, packs: int) -> FusedSt
     program = lower(trainer.pack, source.image_shape)
     device = trainer.cursor.device
     _compile_all(program, kernels_of, device)
-    channels = [own.out_channels for own in program.convolutions]
+    channels = [conv.out_channels for conv in program.convolutions]
     flat = torch.zeros(4 * sum(channels), device=device)
     pieces = torch.split(flat, [4 * many for many in channels])
-    sums = {own.norm: piece.view(4, -1) for own, piece in zip(program.convolutions, pieces, strict=True)}
-    laid_out = {name: _in_memory_order(own) for name, own in trainer.pack.parameters().items()}
-    gradients = {name: torch.zeros_like(own) for name, own in laid_out.items()}
+    sums = {conv.norm: piece.view(4, -1) for conv, piece in zip(program.convolutions, pieces, strict=True)}
+    laid_out = {name: _in_memory_order(tensor) for name, tensor in trainer.pack.parameters().items()}
+    gradients = {name: torch.zeros_like(tensor) for name, tensor in laid_out.items()}
     trained = {
-        name: _in_memory_order(own) for name, own in zip(trainer.pack.masks, trainer.trained, strict=True)
+        name: _in_memory_order(tensor)
+        for name, tensor in zip(trainer.pack.masks, trainer.trained, strict=True)
     }
     final = program.channels(program.final)
     parts = head_parts(program.members)
@@ -233,7 +239,7 @@ def _refuse_layout(trainer: PackTrainer) -> None:
         strict=True,
     )
     for name, *tensors in groups:
-        if not all(_in_memory_order(own).is_contiguous() for own in tensors):
+        if not all(_in_memory_order(tensor).is_contiguous() for tensor in tensors):
             raise Unfused(f"The parameter {name!r} is not stored channels last, so it is not fused.")
 
 
@@ -250,3 +256,58 @@ def _compile_all(program: Program, kernels_of: Compile, device: torch.device) ->
 def _in_memory_order(tensor: Tensor) -> Tensor:
     """Return a weight in the order of its numbers in memory: (outputs, rows, columns, inputs)."""
     return tensor.detach().permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor.detach()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FusedEvaluation:
+    """The evaluation of a pack on examples of one source."""
+
+    fused: FusedStep
+    buffers: EvaluationBuffers
+    graph: torch.cuda.CUDAGraph | None
+
+    def counts(self, indices: Tensor) -> tuple[Tensor, Tensor]:
+        """Launch the evaluation of examples that all share (count) or of each slot's own (slots, count).
+
+        Returns every slot's wrong answers and its sum of losses, once the stream has come so far.
+        """
+        buffers, count = self.buffers, indices.shape[-1]
+        buffers.order[:, :count].copy_(indices)
+        buffers.count.fill_(count)
+        for tensor in (buffers.cursor, buffers.wrong, buffers.losses):
+            tensor.zero_()
+        self.fused.freeze_norms()
+        batches = -(-count // self.fused.passes.batch)
+        if self.graph is None:
+            for _ in range(batches):
+                self.fused.evaluate_batch(buffers)
+        else:
+            for _ in range(-(-batches // BATCHES_PER_GRAPH)):  # batches after the last count nothing
+                self.graph.replay()
+        self.fused.unfreeze_norms()
+        return buffers.wrong.clone(), buffers.losses.clone()
+
+
+def fused_evaluation(fused: FusedStep, source: MemorySource, *, shared: bool) -> FusedEvaluation:
+    """Allocate tensors, and capture on a GPU; `shared` if all slots are evaluated on the same examples."""
+    device, slots = fused.trainer.cursor.device, fused.trainer.pack.slots
+    buffers = EvaluationBuffers(
+        source=source,
+        order=torch.zeros((1 if shared else slots, len(source)), dtype=torch.int32, device=device),
+        count=torch.zeros(1, dtype=torch.int32, device=device),
+        cursor=torch.zeros(1, dtype=torch.int64, device=device),
+        wrong=torch.zeros(slots, dtype=torch.int32, device=device),
+        losses=torch.zeros(slots, device=device),
+    )
+    return FusedEvaluation(
+        fused=fused, buffers=buffers, graph=_captured(fused, buffers) if device.type == "cuda" else None
+    )
+
+
+def _captured(fused: FusedStep, buffers: EvaluationBuffers) -> torch.cuda.CUDAGraph:
+    graph = torch.cuda.CUDAGraph()
+    stream = torch.cuda.current_stream(buffers.cursor.device)
+    with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
+        for _ in range(BATCHES_PER_GRAPH):
+            fused.evaluate_batch(buffers)
+    return graph

@@ -16,7 +16,7 @@ STEP = 2048
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trained:
+class TrainedTensor:
     """A float parameter with its momentum and mask, which have the same memory layout."""
 
     parameter: Tensor
@@ -32,7 +32,7 @@ class Trained:
 class TensorRow:
     """A parameter of a convolution or linear layer."""
 
-    trained: Trained
+    trained: TrainedTensor
     gradient: Tensor
     copy: Tensor | None = None
     """The copy in bfloat16."""
@@ -54,8 +54,8 @@ class TensorRow:
 class NormRow:
     """A batch norm: scale, shift, running statistics, and the sums they are computed from."""
 
-    scale: Trained
-    shift: Trained
+    scale: TrainedTensor
+    shift: TrainedTensor
     running_mean: Tensor
     running_var: Tensor
     sums: Tensor
@@ -81,8 +81,8 @@ class NormRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
-    """What the kernels `update` and `still` read: addresses, so `of` keeps the tensors alive."""
+class PackTable:
+    """The table that the kernels `update` and `still` read. It holds addresses, so `of` keeps the tensors alive."""
 
     rows: Tensor
     """(rows, 16), int64."""
@@ -93,12 +93,14 @@ class Table:
     of: tuple[TensorRow | NormRow, ...]
 
 
-def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP) -> Table:
+def table_of(
+    rows: Sequence[TensorRow | NormRow], *, device: torch.device | str, step: int = STEP
+) -> PackTable:
     """Build the table on a device."""
     numbers = [row.numbers() for row in rows]
-    padded = [own + [0] * (COLUMNS - len(own)) for own in numbers]
+    padded = [row + [0] * (COLUMNS - len(row)) for row in numbers]
     blocks = [(at, begin) for at, row in enumerate(rows) for begin in range(0, row.count, step)]
-    return Table(
+    return PackTable(
         rows=torch.tensor(padded, dtype=torch.int64).to(device),
         blocks=torch.tensor(blocks, dtype=torch.int32).to(device),
         step=step,
@@ -108,17 +110,19 @@ def table_of(rows: Sequence[TensorRow | NormRow], *, device: torch.device | str,
 
 def pack_table(
     trainer: PackTrainer, program: Program, sums: Mapping[str, Tensor], gradients: Mapping[str, Tensor]
-) -> Table:
+) -> PackTable:
     """List all parameters of a pack: norms with their sums, everything else with its gradient."""
     names = list(trainer.pack.masks)
     momenta = dict(zip(names, trainer.optimizer_state["momentum"], strict=True))
     copies = dict(zip(names, trainer.trained, strict=True))
     parameters, buffers = trainer.pack.parameters(), dict(trainer.pack.module.named_buffers())
 
-    def trained(name: str) -> Trained:
-        return Trained(parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name])
+    def trained(name: str) -> TrainedTensor:
+        return TrainedTensor(
+            parameter=parameters[name], momentum=momenta[name], mask=trainer.pack.masks[name]
+        )
 
-    norms = {own.norm for own in program.convolutions}
+    norms = {conv.norm for conv in program.convolutions}
     rows: list[TensorRow | NormRow] = [
         TensorRow(trained=trained(name), gradient=gradients[name], copy=copies[name])
         for name in names
@@ -126,16 +130,16 @@ def pack_table(
     ]
     rows += [
         NormRow(
-            scale=trained(f"{own.norm}.weight"),
-            shift=trained(f"{own.norm}.bias"),
-            running_mean=buffers[f"{own.norm}.running_mean"],
-            running_var=buffers[f"{own.norm}.running_var"],
-            sums=sums[own.norm],
-            values=trainer.batch * own.out_size**2,
-            eps=own.eps,
-            momentum=own.momentum,
+            scale=trained(f"{conv.norm}.weight"),
+            shift=trained(f"{conv.norm}.bias"),
+            running_mean=buffers[f"{conv.norm}.running_mean"],
+            running_var=buffers[f"{conv.norm}.running_var"],
+            sums=sums[conv.norm],
+            values=trainer.batch * conv.out_size**2,
+            eps=conv.eps,
+            momentum=conv.momentum,
         )
-        for own in program.convolutions
+        for conv in program.convolutions
     ]
     return table_of(rows, device=trainer.cursor.device)
 

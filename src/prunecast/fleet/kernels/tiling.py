@@ -143,11 +143,11 @@ def slopes_work(convolution: Convolution, normed: bool, device: torch.device) ->
     ]
     for most_tiles, pairs, bundle in choices:
         items, table = _pairs(convolution, most_tiles, pairs)
-        own = macros | {"BUNDLE": bundle}
-        shared = _slopes_bytes(own, items, warps)
+        bundled = macros | {"BUNDLE": bundle}
+        shared = _slopes_bytes(bundled, items, warps)
         if shared <= limits(device).shared:
             break
-    work = _fitting(convolution, own, items, table, 0, shared, device)
+    work = _fitting(convolution, bundled, items, table, 0, shared, device)
     return replace(work, threads=32 * (SLOPE_WORKERS[convolution.kernel] + SLOPE_LOADERS))
 
 
@@ -309,10 +309,10 @@ def images_launch(*, batch: int, slots: int, height: int, width: int, colours: i
     """Plan the kernel `images`: blocks that write up to 16 rows of a tile, several if there are few channels."""
     tiles = channels // TILE
     parts = -(-tiles // TILES_A_BLOCK)
-    own = -(-tiles // parts)
-    most = min(MOST_ROWS, height, TILES_A_BLOCK // own)
+    tiles_of_part = -(-tiles // parts)
+    most = min(MOST_ROWS, height, TILES_A_BLOCK // tiles_of_part)
     rows = 1 << (most.bit_length() - 1)  # so that they divide the height of common images
-    members = min(slots, (TILE * own - 1) // colours + 2)
+    members = min(slots, (TILE * tiles_of_part - 1) // colours + 2)
     stride = ((width * colours + 3) // 4 | 1) * 4
     shared = members * (16 + rows * stride)
     return Launch(grid=(-(-height // rows), batch, parts), threads=THREADS, shared=shared)

@@ -55,3 +55,10 @@ def parse_number(text: str) -> float:
         return float(Fraction(number)) if "/" in number else float(number)
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None
+
+
+def plain_count(text: str, digits: int = 6) -> int | None:
+    """The whole number that at most so many ASCII digits write, without zeros in front; None of other text."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= digits):
+        return None
+    return int(text) if str(int(text)) == text else None

@@ -5,7 +5,7 @@ import pytest
 from prunecast.errors import PrunecastError
 from prunecast.sweep.status import PlanEdit
 from prunecast.sweep.wording import edit_sentence
-from prunecast.text import duration, listed, nearest, normalized, parse_number, plural, printable
+from prunecast.text import duration, listed, nearest, normalized, parse_number, plain_count, plural, printable
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,8 @@ def test_nothing_printed_can_act_on_a_terminal():
     assert printable("a\x1b[31mb\x07\x9bc\udcff\u202e") == r"a\u001b[31mb\u0007\u009bc\udcff\u202e"
     assert printable("ε_np → 0.1\n\tend") == "ε_np → 0.1\n\tend"
     assert str(PrunecastError("no \x1b]0;title\x07 here")) == r"no \u001b]0;title\u0007 here"
+
+
+def test_counts_are_plain_digits_of_some_length():
+    cases = {"0": 0, "4": 4, "999999": 999_999, "04": None, "": None, "-1": None, "٤": None, "9" * 5000: None}
+    assert {text: plain_count(text) for text in cases} == cases

@@ -5,7 +5,6 @@ calls, with the range from the 10th to the 90th percentile. The values of weight
 with their initial ones; levels that have the same layers are timed once.
 """
 
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from prunecast.export.program import example, quiet
 from prunecast.pruning import Record, chain_folder
 from prunecast.spec import CHANNELS, ChainSpec
 from prunecast.sweep import Plan, chain_statuses, image_facts, inspect
+from prunecast.text import plain_count
 
 Runtime = Literal["torch", "onnx"]
 RUNTIMES: tuple[Runtime, ...] = ("torch", "onnx")
@@ -69,11 +69,12 @@ class Timing:
 
     def named(self, name: str) -> "Timing":
         """The same with the runtime, batch and threads that a table names; unchanged if it names none."""
-        parts = re.fullmatch(r"(\w+)-([1-9][0-9]{0,4})-([1-9][0-9]{0,2})", name)
-        known = next((own for own in RUNTIMES if parts and own == parts[1]), None)
-        if parts is None or known is None:
+        runtime, batch, threads = (*name.split("-"), "", "")[:3]
+        known = next((own for own in RUNTIMES if own == runtime), None)
+        images, cores = plain_count(batch, digits=5), plain_count(threads, digits=3)
+        if known is None or not images or not cores or name.count("-") != 2:
             return self
-        return replace(self, runtimes=(known,), batches=(int(parts[2]),), threads=int(parts[3]))
+        return replace(self, runtimes=(known,), batches=(images,), threads=cores)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be measured."""

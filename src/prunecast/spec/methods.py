@@ -4,12 +4,12 @@ The criteria, structures and schedules themselves are in `prunecast.pruning`; a 
 can be read without torch.
 """
 
-import re
 from dataclasses import dataclass, fields
 from typing import Literal
 
 from prunecast.errors import require, require_number, require_one_of, require_text
 from prunecast.plugins import require_registered
+from prunecast.text import plain_count
 
 Part = Literal["score", "structure", "schedule"]
 Retraining = Literal["weight-rewinding", "rate-rewinding", "fine-tuning", "from-start"]
@@ -121,8 +121,8 @@ class Method:
 
 def n_of_m(structure: str) -> tuple[int, int] | None:
     """N and M of a structure `N:M`; None of other structures."""
-    pair = re.fullmatch(r"(0|[1-9][0-9]{0,5}):(0|[1-9][0-9]{0,5})", structure)
-    return (int(pair[1]), int(pair[2])) if pair else None
+    keep, _, group = map(plain_count, structure.partition(":"))
+    return None if keep is None or group is None else (keep, group)
 
 
 _METHODS = (

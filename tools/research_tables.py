@@ -1,7 +1,7 @@
 """The measured tables in `benchmarks/tables`: research pages, benchmarks and tests use them; the package lacks them.
 
 They were measured on a JPEG copy of CIFAR-10, or answer a question of research alone. Each has a JSON file of
-provenance beside it, as a shipped table has.
+provenance beside it, as a shipped table has; tables without one are written by the benchmark that their page names.
 """
 
 import json
@@ -11,8 +11,8 @@ FOLDER = Path(__file__).parents[1] / "benchmarks" / "tables"
 
 
 def names() -> tuple[str, ...]:
-    """Names of the tables, in alphabetical order."""
-    return tuple(sorted(file.stem for file in FOLDER.glob("*.csv")))
+    """Names of the tables that have a provenance, in alphabetical order."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.json")))
 
 
 def path(name: str) -> Path:

@@ -229,7 +229,7 @@ def test_validation_errors_are_shown_where_every_row_has_one():
     ("options", "words"),
     [
         ({"minimise": "grams"}, "no measure"),
-        ({"minimise": "bytes"}, "not linear in density"),
+        ({"minimise": "bytes"}, "has no column bytes"),
         ({"num_examples": -1.0}, "positive"),
         ({"sizes": "all"}, "sizes can be"),
     ],

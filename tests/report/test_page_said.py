@@ -156,8 +156,11 @@ def test_the_lower_end_of_an_axis_has_a_label(ends, first):
 
 
 def test_the_error_axis_holds_what_is_drawn_and_little_else():
-    points = [{"error": 0.5}, {"error": 0.8}]
-    shown = view({"points": points, "frontier": [{"error": 0.52}]})
+    points = [{"error": 0.5, "size": 100.0}, {"error": 0.8, "size": 2000.0}]
+    data = {"members": [], "points": points, "frontier": [{"error": 0.52, "size": 300.0}]}
+    shown = view(data, [data], "Stored parameters")
     assert shown["low"] == pytest.approx(0.5, rel=0.1)
     assert shown["high"] == pytest.approx(0.8, rel=0.1)
     assert all(shown["low"] < label < shown["high"] for label in shown["labels"])
+    assert shown["smallest"] <= 100
+    assert shown["largest"] >= 2000

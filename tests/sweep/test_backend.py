@@ -187,7 +187,6 @@ def test_mistakes_in_a_plan_are_named(line, words):
         ),
         (["--on", "ray", "--cpus", "0"], "--cpus is 0; give more than 0."),
         (["--on", "ray", "--gpus", "1.5"], "--gpus is 1.5; give a fraction below 1, or a whole number."),
-        (["--on", "slurm", "--at-once", "-1"], "--at-once is -1; give more than 0."),
     ],
 )
 def test_options_that_do_not_go_together_are_refused_before_anything_is_written(tmp_path, options, words):
@@ -196,4 +195,13 @@ def test_options_that_do_not_go_together_are_refused_before_anything_is_written(
     problem = CliRunner().invoke(cli, arguments).exception
     assert isinstance(problem, PrunecastError)
     assert words in str(problem)
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_number_of_workers_below_one_is_refused_by_the_option(tmp_path):
+    (tmp_path / "brief.toml").write_text(BRIEF)
+    arguments = ["run", str(tmp_path / "brief.toml"), "--store", str(tmp_path / "store"), "--on", "slurm"]
+    done = CliRunner().invoke(cli, [*arguments, "--at-once", "-1"])
+    assert done.exit_code == 2
+    assert "'--at-once': -1 is not in the range x>=1" in done.output
     assert not (tmp_path / "store").exists()

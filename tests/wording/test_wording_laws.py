@@ -59,21 +59,21 @@ SENTENCES: list[tuple[Finding, str]] = [
     ),
     (
         f.WideInterval(lower=0.1, upper=20.0, remedy=f.Remedy.PRUNE_FURTHER, **GAMMA),
-        "γ is not determined: anything from 0.1 to 20 fits; prune further, so that more rows lie between the two "
+        "γ is not determined: anything from 0.10 to 20 fits; prune further, so that more rows lie between the two "
         "plateaus.",
     ),
     (
         f.WideInterval(lower=0.1, upper=20.0, remedy=f.Remedy.SMALLER_STEPS, **GAMMA),
-        "γ is not determined: anything from 0.1 to 20 fits; prune in smaller steps (a smaller `fraction`), so that "
+        "γ is not determined: anything from 0.10 to 20 fits; prune in smaller steps (a smaller `fraction`), so that "
         "more rows lie between the two plateaus.",
     ),
     (
         f.WideInterval(parameter="psi", symbol="ψ", lower=-1.0, upper=2.0, axis="width"),
-        "ψ is not determined: anything from -1 to 2 fits; train more widths.",
+        "ψ is not determined: anything from −1.0 to 2.0 fits; train more widths.",
     ),
     (
         f.WideInterval(parameter="p", symbol="p′", lower=1e-4, upper=0.1),
-        "p′ is not determined: anything from 0.0001 to 0.1 fits.",
+        "p′ is not determined: anything from 0.00010 to 0.100 fits.",
     ),
     (
         f.ScaleFollowsPlateau(parameter="p", symbol="p′", plateau_symbol="ε↑", slope_symbol="γ"),

@@ -243,8 +243,8 @@ def test_a_chain_that_kills_its_worker_every_time_fails_and_spares_those_beside_
     cluster, tmp_path, monkeypatch
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
-    (tmp_path / "fatal_family.py").write_text(FATAL)
-    text = EMPTY.replace('"digits_cnn"', '"fatal_family:small"').replace("[1, 2]", "[1, 2, 3, 4]")
+    (tmp_path / "lethal_family.py").write_text(FATAL)
+    text = EMPTY.replace('"digits_cnn"', '"lethal_family:small"').replace("[1, 2]", "[1, 2, 3, 4]")
     plan, before = planned(text.replace("[75, 100]", "50")), submitted(cluster)
     events = list(
         run_plan(

@@ -1,13 +1,13 @@
 """Run five families on one GPU again and again, stopped and resumed, and compare every chain with the plain loop.
 
-python benchmarks/soak.py --data cifar-10-batches-bin [--runs 20] [--at-once 4] [--scale 1] [--out soak.json]
+python benchmarks/soak.py --data cifar-10-batches-bin [--runs 20] [--at-once 4] [--scale 1] [--folder DIR] [--out FILE]
 
-The families are a ViT as users write it, a depthwise CNN, VGG-16, ResNet-18 on 64x64 images, and ResNet-20. Half of the
-runs train all of them in one fleet, the others one family each. A run is a process that is told to stop after some
-seconds, once or twice, and started again until it has ended; every second run of all families compiles its packs. A run
-passes if its exit status is 0 (130 where it was stopped), every chain has the levels that the plain loop has, and none
-diverges that does not diverge there. Errors are compared with those of the plain loop, level by level, beside the noise
-between its replicates.
+The families are a ViT as users write it, a depthwise CNN, VGG-16, ResNet-18 on 64x64 images (in two shapes of packs),
+and ResNet-20. Half of the runs train all of them in one fleet, the others one family each. A run is a process that is
+told to stop after some seconds, once or twice, and started again until it has ended; some runs compile their packs. A
+run passes if its exit status is 0 (130 where it was stopped), every chain has the levels that the plain loop has, and
+none diverges that does not diverge there. Errors are compared with those of the plain loop, level by level, beside the
+noise between its replicates. With `--folder`, the same command goes on where it was cut off.
 """
 
 import argparse
@@ -29,12 +29,17 @@ from typing import Any
 import numpy as np
 
 FAMILIES: dict[str, dict[str, Any]] = {
-    "vit": {"family": "soak_nets:transformer", "depth": 6, "width": [1.0, 0.5], "examples": 12_800},
-    "depthwise": {"family": "fleet_rows:depthwise", "depth": 6, "width": [1.0, 0.5], "examples": 6_400},
-    "vgg": {"family": "vgg", "depth": 16, "width": [0.25, 0.125], "examples": 6_400},
-    "resnet18": {"family": "tinyimagenet_resnet", "depth": 18, "width": [0.25, 0.125], "examples": 6_400},
-    "resnet20": {"family": "cifar_resnet", "depth": 20, "width": [1.0, 0.25, 0.0625], "examples": 6_400},
+    "vit": {"family": "soak_nets:transformer", "depth": 6, "grid": [([1.0, 0.5], 12_800)]},
+    "depthwise": {"family": "fleet_rows:depthwise", "depth": 6, "grid": [([1.0, 0.5], 6_400)]},
+    "vgg": {"family": "vgg", "depth": 16, "grid": [([0.25, 0.125], 6_400)]},
+    "resnet18": {
+        "family": "tinyimagenet_resnet",
+        "depth": 18,
+        "grid": [([0.25, 0.125], 6_400), ([0.5], 3_200)],
+    },
+    "resnet20": {"family": "cifar_resnet", "depth": 20, "grid": [([1.0, 0.25, 0.0625], 6_400)]},
 }
+"""Widths and numbers of examples. The widest ResNets-18 need packs of another shape than the others."""
 LARGE_IMAGES = {"resnet18": 64}
 REPLICATES = 3
 LEVEL_CAP = 1
@@ -67,6 +72,8 @@ class Outcome:
     seconds: float
     levels: Levels
     tail: str
+    cut_off: bool
+    """Whether it went on after this program itself was killed, which counts as its stop."""
 
     @property
     def failed(self) -> bool:
@@ -79,17 +86,18 @@ def main() -> None:
     if given.worker:
         sys.exit(work(given))
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+        folder = given.folder or Path(name)
+        folder.mkdir(parents=True, exist_ok=True)
         for family in FAMILIES:
             (folder / f"{family}.toml").write_text(plan_text(family, given.scale))
         references = [
             Run(name=f"plain-{family}", families=(family,), seed=0, plain=True) for family in FAMILIES
         ]
+        runs = [*references, *runs_of(given.runs)]
+        runs.sort(key=lambda run: (run.plain, run.compiled), reverse=True)  # these take longest
         with ThreadPoolExecutor(given.at_once) as pool:
-            outcomes = list(
-                pool.map(lambda run: finish(run, folder, given), [*references, *runs_of(given.runs)])
-            )
-    plain = {key: value for own in outcomes[: len(references)] for key, value in own.levels.items()}
+            outcomes = list(pool.map(lambda run: finish(run, folder, given), runs))
+    plain = {key: value for own in outcomes if own.run.plain for key, value in own.levels.items()}
     report(outcomes, plain, given)
 
 
@@ -103,8 +111,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--at-once", type=int, default=4, help="processes on the GPU at the same time")
     parser.add_argument("--scale", type=float, default=1.0, help="times the usual number of examples")
     parser.add_argument("--out", type=Path, help="JSON file for the outcomes")
+    parser.add_argument("--folder", type=Path, help="keep stores and outcomes here, and go on from them")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--plain", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -121,7 +129,7 @@ def runs_of(count: int) -> list[Run]:
                 name=f"run-{number + 1}",
                 families=tuple(FAMILIES) if together else (next(alone),),
                 seed=number,
-                compiled=number % 4 == 0,
+                compiled=number % 8 in (0, 7),
             )
         )
     return runs
@@ -134,8 +142,6 @@ def plan_text(family: str, scale: float) -> str:
         'dataset = "cifar10"',
         'root = "cifar-10-batches-bin"',
         f"depth = {own['depth']}",
-        f"width = {own['width']}",
-        f"num_examples = {128 * max(1, round(scale * own['examples'] / 128))}",
         f"replicates = {REPLICATES}",
         f"level_cap = {LEVEL_CAP}",
     ]
@@ -158,14 +164,24 @@ def plan_text(family: str, scale: float) -> str:
         "gradient_clip = 1.0",
     ]
     recipe += adam if family == "vit" else ["learning_rate = 0.02", 'schedule = "cosine"']
-    return "\n".join([*lines, *recipe, ""])
+    grids = [
+        f"[[grid]]\nwidth = {widths}\nnum_examples = {128 * max(1, round(scale * examples / 128))}"
+        for widths, examples in own["grid"]
+    ]
+    return "\n".join([*lines, *recipe, *grids, ""])
 
 
 def finish(run: Run, folder: Path, given: argparse.Namespace) -> Outcome:
     """Start a run's process until it has ended, and tell it to stop the first times."""
     chance, statuses, tail, began = random.Random(run.seed), list[int](), "", time.perf_counter()
-    stops = 0 if run.plain else chance.randint(1, 2)
-    line = [sys.executable, __file__, "--worker", ",".join(run.families), "--folder", str(folder / run.name)]
+    own = folder / run.name
+    own.mkdir(exist_ok=True)
+    kept, began_already = own / "outcome.json", (own / "started").exists()
+    if kept.exists():
+        return outcome(run, json.loads(kept.read_text()))
+    (own / "started").touch()
+    stops = 0 if run.plain or began_already else chance.randint(1, 2)
+    line = [sys.executable, __file__, "--worker", ",".join(run.families), "--folder", str(own)]
     line += ["--data", str(given.data.absolute()), "--device", given.device]
     line += ["--plain"] * run.plain + ["--compiled"] * run.compiled
     while len(statuses) < TRIES and (not statuses or statuses[-1] == 130):
@@ -177,18 +193,37 @@ def finish(run: Run, folder: Path, given: argparse.Namespace) -> Outcome:
             process.send_signal(signal.SIGTERM)
             tail, _ = process.communicate()
         statuses.append(process.returncode)
-    found = folder / run.name / "levels.json"
-    rows = json.loads(found.read_text()) if found.exists() else []
-    levels = {
-        (family, width, replicate, level): (error, status)
-        for family, width, replicate, level, error, status in rows
+    found = own / "levels.json"
+    body = {
+        "statuses": statuses,
+        "seconds": round(time.perf_counter() - began),
+        "levels": json.loads(found.read_text()) if found.exists() else [],
+        "tail": tail[-2000:],
+        "cut_off": began_already,
     }
-    seconds = time.perf_counter() - began
+    kept.write_text(json.dumps(body))
     print(
-        f"{run.name}: {', '.join(run.families)}: exit {statuses}, {len(levels)} levels, {seconds:.0f} s",
+        f"{run.name}: {', '.join(run.families)}{', compiled' * run.compiled}: exit {statuses}, "
+        f"{len(body['levels'])} levels, {body['seconds']} s",
         flush=True,
     )
-    return Outcome(run=run, statuses=tuple(statuses), seconds=seconds, levels=levels, tail=tail[-2000:])
+    return outcome(run, body)
+
+
+def outcome(run: Run, body: dict[str, Any]) -> Outcome:
+    """What `finish` wrote down of a run."""
+    levels = {
+        (family, width, replicate, level): (error, status)
+        for family, width, replicate, level, error, status in body["levels"]
+    }
+    return Outcome(
+        run=run,
+        statuses=tuple(body["statuses"]),
+        seconds=body["seconds"],
+        levels=levels,
+        tail=body["tail"],
+        cut_off=body["cut_off"],
+    )
 
 
 def work(given: argparse.Namespace) -> int:
@@ -282,6 +317,7 @@ def report(outcomes: list[Outcome], plain: Levels, given: argparse.Namespace) ->
                 "compiled": own.run.compiled,
                 "statuses": own.statuses,
                 "seconds": own.seconds,
+                "cut_off": own.cut_off,
             }
             for own in outcomes
         ]

@@ -116,9 +116,13 @@ def _name(value: object) -> str:
 
 
 def compact_csv(found: Sequence[ChainStatus]) -> str:
-    """The rows as CSV, rounded to what is worth keeping, without columns that say nothing."""
+    """The rows as CSV, rounded to what is worth keeping, with the columns that all rows have and that say something.
+
+    Levels of an older version of the code may lack what newer ones record.
+    """
     rows = [_rounded(row(own.chain.spec, record)) for own in found for record in own.records]
-    said = [column for column in COLUMNS if {one[column] for one in rows} - {None, USUAL.get(column)}]
+    values = {column: {one[column] for one in rows} for column in COLUMNS}
+    said = [column for column in COLUMNS if None not in values[column] and values[column] != {USUAL.get(column)}]
     text = io.StringIO()
     writer = csv.DictWriter(text, said, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()

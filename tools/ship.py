@@ -122,7 +122,9 @@ def compact_csv(found: Sequence[ChainStatus]) -> str:
     """
     rows = [_rounded(row(own.chain.spec, record)) for own in found for record in own.records]
     values = {column: {one[column] for one in rows} for column in COLUMNS}
-    said = [column for column in COLUMNS if None not in values[column] and values[column] != {USUAL.get(column)}]
+    said = [
+        column for column in COLUMNS if None not in values[column] and values[column] != {USUAL.get(column)}
+    ]
     text = io.StringIO()
     writer = csv.DictWriter(text, said, lineterminator="\n", extrasaction="ignore")
     writer.writeheader()

@@ -49,3 +49,9 @@ def test_the_law_half_needs_no_extra(tmp_path):
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, timeout=120, check=False
     )
     assert done.returncode == 0
+
+
+def test_the_package_runs_as_a_module(prunecast):
+    line = [sys.executable, "-m", "prunecast", "tables", "cifar10-resnet", "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == prunecast("tables", "cifar10-resnet", "--json").stdout

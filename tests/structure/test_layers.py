@@ -8,7 +8,7 @@ from source_tree import Import, imports, modules, package
 VOCABULARY = ("text", "errors", "files", "metric", "findings", "display", "plugins", "catalog", "spec")
 LAW_HALF = ("table", "tables", "laws", "choice", "studies", "wording", "report")
 ENGINE_HALF = ("families", "data", "training", "pruning", "distributed", "fleet", "sweep", "clusters")
-BOTH = ("export", "find", "cli")
+BOTH = ("export", "find", "cli", "__main__")
 ORDER = {name: rank for rank, name in enumerate((*VOCABULARY, *LAW_HALF, *ENGINE_HALF, *BOTH))}
 """A package may import those that come before it in its own half, and the vocabulary."""
 

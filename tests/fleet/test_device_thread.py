@@ -1,14 +1,16 @@
 """One thread uses the device; host threads get host memory only, and a guard sees to that."""
 
+import signal
 import threading
+import time
 
 import pytest
 import torch
 from fleet_digits import ANY, CPU, chain, doubled, fleet, folders, jobs_of
 
 from prunecast import data
-from prunecast.fleet import fleet_events
-from prunecast.fleet.device import GUARD, Loop, WrongThreadError, host_threads, run_to_the_end
+from prunecast.fleet import device, fleet_events
+from prunecast.fleet.device import GUARD, DeviceThread, Loop, WrongThreadError, host_threads, run_to_the_end
 from prunecast.fleet.level import result_of
 from prunecast.fleet.runner import Mark
 
@@ -124,3 +126,45 @@ def test_one_coroutine_can_be_run_by_itself():
         return 3
 
     assert run_to_the_end(counting()) == 3
+
+
+class Interrupted(BaseException):
+    """What Ctrl-C raises, but under a name that pytest does not know."""
+
+
+@pytest.fixture
+def handlers():
+    """Installs handlers of signals for one test."""
+    usual = {}
+
+    def install(number, handler):
+        usual[number] = signal.signal(number, handler)
+
+    yield install
+    for number, handler in usual.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_stops_the_caller_even_after_one_that_was_handled_slowly(monkeypatch, handlers):
+    monkeypatch.setattr(device, "LONGEST_WAIT", 0.1)
+    stopped, in_time = threading.Event(), []
+
+    def slow(*_):
+        time.sleep(0.3)  # longer than a wait
+
+    def interrupt(*_):
+        raise Interrupted
+
+    handlers(signal.SIGUSR1, slow)
+    handlers(signal.SIGUSR2, interrupt)
+
+    def serve(report):
+        time.sleep(0.03)  # until the caller waits
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR1)
+        time.sleep(0.6)
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR2)  # does not wake the caller
+        in_time.append(stopped.wait(60))
+
+    with pytest.raises(Interrupted):
+        list(DeviceThread(CPU, serve, lambda reason: stopped.set()).run())
+    assert in_time == [True]

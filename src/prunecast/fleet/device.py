@@ -191,7 +191,7 @@ class DeviceThread(Generic[T]):
     ) -> None:
         """Nothing runs yet."""
         self._device, self._serve, self._stop = device, serve, stop
-        self._reports: queue.SimpleQueue[tuple[T] | BaseException | None] = queue.SimpleQueue()
+        self._reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
 
     def run(self) -> Iterator[T]:
         """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
@@ -214,7 +214,8 @@ class DeviceThread(Generic[T]):
     def _next(self) -> tuple[T] | BaseException | None:
         """The next report of the thread.
 
-        A signal that arrives just before a wait is handled after it, so no wait is long.
+        A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
+        forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
         """
         while True:
             with contextlib.suppress(queue.Empty):

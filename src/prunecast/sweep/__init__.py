@@ -39,13 +39,13 @@ from prunecast.sweep.run import (
     store_starts,
     usual_jobs,
 )
+from prunecast.sweep.session import Session, export_rows
 from prunecast.sweep.shared_store import check_store
 from prunecast.sweep.status import (
     ChainStatus,
     SweepProgress,
     chain_statuses,
     is_locked,
-    remember_plan,
 )
 from prunecast.sweep.table import (
     COLUMNS,
@@ -110,6 +110,7 @@ __all__ = [
     "Progress",
     "Resources",
     "Select",
+    "Session",
     "Stopped",
     "SweepProgress",
     "WorkerSpec",
@@ -129,6 +130,7 @@ __all__ = [
     "event_line",
     "executor_for",
     "export",
+    "export_rows",
     "failure_lines",
     "failure_of",
     "find_backend",
@@ -145,7 +147,6 @@ __all__ = [
     "prepare",
     "pull_chains",
     "read_plan",
-    "remember_plan",
     "row",
     "rows",
     "rows_of",

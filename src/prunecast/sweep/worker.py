@@ -84,7 +84,41 @@ def work(
     if together and alone and place.type == "cuda":
         torch.cuda.empty_cache()  # a process group is other processes, which need the memory of the same GPU
     for job in sorted(alone, key=lambda job: _deaths(job, store)):
-        yield from _run_chain(job, store, place, loaded)
+        chain, records = job.chain, list[Record]()
+        try:
+            for record in _records(job, store, place, loaded):
+                records.append(record)
+                if len(records) > job.done:
+                    ended = why_ended(records, chain.rules)
+                    yield Progress(number=job.number, chain=chain, record=record, ended=ended)
+            forget_failure(store, chain.spec)
+        except BusyError:
+            yield Busy(number=job.number, chain=chain)
+        except StoreError:
+            raise
+        except Exception as problem:
+            yield failed(job, store, problem)
+
+
+def _records(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
+    """The levels of one chain, trained in this process, or in a group where the plan gives it several devices."""
+    if new_failure(job, store):
+        raise _FailedBeforeError
+    chain = job.chain
+    if chain.devices == 1:
+        data = loader(chain, device, loaded)
+        return run_chain(chain.spec, store, data, rules=chain.rules, keep_weights=chain.keep_weights)
+    return run_group(
+        GroupTask(
+            spec=chain.spec,
+            store=store,
+            root=chain.root,
+            rules=chain.rules,
+            keep_weights=chain.keep_weights,
+            device=str(device),
+            size=chain.devices,
+        )
+    )
 
 
 def _deaths(job: Job, store: Path) -> float:
@@ -193,43 +227,6 @@ def _take(job: Job, store: Path, taken: dict[int, Job], load_dataset: Callable[[
 
 class _FailedBeforeError(Exception):
     """Another worker has failed with a chain in this run, and recorded that."""
-
-
-def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Outcome]:
-    """Run one chain in this process, or in a group of processes where the plan gives it several devices."""
-    chain = job.chain
-    spec, rules, keep_weights = chain.spec, chain.rules, chain.keep_weights
-    records: list[Record] = []
-    try:
-        if new_failure(job, store):
-            raise _FailedBeforeError
-        if chain.devices == 1:
-            data = loader(chain, device, loaded)
-            found = run_chain(spec, store, data, rules=rules, keep_weights=keep_weights)
-        else:
-            found = run_group(
-                GroupTask(
-                    spec=spec,
-                    store=store,
-                    root=chain.root,
-                    rules=rules,
-                    keep_weights=keep_weights,
-                    device=str(device),
-                    size=chain.devices,
-                )
-            )
-        for record in found:
-            records.append(record)
-            if len(records) > job.done:
-                ended = why_ended(records, chain.rules)
-                yield Progress(number=job.number, chain=chain, record=record, ended=ended)
-        forget_failure(store, chain.spec)
-    except BusyError:
-        yield Busy(number=job.number, chain=chain)
-    except StoreError:
-        raise
-    except Exception as problem:
-        yield failed(job, store, problem)
 
 
 def failed(job: Job, store: Path, problem: Exception) -> Failed:

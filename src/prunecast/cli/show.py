@@ -146,8 +146,8 @@ def _networks(networks: "Sequence[Network]") -> Grid:
             *([network.family] if several else []),
             str(network.depth),
             f"{network.width:g}",
-            "–" if network.parameters is None else f"{network.parameters:,}",
-            "–" if network.weights is None else f"{network.weights:,}",
+            f"{network.parameters:,}",
+            f"{network.weights:,}",
             f"{network.chains:,}",
             f"{network.training_runs:,}",
         ]

@@ -11,7 +11,7 @@ import functools
 import operator
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -44,6 +44,9 @@ from prunecast.spec import MODULE_CALLS
 
 FIXED = 0
 """The number of channels that are never removed."""
+NONE: Integers = np.zeros(0, np.int64)
+ROWS = ("weight", "bias", "running_mean", "running_var")
+"""Tensors of a module that have a row for each of its channels."""
 
 _FOUND: WeakKeyDictionary[nn.Module, Units | str] = WeakKeyDictionary()
 """The units of a network, or a sentence on why there are none: an exception would keep the model alive."""
@@ -196,18 +199,30 @@ class _Walk:
     def _keep(self, node: fx.Node, reason: str) -> None:
         """Never remove a channel that a node reads."""
         for source in node.all_input_nodes:
-            if source in self.flows:
-                self._keep_channels(self.flows[source].channels, reason)
-            if source in self.counted:
-                self._keep_channels(self.counted[source], reason)
-            if source in self.shape_of and self.shape_of[source] in self.flows:
-                self._keep_channels(self.flows[self.shape_of[source]].channels, reason)
+            self._keep_channels(self._channels(source), reason)
+            self._keep_channels(self._counted(source), reason)
+
+    def _channels(self, source: fx.Node) -> Integers:
+        """The removable channels of an activation."""
+        return self.flows[source].channels if source in self.flows else NONE
+
+    def _counted(self, source: fx.Node) -> Integers:
+        """The channels whose number a node depends on that is not a tensor."""
+        if source in self.shape_of:
+            return self._channels(self.shape_of[source])
+        return self.counted.get(source, NONE)
 
     def _own(self, tensor: str, axis: int, channels: Integers) -> None:
         """Note whose the positions of a tensor are; a module that is called twice ties its callers."""
         before = self.owners.setdefault(tensor, {}).setdefault(axis, channels)
         if before is not channels:
             self._tie(channels, before)
+
+    def _own_rows(self, name: str, module: nn.Module, channels: Integers) -> None:
+        """Note whose the rows of a module's tensors are."""
+        for key in ROWS:
+            if getattr(module, key, None) is not None:
+                self._own(f"{name}.{key}", 0, channels)
 
     # Modules.
 
@@ -222,11 +237,10 @@ class _Walk:
                 return flow
             if type(module) is nn.Flatten:
                 return self._reshaped(node, flow, literal=False)
-            if type(module) in NORMS and (flow is None or flow.axis == 1):
-                return self._norm(name, module, flow)
-            if type(module) is nn.PReLU and (flow is None or flow.axis == 1):
-                if flow is not None and module.weight.numel() > 1:
-                    self._own(f"{name}.weight", 0, flow.channels)
+            if type(module) in (*NORMS, nn.PReLU) and (flow is None or flow.axis == 1):
+                shared = type(module) is nn.PReLU and module.weight.numel() == 1
+                if flow is not None and not shared:
+                    self._own_rows(name, module, flow.channels)
                 return flow
             if type(module) in ENCODERS:
                 self._encoder(name, module, node)
@@ -253,13 +267,6 @@ class _Walk:
             id(own) for module in modules for own in module._parameters.values() if own is not None
         )
 
-    def _norm(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
-        if flow is not None:
-            for key in ("weight", "bias", "running_mean", "running_var"):
-                if getattr(module, key) is not None:
-                    self._own(f"{name}.{key}", 0, flow.channels)
-        return flow
-
     def _layer(self, name: str, module: Any, node: fx.Node, flow: _Flow | None) -> _Flow | None:
         """A convolution or a linear layer: its columns belong to what it reads, its rows to what it computes."""
         shape, into = self._shape(node), self._shape(node.all_input_nodes[0])
@@ -267,7 +274,7 @@ class _Walk:
         axis = len(shape) - 1 if linear else 1
         weight = f"{name}.weight"
         positions = shape[1:-1] if linear else (into if transposed else shape)[2:]
-        self.products.append(Product(tensor=weight, channels=np.zeros(0, np.int64), times=prod(positions)))
+        self.products.append(Product(tensor=weight, times=prod(positions)))
         groups = 1 if linear else module.groups
         understood = flow is None or flow.axis == axis
         depthwise = groups > 1 and not transposed and groups == module.in_channels
@@ -276,7 +283,11 @@ class _Walk:
             self._keep(node, f"the layer {name!r} that reads them {what}")
             return None
         if depthwise:
-            return self._depthwise(name, module, flow)
+            if flow is None:
+                return None
+            channels = np.repeat(flow.channels, module.out_channels // groups)
+            self._own_rows(name, module, channels)
+            return _Flow(axis=1, channels=channels)
         reads, writes = (0, 1) if transposed else (1, 0)
         if flow is not None:
             self._own(weight, reads, flow.channels)
@@ -285,15 +296,6 @@ class _Walk:
         if module.bias is not None:
             self._own(f"{name}.bias", 0, channels)
         return _Flow(axis=axis, channels=channels)
-
-    def _depthwise(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
-        if flow is None:
-            return None
-        channels = np.repeat(flow.channels, module.out_channels // module.groups)
-        self._own(f"{name}.weight", 0, channels)
-        if module.bias is not None:
-            self._own(f"{name}.bias", 0, channels)
-        return _Flow(axis=1, channels=channels)
 
     def _attention(self, name: str, module: Attention, node: fx.Node, flow: _Flow | None) -> _Flow | None:
         """Queries, keys and values of a head go together, as what it computes."""
@@ -307,7 +309,7 @@ class _Walk:
             for head in range(module.heads):
                 self._tie(heads[:, head].ravel(), int(heads[0, head, 0]))
             channels, self.heads[name] = heads[0].ravel(), heads[0, :, 0]
-        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
+        self.products.append(Product(channels=channels, times=2 * tokens * tokens))
         return None if flow is None else _Flow(axis=2, channels=channels)
 
     # Transformer layers of torch, which are single operations of the graph. What goes in and out of them stays.
@@ -326,15 +328,13 @@ class _Walk:
                 self._own_heads(f"{path}.self_attn", layer.self_attn, tokens)
 
     def _hidden_units(self, path: str, layer: nn.TransformerEncoderLayer, tokens: int) -> None:
-        weights = first, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
+        weights = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
         if not self.weights.issuperset(weights):
             return
         units = self._computed(f"{path}.linear1", layer.linear1.out_features)
-        self._own(first, 0, units)
-        if layer.linear1.bias is not None:
-            self._own(f"{path}.linear1.bias", 0, units)
+        self._own_rows(f"{path}.linear1", layer.linear1, units)
         self._own(second, 1, units)
-        self._times(weights, tokens)
+        self.products += [Product(tensor=weight, times=tokens) for weight in weights]
 
     def _multihead(self, node: fx.Node) -> None:
         """Heads of self-attention without masks whose attention weights nobody reads."""
@@ -366,18 +366,14 @@ class _Walk:
             self._own(f"{path}.in_proj_bias", 0, rows)
         self._own(out, 1, channels)
         self.heads[path] = heads[:, 0]
-        self._times((*parts, out), tokens)
-        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
+        self.products += [Product(tensor=weight, times=tokens) for weight in (*parts, out)]
+        self.products.append(Product(channels=channels, times=2 * tokens * tokens))
 
     def _computed(self, layer: str, size: int) -> Integers:
         """The numbers of the channels that a layer computes, the same at every call."""
         if layer not in self.outputs:
             self.outputs[layer] = self._new(size)
         return self.outputs[layer]
-
-    def _times(self, weights: Sequence[str], tokens: int) -> None:
-        none = np.zeros(0, np.int64)
-        self.products += [Product(tensor=weight, channels=none, times=tokens) for weight in weights]
 
     # Functions and methods.
 
@@ -440,7 +436,7 @@ class _Walk:
             self._keep_counts(node)
             return None
         for source in node.all_input_nodes:
-            counted = self.counted.get(source, flow.channels[:0])
+            counted = self.counted.get(source, NONE)
             if len(counted) == len(flow.channels):
                 self._tie(counted, flow.channels)
             else:
@@ -516,55 +512,44 @@ class _Walk:
 
     def _number(self, node: fx.Node) -> None:
         """A node that is not a tensor: a shape, a size, or a value computed from sizes; others keep their inputs."""
-        target: Any = node.target
-        source = node.all_input_nodes[0] if node.all_input_nodes else None
-        tensor = source is not None and source.name in self.traced.shapes
-        flow = self.flows.get(source) if source is not None else None
-        nothing = np.zeros(0, np.int64)
-        if tensor and target == "size" and len(node.args) == 2 and isinstance(node.args[1], int):
-            assert source is not None
-            axis = node.args[1] % len(self._shape(source))
-            self.counted[node] = flow.channels if flow is not None and flow.axis == axis else nothing
-        elif tensor and (target == "size" or (target is getattr and node.args[1] == "shape")):
-            assert source is not None
-            self.shape_of[node] = source
-        elif tensor and (
-            target == "dim" or (target is getattr and node.args[1] in ("ndim", "device", "dtype"))
-        ):
-            self.counted[node] = nothing
-        elif source in self.shape_of and getattr(target, "__name__", "") == "getitem":
-            self.counted[node] = self._part_of_shape(self.shape_of[source], node.args[1])
-        elif not any(own.name in self.traced.shapes for own in node.all_input_nodes) and not any(
-            own in self.shape_of for own in node.all_input_nodes
-        ):
-            parts = [self.counted.get(own, nothing) for own in node.all_input_nodes]
-            self.counted[node] = np.concatenate([nothing, *parts])
+        target, reads = node.target, node.all_input_nodes
+        wanted = node.args[1] if len(node.args) > 1 else None
+        attribute = wanted if target is getattr else target
+        source = reads[0] if reads else None
+        if source is not None and source.name in self.traced.shapes:
+            if target == "size" and isinstance(wanted, int):
+                flow, axis = self.flows.get(source), wanted % len(self._shape(source))
+                self.counted[node] = flow.channels if flow is not None and flow.axis == axis else NONE
+                return
+            if attribute in ("size", "shape"):
+                self.shape_of[node] = source
+                return
+            if attribute in ("dim", "ndim", "device", "dtype"):
+                self.counted[node] = NONE
+                return
+        if source in self.shape_of and getattr(target, "__name__", "") == "getitem":
+            self.counted[node] = self._part_of_shape(self.shape_of[source], wanted)
+        elif not any(own.name in self.traced.shapes or own in self.shape_of for own in reads):
+            self.counted[node] = np.concatenate([NONE, *(self.counted.get(own, NONE) for own in reads)])
         else:
             self._keep(node, f"the operation {operation_name(node)} reads all of them together")
 
     def _part_of_shape(self, source: fx.Node, index: Any) -> Integers:
+        """The channels whose number a part of a shape contains."""
         flow = self.flows.get(source)
         if flow is None:
-            return np.zeros(0, np.int64)
-        axes = np.arange(len(self._shape(source)))
+            return NONE
         try:
-            named = flow.axis in np.atleast_1d(axes[index])
+            named = flow.axis in np.atleast_1d(np.arange(len(self._shape(source)))[index])
         except (IndexError, TypeError):
             named = True
-        return flow.channels if named else np.zeros(0, np.int64)
+        return flow.channels if named else NONE
 
     def _keep_counts(self, node: fx.Node) -> None:
         """Keep channels whose number is used for more than a shape: fewer of them would change what is computed."""
         for source in node.all_input_nodes:
-            if len(self.counted.get(source, ())):
-                self._keep_channels(
-                    self.counted[source], f"the operation {operation_name(node)} uses their number"
-                )
-            if source in self.shape_of and self.shape_of[source] in self.flows:
-                self._keep_channels(
-                    self.flows[self.shape_of[source]].channels,
-                    f"the operation {operation_name(node)} uses their number",
-                )
+            reason = f"the operation {operation_name(node)} uses their number"
+            self._keep_channels(self._counted(source), reason)
 
     def _only_flow(self, node: fx.Node) -> _Flow | None:
         """The flow of the first tensor that a node reads, if it is the only one."""
@@ -576,7 +561,7 @@ class _Walk:
 
     # The result.
 
-    def units(self, model: nn.Module, everything: int) -> Units:
+    def units(self, model: nn.Module, multiply_adds: int) -> Units:
         """The units, numbered in the order in which layers compute them."""
         roots = np.array([self._root(number) for number in range(len(self.parents))])
         found = {
@@ -599,27 +584,19 @@ class _Walk:
             name: {axis: number[channels] for axis, channels in axes.items() if (channels != FIXED).any()}
             for name, axes in found.items()
         }
-        owners = {name: axes for name, axes in owners.items() if axes}
-        tensors = {**model.state_dict(keep_vars=True)}
-        products = tuple(
-            Product(tensor=own.tensor, channels=number[roots[own.channels]], times=own.times)
-            for own in self.products
-        )
-        units = Units(
+        tensors = model.state_dict(keep_vars=True)
+        return Units(
             groups=of_units,
             names=tuple(pattern[0][0].rpartition(".")[0] for pattern in groups),
-            owners=owners,
+            owners={name: axes for name, axes in owners.items() if axes},
             kept_whole=self._kept_whole(roots),
             _shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()},
             _bytes={name: tensor.element_size() for name, tensor in tensors.items()},
             _parameters=frozenset(name for name, _ in model.named_parameters()),
-            _products=products,
+            _products=tuple(replace(own, channels=number[roots[own.channels]]) for own in self.products),
             _heads={name: number[roots[channels]] for name, channels in self.heads.items()},
-            _other_products=0,
+            _multiply_adds=multiply_adds,
         )
-        known = units.sizes(units.everything()).multiply_adds or 0
-        object.__setattr__(units, "_other_products", max(0, everything - known))
-        return units
 
     def _kept_whole(self, roots: Integers) -> tuple[KeptWhole, ...]:
         """The layers with outputs that are never removed."""

@@ -289,11 +289,11 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
     torch.set_num_threads(1)
 
 
-def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
+def pull_chains(spec: WorkerSpec) -> bool:
     """Run chains until none is left to take; return whether the time limit came first."""
-    grace = spec.resources.grace if grace is None else grace
+    limit = _time_limit(spec.resources.minutes, spec.resources.grace)
     try:
-        with _time_limit(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
+        with limit, contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:
                 pass
     except TimeLimitReached:

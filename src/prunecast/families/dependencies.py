@@ -34,13 +34,13 @@ from prunecast.families.tracing import (
     Target,
     Traced,
     UntraceableError,
+    found_once,
     named_axis,
     operation_name,
     trace,
 )
 from prunecast.families.transformers import encoder_layers, projections, removable_heads, tokens_of
 from prunecast.families.units import Integers, KeptWhole, Product, Units, all_multiply_adds
-from prunecast.spec import MODULE_CALLS
 
 FIXED = 0
 """The number of channels that are never removed."""
@@ -49,22 +49,12 @@ ROWS = ("weight", "bias", "running_mean", "running_var")
 """Tensors of a module that have a row for each of its channels."""
 
 _FOUND: WeakKeyDictionary[nn.Module, Units | str] = WeakKeyDictionary()
-"""The units of a network, or a sentence on why there are none: an exception would keep the model alive."""
+"""The units of a network, or a sentence on why there are none."""
 
 
 def find_units(model: nn.Module, image_shape: Sequence[int]) -> Units:
     """The removable units of an untrained network, found on the first call; a PrunecastError where there are none."""
-    if model not in _FOUND:
-        with MODULE_CALLS:
-            if model not in _FOUND:
-                try:
-                    _FOUND[model] = _find(model, image_shape)
-                except PrunecastError as problem:
-                    _FOUND[model] = str(problem)
-    found = _FOUND[model]
-    if isinstance(found, str):
-        raise PrunecastError(found)
-    return found
+    return found_once(_FOUND, model, lambda: _find(model, image_shape), PrunecastError)
 
 
 def _find(model: nn.Module, image_shape: Sequence[int]) -> Units:

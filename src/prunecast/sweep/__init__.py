@@ -1,6 +1,6 @@
 """Sweeps: from one plan file to a finished table."""
 
-from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
+from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
 from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
@@ -8,7 +8,6 @@ from prunecast.sweep.events import (
     Event,
     Executor,
     Failed,
-    Failure,
     Job,
     LeftOut,
     Progress,
@@ -16,7 +15,7 @@ from prunecast.sweep.events import (
     in_one_line,
 )
 from prunecast.sweep.grid import PlannedChain, Select, left_out
-from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
+from prunecast.sweep.inspection import image_facts, inspect
 from prunecast.sweep.plan import (
     Plan,
     check_data,
@@ -84,19 +83,15 @@ from prunecast.sweep.worker import (
 )
 
 __all__ = [
-    "BACKENDS",
     "COLUMNS",
     "FLEET",
     "Backend",
     "Busy",
     "ChainStatus",
-    "DataSeen",
     "Ended",
     "Event",
     "Executor",
     "Failed",
-    "Failure",
-    "Inspection",
     "Job",
     "JsonLines",
     "LeftOut",

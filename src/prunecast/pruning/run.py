@@ -64,12 +64,7 @@ def run_chain(
     """
     rules = rules or StopRules()
     folder = chain_folder(store, spec)
-    records = folder.records()
-    if why_ended(records, rules) and not folder.stale(len(records)):
-        yield from within(records, rules)
-        return
-    with folder.locked():
-        records = folder.take_up()
+    with folder.taken(rules) as records:
         yield from within(records, rules)
         if why_ended(records, rules):
             return

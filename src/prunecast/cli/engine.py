@@ -2,10 +2,9 @@
 
 import contextlib
 import logging
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -145,7 +144,7 @@ def run(
     """
     from prunecast.cli import show
     from prunecast.cli.progress import Screen
-    from prunecast.sweep import Session, inspect, run_plan
+    from prunecast.sweep import Session, inspect, raising_after, run_plan
 
     if as_json and json_lines is not None and str(json_lines) == "-":
         raise PrunecastError("--json and --json-lines - both write to standard output; leave one out")
@@ -155,7 +154,8 @@ def run(
         there = placed(planned, **where)
         sweep = run_plan(there.plan, store, executor=there.executor)
         # A fleet left open would train on.
-        with stopping_after(seconds), showing_ways_of_training(), contextlib.closing(sweep):
+        limit = raising_after(seconds, KeyboardInterrupt)
+        with limit, showing_ways_of_training(), contextlib.closing(sweep):
             session.begin(planned)
             with Screen(planned, session.progress, there.jobs, err=session.err) as screen:
                 for event in sweep:
@@ -187,26 +187,6 @@ def showing_ways_of_training() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
-
-
-@contextlib.contextmanager
-def stopping_after(seconds: float | None) -> Iterator[None]:
-    """Interrupt the body as Ctrl-C does, after this many seconds; None means never."""
-    if seconds is None:
-        yield
-        return
-
-    def stop(number: int, _: object) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 @click.command()

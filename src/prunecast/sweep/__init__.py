@@ -40,6 +40,7 @@ from prunecast.sweep.run import (
 )
 from prunecast.sweep.session import Session, export_rows
 from prunecast.sweep.shared_store import check_store
+from prunecast.sweep.signals import Stopped, raising_after, stop_on
 from prunecast.sweep.status import (
     ChainStatus,
     SweepProgress,
@@ -72,12 +73,10 @@ from prunecast.sweep.wording import (
     stopped_line,
 )
 from prunecast.sweep.worker import (
-    Stopped,
     WorkerSpec,
     prepare,
     pull_chains,
     run_worker,
-    stop_on,
     torch_device,
     work,
 )
@@ -141,6 +140,7 @@ __all__ = [
     "parse_plan",
     "prepare",
     "pull_chains",
+    "raising_after",
     "read_plan",
     "row",
     "rows",

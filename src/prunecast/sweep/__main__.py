@@ -7,12 +7,12 @@ import signal
 import sys
 import time
 from pathlib import Path
-from typing import NoReturn
 
 from prunecast.errors import PrunecastError, refused_path, sentence
 from prunecast.text import printable
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGALRM)
+"""They stop the run as Ctrl-C does; Ctrl-C itself still interrupts afterwards."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -68,11 +68,10 @@ def _listen_for_stops(seconds: int) -> None:
     torch is imported before: it takes seconds, and code in the middle of it may swallow an interrupt.
     """
     began = time.monotonic()
-    import prunecast.fleet
-    import prunecast.sweep  # noqa: F401
+    import prunecast.fleet  # noqa: F401
+    from prunecast.sweep import stop_on
 
-    for number in STOP_SIGNALS:
-        signal.signal(number, _stop)
+    stop_on(dict.fromkeys(STOP_SIGNALS, KeyboardInterrupt))
     if seconds:
         signal.setitimer(signal.ITIMER_REAL, max(0.01, seconds - (time.monotonic() - began)))
 
@@ -102,13 +101,6 @@ def _run(given: argparse.Namespace) -> int:
 def _say(text: str, *, err: bool = False) -> None:
     """Print a line whose names and messages may come from others, so that it does nothing to the terminal."""
     print(printable(text), file=sys.stderr if err else sys.stdout, flush=True)
-
-
-def _stop(_: int, __: object) -> NoReturn:
-    """Stop as Ctrl-C does, and ignore further stop signals meanwhile; Ctrl-C itself still interrupts."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -9,16 +9,12 @@ import functools
 import math
 import os
 import pickle
-import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import torch
 
@@ -49,6 +45,7 @@ from prunecast.sweep.events import (
 from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
+from prunecast.sweep.signals import raising_after, stop_after
 from prunecast.sweep.status import is_locked
 
 PARTIAL_DEATH = 0.25
@@ -359,57 +356,11 @@ def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
     last = threading.Timer(60 * minutes + grace, os._exit, (OUT_OF_TIME,))
     last.daemon = True
     last.start()
-    before = signal.signal(signal.SIGALRM, _time_over)
-    signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
     try:
-        yield
+        with raising_after(60 * minutes, TimeLimitReached):
+            yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
         last.cancel()
-
-
-def _time_over(_: int, __: FrameType | None) -> NoReturn:
-    raise TimeLimitReached
-
-
-def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
-    """Raise an error at the first of these signals; ignore later ones, which would interrupt saving."""
-
-    def stop(number: int, _: FrameType | None) -> NoReturn:
-        for signum in errors:
-            signal.signal(signum, signal.SIG_IGN)
-        raise errors[signal.Signals(number)](signal.Signals(number).name)
-
-    for signum in errors:
-        signal.signal(signum, stop)
-
-
-class Stopped(SystemExit):
-    """The worker must stop: it releases its chains, and fleets store checkpoints."""
-
-    def __init__(self, name: str) -> None:
-        """`name` is the signal's."""
-        super().__init__(0)
-        self.signal = name
-
-
-def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
-    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone.
-
-    The process ends after `grace` seconds in any case.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
-    stop_on({signal.SIGTERM: Stopped})
-
-    def wait() -> None:
-        with contextlib.suppress(EOFError, OSError):
-            driver_ended()
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(grace)
-        os._exit(0)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def main() -> None:

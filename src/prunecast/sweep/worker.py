@@ -286,9 +286,9 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
     torch.set_num_threads(1)
 
 
-def pull_chains(spec: WorkerSpec) -> bool:
+def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
     """Run chains until none is left to take; return whether the time limit came first."""
-    limit = _time_limit(spec.resources.minutes, spec.resources.grace)
+    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
     try:
         with limit, contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:

@@ -153,9 +153,8 @@ def run(
         planned = inspect(planned).plan
         there = placed(planned, **where)
         sweep = run_plan(there.plan, store, executor=there.executor)
-        # A fleet left open would train on.
         limit = raising_after(seconds, KeyboardInterrupt)
-        with limit, showing_ways_of_training(), contextlib.closing(sweep):
+        with limit, showing_ways_of_training(), contextlib.closing(sweep):  # a fleet left open would train on
             session.begin(planned)
             with Screen(planned, session.progress, there.jobs, err=session.err) as screen:
                 for event in sweep:

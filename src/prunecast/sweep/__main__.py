@@ -86,9 +86,7 @@ def _run(given: argparse.Namespace) -> int:
         try:
             plan = inspect(plan).plan
             sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
-            with contextlib.closing(
-                sweep
-            ):  # a fleet that is stopped still stores levels, and the table has them
+            with contextlib.closing(sweep):  # levels that a stopped fleet still stores are in the table
                 session.begin(plan)
                 for event in sweep:
                     session.count(event)

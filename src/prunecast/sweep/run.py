@@ -142,7 +142,7 @@ def run_chains(
             if len(busy) == len(jobs):
                 time.sleep(PAUSE)
             jobs = unfinished([(number, chain) for number, chain in stage.items() if number in busy], store)
-        if stage is selecting and selecting:
+        if selecting and stage is selecting:
             for out in selection([chain_status(number, chain, store) for number, chain in chains]):
                 left.pop(out.number, None)
                 yield out

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 
 from prunecast.text import printable
 
+STOPPED = 130
+"""Exit status of a command that was stopped, as shells define it."""
+
 
 class PrunecastError(Exception):
     """Something that a user can fix; the command line prints the message and exits with status 2."""

@@ -100,7 +100,7 @@ def test_times_are_interpolated_by_the_multiply_adds_that_running_shows(monkeypa
     from prunecast.sweep import estimation
 
     shown = overview(plan("own_models:stock", width="[1, 2]")).plan
-    counts = [chain.multiply_adds for chain in shown.chains]
+    counts = [chain.size.multiply_adds for chain in shown.chains]
     assert counts[0] < counts[1] < 4 * counts[0]
     timed = []
     monkeypatch.setattr(

@@ -12,8 +12,8 @@ from small import BRIEF, numbers, parsed
 from prunecast.cli.engine import export as export_command
 from prunecast.cli.engine import run as run_command
 from prunecast.errors import PrunecastError
-from prunecast.sweep import COLUMNS, as_csv, event_line, export, rows, run_plan
-from prunecast.sweep.__main__ import STOP_SIGNALS, _stop, main
+from prunecast.sweep import COLUMNS, as_csv, event_line, export, rows, run_plan, stop_on
+from prunecast.sweep.__main__ import STOP_SIGNALS, main
 
 
 @pytest.fixture
@@ -189,8 +189,9 @@ def test_a_stop_that_falls_due_while_torch_is_imported_is_not_lost(tmp_path, pla
 def test_a_stop_is_not_disturbed_by_the_next_signal():
     before = [signal.getsignal(number) for number in STOP_SIGNALS]
     try:
+        stop_on(dict.fromkeys(STOP_SIGNALS, KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            _stop(signal.SIGALRM, None)
+            signal.raise_signal(signal.SIGALRM)
         assert {signal.getsignal(number) for number in STOP_SIGNALS} == {signal.SIG_IGN}
     finally:
         for number, handler in zip(STOP_SIGNALS, before, strict=True):

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -12,7 +14,7 @@ from typing import NoReturn
 import click
 
 from prunecast import __version__
-from prunecast.errors import PrunecastError, UnmetTargetError, refused_path, sentence
+from prunecast.errors import STOPPED, PrunecastError, UnmetTargetError, refused_path, sentence
 from prunecast.text import nearest, printable
 
 WORKFLOW = {
@@ -76,6 +78,16 @@ def import_from(path: str | Path) -> None:
     for folder in (str(Path.cwd()), str(Path(path).absolute().parent)):
         if folder not in sys.path:
             sys.path.append(folder)
+
+
+@contextmanager
+def stoppable(store: Path) -> Iterator[None]:
+    """Let Ctrl-C end a command whose next run continues from the store."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(f"Stopped. Finished levels are in {store}; run the same command to continue.", err=True)
+        raise SystemExit(STOPPED) from None
 
 
 def echo(text: str, *, err: bool = False) -> None:
@@ -147,7 +159,7 @@ def main() -> None:
         _print_error(error.format_message(), error.exit_code)
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        _fail("stopped.", 130)
+        _fail("stopped.", STOPPED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

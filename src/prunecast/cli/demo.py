@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prunecast.choice import choose
-from prunecast.cli.make import made_section
-from prunecast.cli.progress import follow
+from prunecast.cli.make import made_section, make_shown
+from prunecast.cli.progress import Screen
 from prunecast.errors import PrunecastError
-from prunecast.export import Card, make, title, verdict
+from prunecast.export import Card, order, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
 from prunecast.report import choice, fit_summary, page, terminal
-from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_plan, usual_jobs
+from prunecast.sweep import Plan, SweepProgress, chain_statuses, export, read_plan, run_to_end, usual_jobs
 from prunecast.table import Table, read
 from prunecast.text import plural
 from prunecast.wording import numbers
@@ -82,7 +82,8 @@ def _swept(planned: Plan, folder: Path, *, err: bool) -> Table:
 
 def _run(planned: Plan, store: Path, *, err: bool) -> None:
     progress, jobs = SweepProgress(chain_statuses(planned, store)), usual_jobs("cpu", planned.chains)
-    follow(run_plan(planned, store, jobs=jobs), planned, progress, jobs, err=err)
+    with Screen(planned, progress, jobs, err=err) as screen:
+        run_to_end(planned, store, jobs=jobs, on_event=screen.show, progress=progress)
     if progress.failed:
         raise PrunecastError(
             f"chain {progress.failed[0].number} of {planned.name} failed: {progress.failed[0].error}"
@@ -91,15 +92,15 @@ def _run(planned: Plan, store: Path, *, err: bool) -> None:
 
 def _made(planned: Plan, fitted: Fit, target_error: float, folder: Path, *, err: bool) -> Card:
     """The chosen network in a folder of its own; its training runs share the store of the sweep."""
-    return make(
+    placed = order(
         fitted,
         planned,
         folder / "network",
         store=folder / "store",
         target_error=target_error,
         confidence=CONFIDENCE,
-        follow=lambda events, plan, progress: follow(events, plan, progress, 1, err=err),
     )
+    return make_shown(placed, err=err)
 
 
 def _found(card: Card | None, folder: Path) -> str:

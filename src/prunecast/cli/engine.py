@@ -2,22 +2,20 @@
 
 import contextlib
 import logging
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from prunecast.cli import echo, import_from
-from prunecast.cli.cluster import cluster_options, placed
 from prunecast.cli.parameters import JSON, Count, Device, Number
+from prunecast.cli.placement import placed, placement_options
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.text import plural
 
 if TYPE_CHECKING:
-    from prunecast.sweep import Plan, SweepProgress
+    from prunecast.sweep import Plan
 
 STORE = click.option(
     "--store",
@@ -49,8 +47,6 @@ DATA = click.option(
     help="Folder with the datasets; by default $PRUNECAST_DATA.",
 )
 TABLE = click.Path(dir_okay=False, path_type=Path)
-STOPPED = 130
-"""Exit status of a run that was stopped, as shells define it."""
 
 
 def read(source: str, scale: str, data: Path | None = None) -> "Plan":
@@ -124,10 +120,7 @@ def plan(
     type=Number(positive=True),
     help="Stop cleanly after this many seconds; run the same command to continue.",
 )
-@click.option(
-    "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
-)
-@cluster_options
+@placement_options
 @click.option("-o", "--output", type=TABLE, help="CSV file for the table.")
 @click.option(
     "--json-lines", type=TABLE, help="Append one line of JSON per event to this file; - is standard output."
@@ -138,72 +131,39 @@ def run(
     scale: str,
     data: Path | None,
     store: Path,
-    device: str,
-    jobs: int | None,
-    plain: bool,
     output: Path | None,
     json_lines: Path | None,
     seconds: float | None,
     as_json: bool,
-    **cluster: Any,
+    **where: Any,
 ) -> None:
     """Train and prune every chain of PLAN, a TOML file or the name of a plan that ships.
 
     Ctrl-C and --seconds stop it (exit status 130); run the same command to continue. Finished levels are never trained
     again. A chain that fails does not stop the others (exit status 1); the next run tries it again.
     """
-    from prunecast.files import check_folder
-    from prunecast.sweep import (
-        JsonLines,
-        SweepProgress,
-        chain_statuses,
-        end_line,
-        failure_lines,
-        inspect,
-        run_plan,
-        stopped_line,
-        usual_jobs,
-    )
+    from prunecast.cli import show
+    from prunecast.cli.progress import Screen
+    from prunecast.sweep import Session, inspect, raising_after, run_plan
 
-    check_folder(output)
     if as_json and json_lines is not None and str(json_lines) == "-":
         raise PrunecastError("--json and --json-lines - both write to standard output; leave one out")
     planned = read(plan, scale, data)
-    progress = SweepProgress(chain_statuses(planned, store))
-    here = {"jobs": jobs is not None, "plain": plain}
-    jobs = jobs or usual_jobs(device, planned.chains)
-    from prunecast.cli import show
-    from prunecast.cli.progress import follow
-
-    stopped, took = False, 0.0
-    with JsonLines(json_lines, planned) as lines:
-        err = lines.on_standard_output or as_json
-        try:
-            planned = inspect(planned).plan
-            there, executor = placed(planned, cluster, here, device)
-            options: dict[str, Any] = {"device": device, "jobs": jobs, "plain": plain, "executor": executor}
-            sweep = run_plan(there, store, on_event=lines.event, **options)
-            # A fleet left open would train on.
-            with stopping_after(seconds), showing_ways_of_training(), contextlib.closing(sweep):
-                _start(planned, store, progress, err=err)
-                lines.started(progress)
-                took = follow(sweep, planned, progress, jobs, err=err)
-        except KeyboardInterrupt:
-            stopped = True
-            echo(stopped_line(store, progress), err=True)
-        lines.ended(progress, stopped=stopped)
-    if not stopped:
-        echo(end_line(progress, took), err=err)
-    for line in failure_lines(progress):
-        echo(line, err=True)
-    if output is not None and progress.levels_done:
-        _export(planned, store, output, err=err)
+    with Session(planned, store, echo, output=output, json_lines=json_lines, quiet=as_json) as session:
+        planned = inspect(planned).plan
+        there = placed(planned, **where)
+        sweep = run_plan(there.plan, store, executor=there.executor)
+        limit = raising_after(seconds, KeyboardInterrupt)
+        with limit, showing_ways_of_training(), contextlib.closing(sweep):  # a fleet left open would train on
+            session.begin(planned)
+            with Screen(planned, session.progress, there.jobs, err=session.err) as screen:
+                for event in sweep:
+                    session.count(event)
+                    screen.show(event)
     if as_json:
-        echo(dumps(show.run_as_json(planned.name, progress, store, output, stopped=stopped)))
-    if stopped:
-        raise SystemExit(STOPPED)
-    if progress.failed:
-        raise SystemExit(1)
+        echo(dumps(show.run_as_json(session, store, output)))
+    if session.exit_status:
+        raise SystemExit(session.exit_status)
 
 
 class _EchoHandler(logging.Handler):
@@ -226,36 +186,6 @@ def showing_ways_of_training() -> Iterator[None]:
     finally:
         log.removeHandler(handler)
         log.setLevel(before)
-
-
-@contextlib.contextmanager
-def stopping_after(seconds: float | None) -> Iterator[None]:
-    """Interrupt the body as Ctrl-C does, after this many seconds; None means never."""
-    if seconds is None:
-        yield
-        return
-
-    def stop(number: int, _: object) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool) -> None:
-    """Report what is already finished and what was edited."""
-    from prunecast.sweep import remember_plan, start_lines
-
-    for line in start_lines(planned, store, progress):
-        echo(line, err=err)
-    if progress.chains_done < progress.chains:
-        remember_plan(planned, store)
 
 
 @click.command()
@@ -287,7 +217,9 @@ def status(plan: str, scale: str, data: Path | None, store: Path, everything: bo
 @JSON
 def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, as_json: bool) -> None:
     """Write the table of PLAN so far; also while it runs."""
-    rows, damaged = _export(read(plan, scale, data), store, output, err=as_json)
+    from prunecast.sweep import export_rows
+
+    rows, damaged = export_rows(read(plan, scale, data), store, output, echo, err=as_json)
     if as_json:
         echo(dumps({"output": str(output), "rows": rows, "damaged": damaged}))
     if damaged:
@@ -311,22 +243,3 @@ def check(store: Path, as_json: bool) -> None:
     echo(dumps({**asdict(found), "store": str(store)}) if as_json else "\n".join(check_lines(found)))
     if found.faults:
         raise SystemExit(1)
-
-
-def _export(planned: "Plan", store: Path, output: Path, *, err: bool = False) -> tuple[int, list[str]]:
-    """Write the rows that can be read; report how many, and one line per damaged record."""
-    from prunecast.files import is_standard_output
-    from prunecast.sweep import chain_statuses, damaged_line, rows_of, write_table
-
-    statuses = chain_statuses(planned, store)
-    table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
-    if not table and not damaged:
-        raise PrunecastError(
-            f"no training run of {planned.name} has finished in {store}; run the plan, or name its store with --store"
-        )
-    write_table(table, output)
-    echo(f"{plural(len(table), 'row')} in {output}", err=err or is_standard_output(output))
-    lines = [damaged_line(status) for status in damaged]
-    for line in lines:
-        echo(line, err=True)
-    return len(table), lines

@@ -4,18 +4,18 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from prunecast.choice import DEFAULT_CONFIDENCE, Measure
-from prunecast.cli import UNMET, echo
-from prunecast.cli.cluster import cluster_options, placed
-from prunecast.cli.engine import DATA, DEVICE, JOBS, SCALE, STOPPED, STORE, read
+from prunecast.cli import UNMET, echo, stoppable
+from prunecast.cli.engine import DATA, DEVICE, JOBS, SCALE, STORE, read
 from prunecast.cli.options import BEST_LAW, command_line
 from prunecast.cli.parameters import JSON, Count, Number
+from prunecast.cli.placement import placed, placement_options
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps, write_text
 from prunecast.report import choice, page, terminal
@@ -24,7 +24,7 @@ from prunecast.wording import choice_as_json
 if TYPE_CHECKING:
     from prunecast.export import Card
     from prunecast.find import Round, Search
-    from prunecast.sweep import Event, Executor, Plan, SweepProgress
+    from prunecast.sweep import Executor, Plan
 
 PAGE_PAUSE = 30.0
 """Seconds between two updates of the page during a search."""
@@ -70,10 +70,7 @@ ATTEMPTS = 3
 @STORE
 @DEVICE
 @JOBS
-@click.option(
-    "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
-)
-@cluster_options
+@placement_options
 @click.option(
     "-o",
     "--output",
@@ -96,13 +93,10 @@ def find(
     scale: str,
     data: Path | None,
     store: Path,
-    device: str,
-    jobs: int | None,
-    plain: bool,
     output: Path,
     make: bool,
     as_json: bool,
-    **cluster: Any,
+    **where: Any,
 ) -> None:
     """Train only as much of PLAN's grid as needed to find the smallest network for an error, then make that network.
 
@@ -112,7 +106,7 @@ def find(
     """
     try:
         from prunecast.find import Budget, Search, at_once
-        from prunecast.sweep import executor_for, inspect, store_starts, usual_jobs
+        from prunecast.sweep import inspect, store_starts
     except ImportError as missing:
         raise PrunecastError(f"find needs {missing.name}: pip install 'prunecast[train]'") from None
     planned = read(plan, scale, data)
@@ -125,28 +119,21 @@ def find(
         budget=Budget(hours=hours, training_runs=training_runs),
     )
     wanted.check(planned)
-    planned = inspect(planned).plan
-    there, executor = placed(planned, cluster, {"jobs": jobs is not None, "plain": plain}, device)
-    here, jobs = executor is None, jobs or usual_jobs(device, planned.chains)
-    executor = executor or executor_for(device, jobs, plain=plain)
-    chains = at_once(device, jobs, cluster=not here, limit=cluster.get("at_once"))
-    store_starts(there, store)
+    there = placed(inspect(planned).plan, **where)
+    store_starts(there.plan, store)
     session = _Session(
-        plan=there,
+        plan=there.plan,
         store=store,
         output=output,
         wanted=wanted,
-        executor=executor,
-        chains=chains,
-        device=device,
+        executor=there.executor,
+        chains=at_once(there.device, there.jobs, cluster=there.on_cluster, limit=where["at_once"]),
+        device=there.device,
         err=as_json,
     )
     output.mkdir(parents=True, exist_ok=True)
-    try:
+    with stoppable(store):
         cards = session.run(make=make and bool(targets))
-    except KeyboardInterrupt:
-        echo(f"Stopped. Finished levels are in {store}; run the same command to continue.", err=True)
-        raise SystemExit(STOPPED) from None
     if as_json:
         echo(dumps(found_as_json(session.rounds[-1], cards)))
     met = all(state.choice is not None and state.choice.met for state in session.rounds[-1].decision.states)
@@ -249,15 +236,11 @@ class _Session:
 
     def _made(self, target: float) -> "Card | None":
         """Make the network for a target; if it misses, add its curve to the table and make another one."""
-        from prunecast.cli.make import card_text, order_text
-        from prunecast.cli.progress import follow
-        from prunecast.export import finish, order, train
+        from prunecast.cli.make import card_text, make_shown, order_text
+        from prunecast.export import order
 
         several = len(self.wanted.targets) > 1
         folder = self.output / (f"network-{target:g}" if several else "network")
-
-        def shown(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress") -> None:
-            follow(events, plan, progress, 1, err=self.err)
 
         for attempt in range(ATTEMPTS):
             state = next(one for one in self.rounds[-1].decision.states if one.target_error == target)
@@ -277,8 +260,7 @@ class _Session:
                 num_examples=self.wanted.num_examples,
             )
             self._say(f"\n{order_text(ordered)}")
-            train(ordered, shown, executor=self.executor)
-            card = finish(ordered)
+            card = make_shown(ordered, err=self.err, executor=self.executor)
             self._say(f"\n{card_text(card, folder)}")
             if card.measured.meets_target or attempt == ATTEMPTS - 1:
                 return card

@@ -1,12 +1,11 @@
 """The command that makes the chosen network."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from prunecast.cli import echo
+from prunecast.cli import echo, stoppable
 from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
@@ -18,7 +17,7 @@ from prunecast.wording import numbers
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
-    from prunecast.sweep import Event, Plan, SweepProgress
+    from prunecast.sweep import Executor
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -60,33 +59,34 @@ def make(
     nothing is trained and the exit status is 1.
     """
     try:
-        from prunecast.export import order
+        from prunecast.export import finish, order, train
     except ImportError as missing:
         raise PrunecastError(f"make needs {missing.name}: pip install 'prunecast[train]'") from None
     fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
-    card = _made(placed, silent=as_json)
+    with stoppable(placed.store):
+        if as_json:
+            train(placed)
+            card = finish(placed)
+        else:
+            echo(order_text(placed))
+            card = make_shown(placed)
     echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
 
 
 make.params[:0] = [param for param in choose.params if param.name not in ("frontier", "as_latex")]
 
 
-def _made(placed: "Order", *, silent: bool) -> "Card":
-    from prunecast.cli.progress import follow
-    from prunecast.export import finish, silently, train
+def make_shown(placed: "Order", *, err: bool = False, executor: "Executor | None" = None) -> "Card":
+    """Make a network, and show its training on the screen."""
+    from prunecast.cli.progress import Screen
+    from prunecast.export import finish, train
+    from prunecast.sweep import SweepProgress, chain_statuses
 
-    def shown(events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress") -> None:
-        follow(events, plan, progress, 1)
-
-    if not silent:
-        echo(order_text(placed))
-    try:
-        train(placed, silently if silent else shown)
-        return finish(placed)
-    except KeyboardInterrupt:
-        echo(f"Stopped. Finished levels are in {placed.store}; run the same command to continue.", err=True)
-        raise SystemExit(130) from None
+    progress = SweepProgress(chain_statuses(placed.plan, placed.store))
+    with Screen(placed.plan, progress, 1, err=err) as screen:
+        train(placed, screen.show, progress=progress, executor=executor)
+    return finish(placed)
 
 
 def order_text(placed: "Order") -> str:

@@ -1,8 +1,7 @@
 """A running sweep on the screen: a live panel on a terminal, plain lines elsewhere."""
 
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -49,45 +48,43 @@ class Clock:
         return f"{done:,} of about {max(done, self._expected):,}{self._time_left}"
 
 
-def follow(
-    events: "Iterable[Event]", plan: "Plan", progress: "SweepProgress", jobs: int, *, err: bool = False
-) -> float:
-    """Show a sweep while it runs, on standard error if `err`; count its events and return the seconds it took."""
-    clock = Clock(progress, jobs)
-    console = Console(stderr=err)
-    if console.is_terminal:
-        with Live(
-            console=console,
-            refresh_per_second=4,
-            transient=True,
-            get_renderable=lambda: panel(progress, clock),
-        ) as live:
-            for event in events:
-                progress.update(event)
-                _tell_above(live, plan, event)
-    else:
-        for event in events:
-            progress.update(event)
-            echo(_line(plan, event, clock), err=err)
-    return clock.elapsed
+class Screen:
+    """Shows a sweep while it runs: a live panel on a terminal, a line per event elsewhere."""
 
+    def __init__(self, plan: "Plan", progress: "SweepProgress", jobs: int, *, err: bool = False) -> None:
+        """`progress` has counted every event that is shown; `err` is for standard error."""
+        self._plan, self._err, self._clock = plan, err, Clock(progress, jobs)
+        console = Console(stderr=err)
+        self._live = (
+            Live(
+                console=console,
+                refresh_per_second=4,
+                transient=True,
+                get_renderable=lambda: panel(progress, self._clock),
+            )
+            if console.is_terminal
+            else None
+        )
 
-def _line(plan: "Plan", event: "Event", clock: Clock) -> str:
-    from prunecast.sweep import Progress, event_line
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
 
-    return (
-        f"{event_line(plan, event)} · {clock.left}"
-        if isinstance(event, Progress)
-        else event_line(plan, event)
-    )
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
 
+    def show(self, event: "Event") -> None:
+        """Show an event; above the panel, which shows levels, finished, failed and left-out chains."""
+        from prunecast.sweep import Progress, event_line
 
-def _tell_above(live: Live, plan: "Plan", event: "Event") -> None:
-    """Print finished, failed and left-out chains above the panel; levels are only shown in it."""
-    from prunecast.sweep import Progress, event_line
-
-    if not isinstance(event, Progress) or event.ended:
-        live.console.print(Text(event_line(plan, event)))
+        line = event_line(self._plan, event)
+        if self._live is None:
+            left = f" · {self._clock.left}" if isinstance(event, Progress) else ""
+            echo(line + left, err=self._err)
+        elif not isinstance(event, Progress) or event.ended:
+            self._live.console.print(Text(line))
 
 
 def panel(progress: "SweepProgress", clock: Clock) -> Group:

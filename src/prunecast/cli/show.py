@@ -10,7 +10,7 @@ from prunecast.report import Grid, Section, terminal
 from prunecast.text import duration, plural
 
 if TYPE_CHECKING:
-    from prunecast.sweep import ChainStatus, Network, Overview, SweepProgress, estimation
+    from prunecast.sweep import ChainStatus, Network, Overview, Session, estimation
 
 MOST_LISTED = 30
 MOST_NAMED = 8
@@ -57,13 +57,12 @@ def plan_as_json(
     return body
 
 
-def run_as_json(
-    name: str, progress: "SweepProgress", store: Path, output: Path | None, *, stopped: bool
-) -> dict[str, Any]:
+def run_as_json(session: "Session", store: Path, output: Path | None) -> dict[str, Any]:
     """The outcome of a run as JSON."""
+    progress = session.progress
     return {
-        "plan": name,
-        "stopped": stopped,
+        "plan": session.plan.name,
+        "stopped": session.stopped,
         "chains": progress.chains,
         "chains_done": progress.chains_done,
         "levels_done": progress.levels_done,
@@ -147,8 +146,8 @@ def _networks(networks: "Sequence[Network]") -> Grid:
             *([network.family] if several else []),
             str(network.depth),
             f"{network.width:g}",
-            "–" if network.parameters is None else f"{network.parameters:,}",
-            "–" if network.weights is None else f"{network.weights:,}",
+            f"{network.parameters:,}",
+            f"{network.weights:,}",
             f"{network.chains:,}",
             f"{network.training_runs:,}",
         ]

@@ -20,7 +20,7 @@ from prunecast.sweep import Resources
 COMMANDS = ("sbatch", "squeue", "scontrol", "scancel", "srun")
 FIELDS = ("ArrayJobID", "ArrayTaskID", "Name", "State", "RestartCnt", "NodeList", "Reason")
 SILENCE = ("unable to contact", "timed out", "connection refused", "communication", "temporarily")
-FOR_NOW, ALWAYS = "accounting/qos policy", "array specification"
+TOO_MANY = ("accounting/qos policy", "array specification")
 """The words by which Slurm refuses so many jobs."""
 ANSWER = 300
 """Seconds until a command that should take moments is ended."""
@@ -43,11 +43,6 @@ class NoAnswerError(Exception):
 
 class TooManyError(Exception):
     """Slurm does not take so many jobs at once, or no more of this user for now."""
-
-    def __init__(self, words: str, *, always: bool) -> None:
-        """`always` says that arrays of this size are never taken, whatever else is in the queue."""
-        super().__init__(words)
-        self.always = always
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +143,8 @@ def _outside_of_any_job() -> Iterator[None]:
 
 def _submission_error(words: str) -> Exception:
     low = words.lower()
-    if ALWAYS in low or FOR_NOW in low:
-        return TooManyError(words, always=ALWAYS in low)
+    if any(part in low for part in TOO_MANY):
+        return TooManyError(words)
     if any(part in low for part in SILENCE):
         return NoAnswerError(words)
     said = words[words.find("sbatch: error:") :] if "sbatch: error:" in words else words

@@ -1,6 +1,6 @@
 """Datasets as bytes on the device, and the augmentation of their batches."""
 
-from prunecast.data.augmentation import AUGMENTATIONS, Draws, augment, draw, merged
+from prunecast.data.augmentation import Draws, augment, draw, merged
 from prunecast.data.cache import cache_folder
 from prunecast.data.dataset import Dataset, Preprocessing, Source, Split, chance_error, subsample
 from prunecast.data.folders import cores
@@ -16,7 +16,6 @@ from prunecast.data.loading import (
 from prunecast.data.sources import MemorySource, batches
 
 __all__ = [
-    "AUGMENTATIONS",
     "DATASETS",
     "MOST_OF_DEVICE",
     "Dataset",

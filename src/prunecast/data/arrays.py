@@ -1,7 +1,7 @@
 """Datasets that are NumPy arrays: an .npz file, a folder of .npy files, arrays in memory, the embedded digits."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ import numpy as np
 
 from prunecast.catalog import DIGITS
 from prunecast.data.cache import save
-from prunecast.data.dataset import PARTS, Half, Halves, checked_labels, described
+from prunecast.data.dataset import PARTS, Found, Half, Halves, checked_labels, described
 from prunecast.data.files import HARMLESS_BYTES, MOST_EXPANSION, Tree
 from prunecast.errors import PrunecastError
 
@@ -18,55 +18,56 @@ MOST_CLASSES = 1_000_000
 """A larger label is a mistake: the network would have an output for each number below it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundArrays:
-    """An .npz file, or four .npy files in the order of PARTS."""
-
-    tree: Tree
-    files: Sequence[str]
-
-    def write(self, folder: Path) -> int:
-        """Check the arrays and write both halves."""
-        arrays = self._bundled() if len(self.files) == 1 else self._separate()
-        train, test, num_classes = checked(arrays, self.tree.base / self.files[0])
-        save(folder, "train", train)
-        save(folder, "test", test)
-        return num_classes
-
-    def _bundled(self) -> dict[str, Any]:
-        place = self.tree.base / self.files[0]
-        try:
-            with self.tree.open(self.files[0]) as file, np.load(file) as bundle:
-                _check_expansion(bundle.zip, place)
-                return {part: bundle[part] for part in PARTS if part in bundle}
-        except PrunecastError:
-            raise
-        except Exception as broken:  # damaged zip files raise nearly anything
-            raise PrunecastError(_unreadable(place, broken)) from broken
-
-    def _separate(self) -> dict[str, Any]:
-        arrays = {}
-        for part, name in zip(PARTS, self.files, strict=True):
-            try:
-                with self.tree.open(name) as file:
-                    arrays[part] = np.load(file)
-            except PrunecastError:
-                raise
-            except Exception as broken:  # a damaged header can ask for any amount of memory
-                raise PrunecastError(_unreadable(self.tree.base / name, broken)) from broken
-        return arrays
-
-
-def find_arrays(tree: Tree, bundle: str | None = None) -> FoundArrays:
+def find_arrays(tree: Tree, bundle: str | None = None) -> Found:
     """Return the .npz file of that name, or find the four .npy files."""
-    if bundle is not None:
-        return FoundArrays(tree=tree, files=(bundle,))
     files = tuple(f"{part}.npy" for part in PARTS)
+    if bundle is not None:
+        return Found(
+            files=(bundle,), write=lambda folder: _write(_bundled(tree, bundle), tree.base / bundle, folder)
+        )
     for file in files:
         if not tree.has(file):
             remedy = f"give a folder with {', '.join(PARTS)} as .npy files, or one .npz file"
             raise PrunecastError(f"{tree.base / file} is missing; {remedy}.")
-    return FoundArrays(tree=tree, files=files)
+    return Found(
+        files=files, write=lambda folder: _write(_separate(tree, files), tree.base / files[0], folder)
+    )
+
+
+def _write(arrays: Mapping[str, Any], place: Path, folder: Path) -> int:
+    """Check the arrays and write both halves."""
+    train, test, num_classes = checked(arrays, place)
+    save(folder, "train", train)
+    save(folder, "test", test)
+    return num_classes
+
+
+def _bundled(tree: Tree, name: str) -> dict[str, Any]:
+    place = tree.base / name
+    with _refusing_damage(place), tree.open(name) as file, np.load(file) as bundle:
+        _check_expansion(bundle.zip, place)
+        return {part: bundle[part] for part in PARTS if part in bundle}
+
+
+def _separate(tree: Tree, files: Sequence[str]) -> dict[str, Any]:
+    arrays = {}
+    for part, name in zip(PARTS, files, strict=True):
+        with _refusing_damage(tree.base / name), tree.open(name) as file:
+            arrays[part] = np.load(file)
+    return arrays
+
+
+@contextmanager
+def _refusing_damage(place: Path) -> Iterator[None]:
+    """Name a file that cannot be read: damaged ones raise nearly anything, and a header can ask for any memory."""
+    try:
+        yield
+    except PrunecastError:
+        raise
+    except Exception as broken:
+        raise PrunecastError(
+            f"{place} cannot be read as plain arrays ({broken}); save it with numpy.save or numpy.savez."
+        ) from broken
 
 
 def checked(arrays: Mapping[str, Any], place: Path | str) -> tuple[Half, Half, int]:
@@ -118,10 +119,6 @@ def _check_expansion(bundle: Any, place: Path) -> None:
     if size > max(HARMLESS_BYTES, MOST_EXPANSION * place.stat().st_size):
         problem = f"expands to more than {MOST_EXPANSION} times its size"
         raise PrunecastError(f"{place} {problem}; save it with numpy.savez if you trust it.")
-
-
-def _unreadable(place: Path, broken: Exception) -> str:
-    return f"{place} cannot be read as plain arrays ({broken}); save it with numpy.save or numpy.savez."
 
 
 def digits() -> Halves:

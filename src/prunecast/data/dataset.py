@@ -1,7 +1,7 @@
 """What a dataset is: the arrays that readers of files return, and the sources of batches that training uses."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -129,15 +129,14 @@ class Halves:
     """How prunecast split the images; None if they came with a test set."""
 
 
-class FoundDataset(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class Found:
     """A dataset that was found among files and not read yet."""
 
-    @property
-    def files(self) -> Sequence[str]:
-        """The names of all files its content depends on, in a fixed order."""
-
-    def write(self, folder: Path) -> int:
-        """Write the four parts of a cache entry into a folder and return the number of classes."""
+    files: Sequence[str]
+    """The names of all files its content depends on, in a fixed order."""
+    write: Callable[[Path], int]
+    """Writes the four parts of a cache entry into a folder and returns the number of classes."""
 
 
 def described(train: Half, test: Half, num_classes: int) -> Halves:

@@ -14,7 +14,7 @@ from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
 from prunecast.data.dataset import (
     Dataset,
-    FoundDataset,
+    Found,
     Half,
     Halves,
     Preprocessing,
@@ -31,7 +31,7 @@ from prunecast.errors import PrunecastError
 from prunecast.plugins import load_attribute
 from prunecast.spec import ChainSpec
 
-Find = Callable[[Tree], FoundDataset]
+Find = Callable[[Tree], Found | FoundFolders]
 
 READERS: dict[str, Callable[[int | None, Split], Find]] = {
     "cifar10": lambda *_: find_cifar(10),

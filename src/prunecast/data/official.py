@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from prunecast.data.cache import save
-from prunecast.data.dataset import Bytes, Half, checked_labels
+from prunecast.data.dataset import Bytes, Found, Half, checked_labels
 from prunecast.data.files import HARMLESS_BYTES, MOST_EXPANSION, Tree
 from prunecast.data.pickles import unpickle
 from prunecast.errors import PrunecastError
@@ -30,38 +30,6 @@ class FileFormat:
     train: tuple[str, ...]
     test: tuple[str, ...]
     read: Callable[[IO[bytes], Path], Batch]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundCifar:
-    """The files of one form."""
-
-    tree: Tree
-    train: tuple[str, ...]
-    test: tuple[str, ...]
-    read: Callable[[IO[bytes], Path], Batch]
-    num_classes: int
-
-    @property
-    def files(self) -> Sequence[str]:
-        """Training files, then test files."""
-        return (*self.train, *self.test)
-
-    def write(self, folder: Path) -> int:
-        """Write both sets, channels last."""
-        for part, files in (("train", self.train), ("test", self.test)):
-            halves = [self._half(file) for file in files]
-            images = np.concatenate([half.images for half in halves])
-            labels = np.concatenate([half.labels for half in halves])
-            save(folder, part, Half(images=images, labels=labels))
-        return self.num_classes
-
-    def _half(self, name: str) -> Half:
-        place = self.tree.base / name
-        with self.tree.open(name) as file:
-            planes, labels = self.read(file, place)
-        whole = checked_labels(labels, len(planes), self.num_classes, place)
-        return Half(images=planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels=whole)
 
 
 def _pickled(label_key: bytes) -> Callable[[IO[bytes], Path], Batch]:
@@ -131,47 +99,66 @@ FORMATS = {
 }
 
 
-def find_cifar(num_classes: int) -> Callable[[Tree], FoundCifar]:
+def find_cifar(num_classes: int) -> Callable[[Tree], Found]:
     """Return a function that finds CIFAR-10 or CIFAR-100 at the top or in its official subfolder."""
 
-    def find(tree: Tree) -> FoundCifar:
+    def find(tree: Tree) -> Found:
         for form in FORMATS[num_classes]:
             for prefix in ("", f"{form.folder}/"):
                 if tree.has(prefix + form.train[0]):
-                    return _complete(tree, prefix, form, num_classes)
+                    return _cifar(tree, prefix, form, num_classes)
         wanted = " or ".join(form.train[0] for form in FORMATS[num_classes])
         raise PrunecastError(f"{tree.base} does not hold CIFAR-{num_classes}: it has no file {wanted}.")
 
     return find
 
 
-def _complete(tree: Tree, prefix: str, form: FileFormat, num_classes: int) -> FoundCifar:
+def _cifar(tree: Tree, prefix: str, form: FileFormat, num_classes: int) -> Found:
     train, test = (tuple(prefix + name for name in part) for part in (form.train, form.test))
     for name in (*train, *test):
         if not tree.has(name):
             raise PrunecastError(f"{tree.base / name} is missing; unpack the whole archive.")
-    return FoundCifar(tree=tree, train=train, test=test, read=form.read, num_classes=num_classes)
+
+    def half(name: str) -> Half:
+        place = tree.base / name
+        with tree.open(name) as file:
+            planes, labels = form.read(file, place)
+        whole = checked_labels(labels, len(planes), num_classes, place)
+        return Half(images=planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), labels=whole)
+
+    def write(folder: Path) -> int:
+        """Write both sets, channels last."""
+        for part, files in (("train", train), ("test", test)):
+            halves = [half(file) for file in files]
+            images = np.concatenate([own.images for own in halves])
+            labels = np.concatenate([own.labels for own in halves])
+            save(folder, part, Half(images=images, labels=labels))
+        return num_classes
+
+    return Found(files=(*train, *test), write=write)
 
 
 SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundSvhn:
-    """The two .mat files."""
+def find_svhn(tree: Tree) -> Found:
+    """Find the two files."""
+    for name in SVHN_FILES:
+        if not tree.has(name):
+            wanted = "SVHN is read from train_32x32.mat and test_32x32.mat"
+            raise PrunecastError(f"{tree.base / name} is missing; {wanted}.")
 
-    tree: Tree
-    files: Sequence[str]
-
-    def write(self, folder: Path) -> int:
-        """Write both sets, channels last; the label 10 means the digit 0."""
-        for part, name in zip(("train", "test"), self.files, strict=True):
-            save(folder, part, read_mat(self.tree, name))
+    def write(folder: Path) -> int:
+        """Write both sets, channels last."""
+        for part, name in zip(("train", "test"), SVHN_FILES, strict=True):
+            save(folder, part, read_mat(tree, name))
         return 10
+
+    return Found(files=SVHN_FILES, write=write)
 
 
 def read_mat(tree: Tree, name: str) -> Half:
-    """Read one file: X of height, width, 3, N bytes and y of N labels 1 to 10."""
+    """Read one file: X of height, width, 3, N bytes and y of N labels 1 to 10, where 10 is the digit 0."""
     place = tree.base / name
     try:
         from scipy.io import loadmat, whosmat
@@ -198,12 +185,3 @@ def read_mat(tree: Tree, name: str) -> Half:
         labels = labels.astype(np.int64)
     whole = checked_labels(labels, images.shape[3], 11, place)
     return Half(images=images.transpose(3, 0, 1, 2), labels=whole % 10)
-
-
-def find_svhn(tree: Tree) -> FoundSvhn:
-    """Find the two files."""
-    for name in SVHN_FILES:
-        if not tree.has(name):
-            wanted = "SVHN is read from train_32x32.mat and test_32x32.mat"
-            raise PrunecastError(f"{tree.base / name} is missing; {wanted}.")
-    return FoundSvhn(tree=tree, files=SVHN_FILES)

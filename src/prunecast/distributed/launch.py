@@ -58,11 +58,6 @@ class MemberTask:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainEnded:
-    """The chain has ended, or another process holds it."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Raised:
     """A member raised; the others cannot continue without it."""
 
@@ -183,7 +178,7 @@ def _environment(task: GroupTask) -> dict[str, str]:
 
 
 def _received(members: list[_Member]) -> Iterator[Record]:
-    """Pass records on until the chain has ended; raise what a member raised, or that it died."""
+    """Pass records on until None says that the chain has ended; raise what a member raised, or that it died."""
     by_pipe = {member.pipe: member for member in members}
     while True:
         for pipe in wait(list(by_pipe)):
@@ -194,7 +189,7 @@ def _received(members: list[_Member]) -> Iterator[Record]:
                 raise _death(by_pipe[pipe], len(members)) from None
             if isinstance(message, Record):
                 yield message
-            elif isinstance(message, ChainEnded):
+            elif message is None:
                 return
             else:
                 _raise(message, members)

@@ -16,7 +16,7 @@ from torch import distributed
 from torch.distributed import TCPStore  # type: ignore[attr-defined]
 
 from prunecast.data import Dataset, load_for
-from prunecast.distributed.launch import LOOPBACK, ChainEnded, GroupTask, MemberTask, Raised
+from prunecast.distributed.launch import LOOPBACK, GroupTask, MemberTask, Raised
 from prunecast.pruning import Record, follow_chain, run_chain
 from prunecast.training import ProcessGroup
 
@@ -33,7 +33,7 @@ def main(pipe: Connection) -> None:
     try:
         for record in records_of(given):
             pipe.send(record)
-        pipe.send(ChainEnded())
+        pipe.send(None)
     except SystemExit:  # the chain is free by now; torch's own clean-up would wait for the other members
         os._exit(0)
     except Exception as problem:

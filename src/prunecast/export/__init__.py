@@ -15,7 +15,7 @@ from prunecast.export.card_text import (
     zeros,
 )
 from prunecast.export.files import load_masks, load_network
-from prunecast.export.making import finish, make, silently, train
+from prunecast.export.making import finish, make, train
 from prunecast.export.orders import Order, order
 from prunecast.export.timing import (
     Latency,
@@ -47,7 +47,6 @@ __all__ = [
     "make",
     "no_onnx",
     "order",
-    "silently",
     "sizes_header",
     "time_made",
     "time_network",

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -55,7 +55,6 @@ from prunecast.pruning import (
 )
 from prunecast.spec import CHANNELS, ChainSpec, Precision
 from prunecast.sweep import (
-    Event,
     Executor,
     OnEvent,
     Plan,
@@ -63,14 +62,11 @@ from prunecast.sweep import (
     SweepProgress,
     chain_statuses,
     data_key,
-    run_plan,
+    run_to_end,
     work,
 )
 from prunecast.table import Table
 from prunecast.training import Score, evaluate, settings
-
-Follow = Callable[[Iterable[Event], Plan, SweepProgress], object]
-"""Receives the events of a training run as they happen, and counts them."""
 
 
 def make(
@@ -78,7 +74,6 @@ def make(
     plan: Plan,
     folder: Path,
     *,
-    follow: Follow | None = None,
     on_event: OnEvent | None = None,
     **asked: Any,
 ) -> Card:
@@ -88,26 +83,22 @@ def make(
     finished. `asked` has the options of `order`.
     """
     placed = order(source, plan, folder, **asked)
-    train(placed, follow or silently, on_event)
+    train(placed, on_event)
     return finish(placed)
 
 
 def train(
-    order: Order, follow: Follow, on_event: OnEvent | None = None, executor: Executor | None = None
+    order: Order,
+    on_event: OnEvent | None = None,
+    *,
+    progress: SweepProgress | None = None,
+    executor: Executor | None = None,
 ) -> None:
     """Train and prune level by level, continuing from the store, in this process unless `executor` is given."""
-    progress = SweepProgress(chain_statuses(order.plan, order.store))
     executor = executor or partial(work, device=order.device, loaded={data_key(order.chain): order.dataset})
-    events = run_plan(order.plan, order.store, executor=executor, on_event=on_event)
-    follow(events, order.plan, progress)
-    if progress.failed:
-        raise PrunecastError(f"training failed: {progress.failed[0].error}")
-
-
-def silently(events: Iterable[Event], plan: Plan, progress: SweepProgress) -> None:
-    """Count the events without showing them."""
-    for event in events:
-        progress.update(event)
+    done = run_to_end(order.plan, order.store, on_event=on_event, progress=progress, executor=executor)
+    if done.failed:
+        raise PrunecastError(f"training failed: {done.failed[0].error}")
 
 
 def finish(order: Order) -> Card:

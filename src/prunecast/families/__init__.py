@@ -13,7 +13,7 @@ from prunecast.families.building import (
     prunable,
 )
 from prunecast.families.dependencies import find_units
-from prunecast.families.network import Attention, Network, Tokens
+from prunecast.families.network import Attention
 from prunecast.families.tracing import (
     CONCATENATIONS,
     DROPOUTS,
@@ -23,13 +23,14 @@ from prunecast.families.tracing import (
     POOLING,
     Traced,
     UntraceableError,
+    found_once,
     named_axis,
     operation_name,
     signature,
     trace,
 )
 from prunecast.families.trial import multiply_adds, place_of, try_network
-from prunecast.families.units import Flags, KeptWhole, Sizes, Units, full_sizes
+from prunecast.families.units import Flags, Sizes, Units, full_sizes
 
 __all__ = [
     "CONCATENATIONS",
@@ -41,11 +42,8 @@ __all__ = [
     "POOLING",
     "Attention",
     "Flags",
-    "KeptWhole",
-    "Network",
     "NotPrunable",
     "Sizes",
-    "Tokens",
     "Traced",
     "Units",
     "UntraceableError",
@@ -54,6 +52,7 @@ __all__ = [
     "build",
     "find",
     "find_units",
+    "found_once",
     "full_sizes",
     "initialise",
     "multiply_adds",

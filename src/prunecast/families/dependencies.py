@@ -23,6 +23,7 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows it
 
 from prunecast.errors import PrunecastError
 from prunecast.families.building import prunable
+from prunecast.families.channel_numbers import ChannelNumbers
 from prunecast.families.network import Attention
 from prunecast.families.tracing import (
     CONCATENATIONS,
@@ -34,34 +35,23 @@ from prunecast.families.tracing import (
     Target,
     Traced,
     UntraceableError,
+    found_once,
     named_axis,
     operation_name,
     trace,
 )
 from prunecast.families.transformers import encoder_layers, projections, removable_heads, tokens_of
-from prunecast.families.units import Integers, KeptWhole, Product, Units, all_multiply_adds
-from prunecast.spec import MODULE_CALLS
+from prunecast.families.units import Integers, Product, Units, all_multiply_adds
 
-FIXED = 0
-"""The number of channels that are never removed."""
+NONE: Integers = np.zeros(0, np.int64)
 
 _FOUND: WeakKeyDictionary[nn.Module, Units | str] = WeakKeyDictionary()
-"""The units of a network, or a sentence on why there are none: an exception would keep the model alive."""
+"""The units of a network, or a sentence on why there are none."""
 
 
 def find_units(model: nn.Module, image_shape: Sequence[int]) -> Units:
     """The removable units of an untrained network, found on the first call; a PrunecastError where there are none."""
-    if model not in _FOUND:
-        with MODULE_CALLS:
-            if model not in _FOUND:
-                try:
-                    _FOUND[model] = _find(model, image_shape)
-                except PrunecastError as problem:
-                    _FOUND[model] = str(problem)
-    found = _FOUND[model]
-    if isinstance(found, str):
-        raise PrunecastError(found)
-    return found
+    return found_once(_FOUND, model, lambda: _find(model, image_shape), PrunecastError)
 
 
 def _find(model: nn.Module, image_shape: Sequence[int]) -> Units:
@@ -75,7 +65,7 @@ def _find(model: nn.Module, image_shape: Sequence[int]) -> Units:
     walk = _Walk(traced=traced, weights=frozenset(prunable(model)))
     for node in traced.graph.nodes:
         walk.visit(node)
-    units = walk.units(model, all_multiply_adds(model, image_shape) or 0)
+    units = walk.numbers.units(model, all_multiply_adds(model, image_shape) or 0)
     if not len(units):
         why = f" ({units.kept_whole[0].layer}: {units.kept_whole[0].reason})" if units.kept_whole else ""
         raise PrunecastError(
@@ -141,18 +131,12 @@ class _Walk:
 
     traced: Traced
     weights: frozenset[str]
-    parents: list[int] = field(default_factory=lambda: [FIXED])
+    numbers: ChannelNumbers = field(default_factory=ChannelNumbers)
     flows: dict[fx.Node, _Flow] = field(default_factory=dict)
     """Activations with removable channels; all others have channels that are fixed."""
     counted: dict[fx.Node, Integers] = field(default_factory=dict)
     """By node that is a number: the channels whose count it depends on."""
     shape_of: dict[fx.Node, fx.Node] = field(default_factory=dict)
-    owners: dict[str, dict[int, Integers]] = field(default_factory=dict)
-    outputs: dict[str, Integers] = field(default_factory=dict)
-    """By layer, the numbers of the channels it computes."""
-    reasons: dict[int, str] = field(default_factory=dict)
-    products: list[Product] = field(default_factory=list)
-    heads: dict[str, Integers] = field(default_factory=dict)
 
     def visit(self, node: fx.Node) -> None:
         """Follow one operation."""
@@ -169,45 +153,21 @@ class _Walk:
             if found is not None:
                 self.flows[node] = found
 
-    # Numbers of channels that belong together.
-
-    def _new(self, count: int) -> Integers:
-        first = len(self.parents)
-        self.parents.extend(range(first, first + count))
-        return np.arange(first, first + count)
-
-    def _root(self, number: int) -> int:
-        while self.parents[number] != number:
-            self.parents[number] = self.parents[self.parents[number]]
-            number = self.parents[number]
-        return number
-
-    def _tie(self, one: Integers, other: Integers | int) -> None:
-        others = np.broadcast_to(other, one.shape)
-        for a, b in zip(one.tolist(), others.tolist(), strict=True):
-            low, high = sorted((self._root(a), self._root(b)))
-            self.parents[high] = low
-
-    def _keep_channels(self, channels: Integers, reason: str) -> None:
-        for number in {self._root(own) for own in channels.tolist()} - {FIXED}:
-            self.reasons.setdefault(number, reason)
-        self._tie(channels, FIXED)
-
     def _keep(self, node: fx.Node, reason: str) -> None:
         """Never remove a channel that a node reads."""
         for source in node.all_input_nodes:
-            if source in self.flows:
-                self._keep_channels(self.flows[source].channels, reason)
-            if source in self.counted:
-                self._keep_channels(self.counted[source], reason)
-            if source in self.shape_of and self.shape_of[source] in self.flows:
-                self._keep_channels(self.flows[self.shape_of[source]].channels, reason)
+            self.numbers.keep(self._channels(source), reason)
+            self.numbers.keep(self._counted(source), reason)
 
-    def _own(self, tensor: str, axis: int, channels: Integers) -> None:
-        """Note whose the positions of a tensor are; a module that is called twice ties its callers."""
-        before = self.owners.setdefault(tensor, {}).setdefault(axis, channels)
-        if before is not channels:
-            self._tie(channels, before)
+    def _channels(self, source: fx.Node) -> Integers:
+        """The removable channels of an activation."""
+        return self.flows[source].channels if source in self.flows else NONE
+
+    def _counted(self, source: fx.Node) -> Integers:
+        """The channels whose number a node depends on that is not a tensor."""
+        if source in self.shape_of:
+            return self._channels(self.shape_of[source])
+        return self.counted.get(source, NONE)
 
     # Modules.
 
@@ -222,11 +182,10 @@ class _Walk:
                 return flow
             if type(module) is nn.Flatten:
                 return self._reshaped(node, flow, literal=False)
-            if type(module) in NORMS and (flow is None or flow.axis == 1):
-                return self._norm(name, module, flow)
-            if type(module) is nn.PReLU and (flow is None or flow.axis == 1):
-                if flow is not None and module.weight.numel() > 1:
-                    self._own(f"{name}.weight", 0, flow.channels)
+            if type(module) in (*NORMS, nn.PReLU) and (flow is None or flow.axis == 1):
+                shared = type(module) is nn.PReLU and module.weight.numel() == 1
+                if flow is not None and not shared:
+                    self.numbers.own_rows(name, module, flow.channels)
                 return flow
             if type(module) in ENCODERS:
                 self._encoder(name, module, node)
@@ -253,13 +212,6 @@ class _Walk:
             id(own) for module in modules for own in module._parameters.values() if own is not None
         )
 
-    def _norm(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
-        if flow is not None:
-            for key in ("weight", "bias", "running_mean", "running_var"):
-                if getattr(module, key) is not None:
-                    self._own(f"{name}.{key}", 0, flow.channels)
-        return flow
-
     def _layer(self, name: str, module: Any, node: fx.Node, flow: _Flow | None) -> _Flow | None:
         """A convolution or a linear layer: its columns belong to what it reads, its rows to what it computes."""
         shape, into = self._shape(node), self._shape(node.all_input_nodes[0])
@@ -267,7 +219,7 @@ class _Walk:
         axis = len(shape) - 1 if linear else 1
         weight = f"{name}.weight"
         positions = shape[1:-1] if linear else (into if transposed else shape)[2:]
-        self.products.append(Product(tensor=weight, channels=np.zeros(0, np.int64), times=prod(positions)))
+        self.numbers.products.append(Product(tensor=weight, times=prod(positions)))
         groups = 1 if linear else module.groups
         understood = flow is None or flow.axis == axis
         depthwise = groups > 1 and not transposed and groups == module.in_channels
@@ -276,38 +228,33 @@ class _Walk:
             self._keep(node, f"the layer {name!r} that reads them {what}")
             return None
         if depthwise:
-            return self._depthwise(name, module, flow)
+            if flow is None:
+                return None
+            channels = np.repeat(flow.channels, module.out_channels // groups)
+            self.numbers.own_rows(name, module, channels)
+            return _Flow(axis=1, channels=channels)
         reads, writes = (0, 1) if transposed else (1, 0)
         if flow is not None:
-            self._own(weight, reads, flow.channels)
-        channels = self._computed(name, module.weight.shape[writes])
-        self._own(weight, writes, channels)
+            self.numbers.own(weight, reads, flow.channels)
+        channels = self.numbers.computed(name, module.weight.shape[writes])
+        self.numbers.own(weight, writes, channels)
         if module.bias is not None:
-            self._own(f"{name}.bias", 0, channels)
+            self.numbers.own(f"{name}.bias", 0, channels)
         return _Flow(axis=axis, channels=channels)
-
-    def _depthwise(self, name: str, module: Any, flow: _Flow | None) -> _Flow | None:
-        if flow is None:
-            return None
-        channels = np.repeat(flow.channels, module.out_channels // module.groups)
-        self._own(f"{name}.weight", 0, channels)
-        if module.bias is not None:
-            self._own(f"{name}.bias", 0, channels)
-        return _Flow(axis=1, channels=channels)
 
     def _attention(self, name: str, module: Attention, node: fx.Node, flow: _Flow | None) -> _Flow | None:
         """Queries, keys and values of a head go together, as what it computes."""
         _, tokens, size = self._shape(node)
-        if flow is None or flow.axis != 2 or name in self.heads:
+        if flow is None or flow.axis != 2 or name in self.numbers.heads:
             self._keep(node, f"the attention {name!r} reads all of them together")
             flow = None
         channels = np.zeros(size, np.int64)
         if flow is not None:
             heads = flow.channels.reshape(3, module.heads, -1)
             for head in range(module.heads):
-                self._tie(heads[:, head].ravel(), int(heads[0, head, 0]))
-            channels, self.heads[name] = heads[0].ravel(), heads[0, :, 0]
-        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
+                self.numbers.tie(heads[:, head].ravel(), int(heads[0, head, 0]))
+            channels, self.numbers.heads[name] = heads[0].ravel(), heads[0, :, 0]
+        self.numbers.products.append(Product(channels=channels, times=2 * tokens * tokens))
         return None if flow is None else _Flow(axis=2, channels=channels)
 
     # Transformer layers of torch, which are single operations of the graph. What goes in and out of them stays.
@@ -326,15 +273,13 @@ class _Walk:
                 self._own_heads(f"{path}.self_attn", layer.self_attn, tokens)
 
     def _hidden_units(self, path: str, layer: nn.TransformerEncoderLayer, tokens: int) -> None:
-        weights = first, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
+        weights = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
         if not self.weights.issuperset(weights):
             return
-        units = self._computed(f"{path}.linear1", layer.linear1.out_features)
-        self._own(first, 0, units)
-        if layer.linear1.bias is not None:
-            self._own(f"{path}.linear1.bias", 0, units)
-        self._own(second, 1, units)
-        self._times(weights, tokens)
+        units = self.numbers.computed(f"{path}.linear1", layer.linear1.out_features)
+        self.numbers.own_rows(f"{path}.linear1", layer.linear1, units)
+        self.numbers.own(second, 1, units)
+        self.numbers.products += [Product(tensor=weight, times=tokens) for weight in weights]
 
     def _multihead(self, node: fx.Node) -> None:
         """Heads of self-attention without masks whose attention weights nobody reads."""
@@ -353,31 +298,21 @@ class _Walk:
         out = f"{path}.out_proj.weight"
         if not removable_heads(module) or not self.weights.issuperset([*parts, out]):
             return
-        new = path not in self.outputs
-        channels = self._computed(path, module.embed_dim)
+        new = path not in self.numbers.outputs
+        channels = self.numbers.computed(path, module.embed_dim)
         heads = channels.reshape(module.num_heads, -1)
         if new:
             for head in heads:
-                self._tie(head, int(head[0]))
+                self.numbers.tie(head, int(head[0]))
         rows = np.tile(channels, 3)
         for part in parts:
-            self._own(part, 0, rows if len(parts) == 1 else channels)
+            self.numbers.own(part, 0, rows if len(parts) == 1 else channels)
         if module.in_proj_bias is not None:
-            self._own(f"{path}.in_proj_bias", 0, rows)
-        self._own(out, 1, channels)
-        self.heads[path] = heads[:, 0]
-        self._times((*parts, out), tokens)
-        self.products.append(Product(tensor=None, channels=channels, times=2 * tokens * tokens))
-
-    def _computed(self, layer: str, size: int) -> Integers:
-        """The numbers of the channels that a layer computes, the same at every call."""
-        if layer not in self.outputs:
-            self.outputs[layer] = self._new(size)
-        return self.outputs[layer]
-
-    def _times(self, weights: Sequence[str], tokens: int) -> None:
-        none = np.zeros(0, np.int64)
-        self.products += [Product(tensor=weight, channels=none, times=tokens) for weight in weights]
+            self.numbers.own(f"{path}.in_proj_bias", 0, rows)
+        self.numbers.own(out, 1, channels)
+        self.numbers.heads[path] = heads[:, 0]
+        self.numbers.products += [Product(tensor=weight, times=tokens) for weight in (*parts, out)]
+        self.numbers.products.append(Product(channels=channels, times=2 * tokens * tokens))
 
     # Functions and methods.
 
@@ -440,11 +375,11 @@ class _Walk:
             self._keep_counts(node)
             return None
         for source in node.all_input_nodes:
-            counted = self.counted.get(source, flow.channels[:0])
+            counted = self.counted.get(source, NONE)
             if len(counted) == len(flow.channels):
-                self._tie(counted, flow.channels)
+                self.numbers.tie(counted, flow.channels)
             else:
-                self._keep_channels(counted, f"the operation {operation_name(node)} uses their number")
+                self.numbers.keep(counted, f"the operation {operation_name(node)} uses their number")
         before, after = self._shape(node.all_input_nodes[0]), self._shape(node)
         area = prod(before[2:])
         if flow.axis == 1 and before[0] == after[0] and not (literal and self._names_size(node)):
@@ -476,7 +411,7 @@ class _Walk:
                 self._keep(node, f"the operation {operation_name(node)} spreads them over others")
                 return None
             if found is not None:
-                self._tie(flow.channels, found.channels)
+                self.numbers.tie(flow.channels, found.channels)
             found = _Flow(axis=axis, channels=flow.channels)
         assert found is not None
         for source in node.all_input_nodes:
@@ -484,7 +419,7 @@ class _Walk:
                 shape = self._shape(source)
                 own = found.axis - (rank - len(shape))
                 if own >= 0 and shape[own] != 1:
-                    self._keep_channels(
+                    self.numbers.keep(
                         found.channels, f"the operation {operation_name(node)} adds them to others"
                     )
                     return None
@@ -516,55 +451,44 @@ class _Walk:
 
     def _number(self, node: fx.Node) -> None:
         """A node that is not a tensor: a shape, a size, or a value computed from sizes; others keep their inputs."""
-        target: Any = node.target
-        source = node.all_input_nodes[0] if node.all_input_nodes else None
-        tensor = source is not None and source.name in self.traced.shapes
-        flow = self.flows.get(source) if source is not None else None
-        nothing = np.zeros(0, np.int64)
-        if tensor and target == "size" and len(node.args) == 2 and isinstance(node.args[1], int):
-            assert source is not None
-            axis = node.args[1] % len(self._shape(source))
-            self.counted[node] = flow.channels if flow is not None and flow.axis == axis else nothing
-        elif tensor and (target == "size" or (target is getattr and node.args[1] == "shape")):
-            assert source is not None
-            self.shape_of[node] = source
-        elif tensor and (
-            target == "dim" or (target is getattr and node.args[1] in ("ndim", "device", "dtype"))
-        ):
-            self.counted[node] = nothing
-        elif source in self.shape_of and getattr(target, "__name__", "") == "getitem":
-            self.counted[node] = self._part_of_shape(self.shape_of[source], node.args[1])
-        elif not any(own.name in self.traced.shapes for own in node.all_input_nodes) and not any(
-            own in self.shape_of for own in node.all_input_nodes
-        ):
-            parts = [self.counted.get(own, nothing) for own in node.all_input_nodes]
-            self.counted[node] = np.concatenate([nothing, *parts])
+        target, reads = node.target, node.all_input_nodes
+        wanted = node.args[1] if len(node.args) > 1 else None
+        attribute = wanted if target is getattr else target
+        source = reads[0] if reads else None
+        if source is not None and source.name in self.traced.shapes:
+            if target == "size" and isinstance(wanted, int):
+                flow, axis = self.flows.get(source), wanted % len(self._shape(source))
+                self.counted[node] = flow.channels if flow is not None and flow.axis == axis else NONE
+                return
+            if attribute in ("size", "shape"):
+                self.shape_of[node] = source
+                return
+            if attribute in ("dim", "ndim", "device", "dtype"):
+                self.counted[node] = NONE
+                return
+        if source in self.shape_of and getattr(target, "__name__", "") == "getitem":
+            self.counted[node] = self._part_of_shape(self.shape_of[source], wanted)
+        elif not any(own.name in self.traced.shapes or own in self.shape_of for own in reads):
+            self.counted[node] = np.concatenate([NONE, *(self.counted.get(own, NONE) for own in reads)])
         else:
             self._keep(node, f"the operation {operation_name(node)} reads all of them together")
 
     def _part_of_shape(self, source: fx.Node, index: Any) -> Integers:
+        """The channels whose number a part of a shape contains."""
         flow = self.flows.get(source)
         if flow is None:
-            return np.zeros(0, np.int64)
-        axes = np.arange(len(self._shape(source)))
+            return NONE
         try:
-            named = flow.axis in np.atleast_1d(axes[index])
+            named = flow.axis in np.atleast_1d(np.arange(len(self._shape(source)))[index])
         except (IndexError, TypeError):
             named = True
-        return flow.channels if named else np.zeros(0, np.int64)
+        return flow.channels if named else NONE
 
     def _keep_counts(self, node: fx.Node) -> None:
         """Keep channels whose number is used for more than a shape: fewer of them would change what is computed."""
         for source in node.all_input_nodes:
-            if len(self.counted.get(source, ())):
-                self._keep_channels(
-                    self.counted[source], f"the operation {operation_name(node)} uses their number"
-                )
-            if source in self.shape_of and self.shape_of[source] in self.flows:
-                self._keep_channels(
-                    self.flows[self.shape_of[source]].channels,
-                    f"the operation {operation_name(node)} uses their number",
-                )
+            reason = f"the operation {operation_name(node)} uses their number"
+            self.numbers.keep(self._counted(source), reason)
 
     def _only_flow(self, node: fx.Node) -> _Flow | None:
         """The flow of the first tensor that a node reads, if it is the only one."""
@@ -573,60 +497,3 @@ class _Walk:
 
     def _shape(self, node: fx.Node) -> tuple[int, ...]:
         return self.traced.shapes[node.name]
-
-    # The result.
-
-    def units(self, model: nn.Module, everything: int) -> Units:
-        """The units, numbered in the order in which layers compute them."""
-        roots = np.array([self._root(number) for number in range(len(self.parents))])
-        found = {
-            name: {axis: roots[channels] for axis, channels in axes.items()}
-            for name, axes in self.owners.items()
-        }
-        patterns: dict[int, list[tuple[str, int]]] = {}
-        for name, axes in found.items():
-            for axis, channels in axes.items():
-                for root in np.unique(channels[channels != FIXED]).tolist():
-                    patterns.setdefault(root, []).append((name, axis))
-        order = sorted(patterns)
-        number = np.full(len(roots), -1)
-        number[order] = np.arange(len(order))
-        groups: dict[tuple[tuple[str, int], ...], int] = {}
-        of_units = np.array(
-            [groups.setdefault(tuple(patterns[root]), len(groups)) for root in order], np.int64
-        )
-        owners = {
-            name: {axis: number[channels] for axis, channels in axes.items() if (channels != FIXED).any()}
-            for name, axes in found.items()
-        }
-        owners = {name: axes for name, axes in owners.items() if axes}
-        tensors = {**model.state_dict(keep_vars=True)}
-        products = tuple(
-            Product(tensor=own.tensor, channels=number[roots[own.channels]], times=own.times)
-            for own in self.products
-        )
-        units = Units(
-            groups=of_units,
-            names=tuple(pattern[0][0].rpartition(".")[0] for pattern in groups),
-            owners=owners,
-            kept_whole=self._kept_whole(roots),
-            _shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()},
-            _bytes={name: tensor.element_size() for name, tensor in tensors.items()},
-            _parameters=frozenset(name for name, _ in model.named_parameters()),
-            _products=products,
-            _heads={name: number[roots[channels]] for name, channels in self.heads.items()},
-            _other_products=0,
-        )
-        known = units.sizes(units.everything()).multiply_adds or 0
-        object.__setattr__(units, "_other_products", max(0, everything - known))
-        return units
-
-    def _kept_whole(self, roots: Integers) -> tuple[KeptWhole, ...]:
-        """The layers with outputs that are never removed."""
-        found = []
-        for name, channels in self.outputs.items():
-            if (roots[channels] == FIXED).all():
-                reasons = (self.reasons.get(int(own)) for own in channels)
-                reason = next((own for own in reasons if own), "other layers need all of them")
-                found.append(KeptWhole(layer=name, reason=reason))
-        return tuple(found)

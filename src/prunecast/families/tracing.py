@@ -4,7 +4,8 @@ import copy
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import fx, nn
@@ -12,7 +13,9 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows it
 
 from prunecast.errors import PrunecastError
 from prunecast.families.trial import place_of
+from prunecast.spec import MODULE_CALLS
 
+T = TypeVar("T")
 Target = Callable[..., Any] | str
 DROPOUTS: frozenset[Target] = frozenset({torch.dropout, F.dropout, F.dropout2d})
 FLATTENING: frozenset[Target] = frozenset(
@@ -51,6 +54,29 @@ class Traced:
     graph: fx.Graph
     modules: dict[str, nn.Module]
     shapes: dict[str, tuple[int, ...]]
+
+
+def found_once(
+    found: "WeakKeyDictionary[nn.Module, T | str]",
+    model: nn.Module,
+    find: Callable[[], T],
+    refusal: type[Exception],
+) -> T:
+    """What is found for a network on the first call, by one thread alone.
+
+    A refusal is kept as its sentence, because an exception would keep the model alive by its traceback.
+    """
+    if model not in found:
+        with MODULE_CALLS:
+            if model not in found:  # another thread may have found it meanwhile
+                try:
+                    found[model] = find()
+                except refusal as problem:
+                    found[model] = str(problem)
+    kept = found[model]
+    if isinstance(kept, str):
+        raise refusal(kept)
+    return kept
 
 
 class _Tracer(fx.Tracer):

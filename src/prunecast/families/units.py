@@ -6,7 +6,8 @@ the network computes what it computed with these rows and columns set to zero.
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -48,8 +49,8 @@ class Sizes:
 class Product:
     """A multiplication: the elements of a tensor, or the channels with these numbers, times so many positions."""
 
-    tensor: str | None
-    channels: Integers
+    tensor: str | None = None
+    channels: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     times: int
 
 
@@ -70,7 +71,8 @@ class Units:
     _parameters: frozenset[str]
     _products: tuple[Product, ...]
     _heads: Mapping[str, Integers]
-    _other_products: int
+    _multiply_adds: int
+    """Of the whole network."""
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -127,16 +129,27 @@ class Units:
 
     def sizes(self, kept: Flags) -> Sizes:
         """The sizes of the network without the removed units."""
-        left = {name: self._count(name, kept) for name in self._shapes}
-        products = sum(
-            own.times * (left[own.tensor] if own.tensor else int(_present(own.channels, kept).sum()))
-            for own in self._products
-        )
+        left = self._counts(kept)
         return Sizes(
             parameters=sum(count for name, count in left.items() if name in self._parameters),
             bytes=sum(count * self._bytes[name] for name, count in left.items()),
-            multiply_adds=products + self._other_products,
+            multiply_adds=self._known_products(left, kept) + self._other_products,
         )
+
+    def _counts(self, kept: Flags) -> dict[str, int]:
+        return {name: self._count(name, kept) for name in self._shapes}
+
+    def _known_products(self, left: Mapping[str, int], kept: Flags) -> int:
+        return sum(
+            own.times * (left[own.tensor] if own.tensor else int(_present(own.channels, kept).sum()))
+            for own in self._products
+        )
+
+    @cached_property
+    def _other_products(self) -> int:
+        """Multiply-adds that do not depend on the units, as far as is known."""
+        whole = self.everything()
+        return max(0, self._multiply_adds - self._known_products(self._counts(whole), whole))
 
     def weights(self, names: Iterable[str], kept: Flags) -> int:
         """The elements that these tensors have without the removed units."""

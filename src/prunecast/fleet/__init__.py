@@ -3,7 +3,7 @@
 from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.layout import Unpackable
 from prunecast.fleet.members import Failed, Finished, Job, Member, Options, PackKind, kind_of
-from prunecast.fleet.pack import Pack, pack
+from prunecast.fleet.pack import pack
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
 from prunecast.fleet.run import fleet_events, run_fleet
 from prunecast.fleet.runner import STEPS_PER_GRAPH
@@ -19,7 +19,6 @@ __all__ = [
     "Job",
     "Member",
     "Options",
-    "Pack",
     "PackKind",
     "PackShape",
     "RunnerPool",

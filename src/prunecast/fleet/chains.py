@@ -41,12 +41,8 @@ class StoredChain:
 
 def find(number: int, job: Job, store: Path) -> StoredChain:
     """Read a chain's finished levels, and lock it unless it has ended."""
-    folder = chain_folder(store, job.spec)
     with ExitStack() as lock:
-        records = folder.records()
-        if not why_ended(records, job.rules) or folder.stale(len(records)):
-            lock.enter_context(folder.locked())
-            records = folder.take_up()
+        records = lock.enter_context(chain_folder(store, job.spec).taken(job.rules))
         shown = within(records, job.rules)
         told = tuple(
             Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))

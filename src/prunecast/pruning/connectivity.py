@@ -22,7 +22,6 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from prunecast import families
-from prunecast.spec import MODULE_CALLS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +58,20 @@ def connectivity(model: nn.Module, masks: Mapping[str, Tensor], image_shape: tup
 
 
 _GRAPHS: WeakKeyDictionary[nn.Module, fx.GraphModule | str] = WeakKeyDictionary()
-"""The graph, or a sentence on why there is none: an exception would keep the model alive by its traceback."""
+"""The graph of a network, or a sentence on why there is none."""
 
 
 def traced(model: nn.Module) -> fx.GraphModule:
     """The model as a graph of torch's own modules and functions, traced on the first call."""
-    if model not in _GRAPHS:
-        with MODULE_CALLS:
-            if model not in _GRAPHS:  # another thread may have traced it meanwhile
-                try:
-                    _GRAPHS[model] = fx.symbolic_trace(model)
-                except Exception as failure:
-                    place = families.place_of(model, failure) or "the model"
-                    _GRAPHS[model] = f"{place} cannot be followed operation by operation"
-    found = _GRAPHS[model]
-    if isinstance(found, str):
-        raise UnknownOperationError(found)
-    return found
+
+    def trace() -> fx.GraphModule:
+        try:
+            return fx.symbolic_trace(model)
+        except Exception as failure:
+            place = families.place_of(model, failure) or "the model"
+            raise UnknownOperationError(f"{place} cannot be followed operation by operation") from failure
+
+    return families.found_once(_GRAPHS, model, trace, UnknownOperationError)
 
 
 def trace_ahead(model: nn.Module) -> None:

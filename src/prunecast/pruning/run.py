@@ -64,12 +64,7 @@ def run_chain(
     """
     rules = rules or StopRules()
     folder = chain_folder(store, spec)
-    records = folder.records()
-    if why_ended(records, rules) and not folder.stale(len(records)):
-        yield from within(records, rules)
-        return
-    with folder.locked():
-        records = folder.take_up()
+    with folder.taken(rules) as records:
         yield from within(records, rules)
         if why_ended(records, rules):
             return
@@ -122,7 +117,7 @@ def train_level(
         if begin == chain.times.rewind and level.level == 0:
             save_rewind(chain, level, trainer)
         if not math.isfinite(train(trainer, advance, begin, end)):
-            return _diverged(trainer, seconds(), end - level.first, slicing)
+            return examine(chain, trainer, seconds, slicing, diverged_at=end - level.first)
         if end < level.last and checkpoint_due(chain.spec.recipe, chain.times, begin, end):
             so_far = Checkpoint(step=end, seconds=seconds(), state=state_of(trainer, slicing))
             write_checkpoint(chain, level, so_far)
@@ -144,38 +139,31 @@ def share_level(trainer: Trainer, first: int = 0, last: int = 0) -> tuple[int, i
 
 
 def examine(
-    chain: Chain, trainer: Trainer, seconds: Callable[[], float], slicing: Slicing | None = None
+    chain: Chain,
+    trainer: Trainer,
+    seconds: Callable[[], float],
+    slicing: Slicing | None = None,
+    diverged_at: int | None = None,
 ) -> Trained:
-    """Evaluate a trained network; all processes of a group have the same weights, so they agree."""
+    """Evaluate a network that was trained, unless it has diverged, as its loss showed at a step or its weights show.
+
+    All processes of a group have the same weights, so they agree.
+    """
     network = state_of(trainer, slicing).network
-    if not all(bool(torch.isfinite(tensor).all()) for tensor in network.values()):
-        return _diverged(trainer, seconds(), slicing=slicing)
+    device = device_name(trainer.cursor.device, trainer.group)
+    if diverged_at is not None or not all(bool(tensor.isfinite().all()) for tensor in network.values()):
+        return Trained(network=network, seconds=seconds(), device=device, diverged=True, steps=diverged_at)
     data = chain.dataset
     test = _score(trainer, data.test, np.arange(len(data.test)))
+    train = _score(trainer, data.train, chain.examples)
+    held_out = _score(trainer, data.train, chain.validation) if len(chain.validation) else None
     return Trained(
-        network=network,
-        test=test,
-        train=_score(trainer, data.train, chain.examples),
-        validation=_score(trainer, data.train, chain.validation) if len(chain.validation) else None,
-        seconds=seconds(),
-        device=device_name(trainer.cursor.device, trainer.group),
+        network=network, seconds=seconds(), device=device, test=test, train=train, validation=held_out
     )
 
 
 def _score(trainer: Trainer, source: Source, indices: NDArray[np.int64]) -> Score:
     return evaluate(trainer.model, source, torch.from_numpy(indices), trainer.recipe.precision, trainer.group)
-
-
-def _diverged(
-    trainer: Trainer, seconds: float, steps: int | None = None, slicing: Slicing | None = None
-) -> Trained:
-    return Trained(
-        network=state_of(trainer, slicing).network,
-        diverged=True,
-        seconds=seconds,
-        device=device_name(trainer.cursor.device, trainer.group),
-        steps=steps,
-    )
 
 
 def load_level(

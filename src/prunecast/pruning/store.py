@@ -44,7 +44,7 @@ from prunecast.pruning.files import (
 )
 from prunecast.pruning.holder import recorded_holder
 from prunecast.pruning.masks import Masks, count_kept
-from prunecast.pruning.record import Record, records_from
+from prunecast.pruning.record import Record, StopRules, records_from, why_ended
 from prunecast.spec import ChainSpec, as_dict, from_dict
 from prunecast.text import plural
 
@@ -125,6 +125,16 @@ class ChainFolder:
         """Replace the list of finished levels; a level is finished once it is in this list."""
         levels = [dataclasses.asdict(record) for record in records]
         write_json(self.path / RECORDS, {"format": FORMAT, "spec": self.path.name, "levels": levels})
+
+    @contextmanager
+    def taken(self, rules: StopRules) -> Iterator[list[Record]]:
+        """The finished levels of a chain, which this process holds unless the chain has ended and is tidy."""
+        records = self.records()
+        if why_ended(records, rules) and not self.stale(len(records)):
+            yield records
+            return
+        with self.locked():
+            yield self.take_up()
 
     def take_up(self) -> list[Record]:
         """The finished levels, before more are trained: refuse files that disagree, and remove what is not needed.

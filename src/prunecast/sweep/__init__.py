@@ -1,6 +1,6 @@
 """Sweeps: from one plan file to a finished table."""
 
-from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
+from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
 from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
@@ -8,7 +8,6 @@ from prunecast.sweep.events import (
     Event,
     Executor,
     Failed,
-    Failure,
     Job,
     LeftOut,
     Progress,
@@ -16,7 +15,7 @@ from prunecast.sweep.events import (
     in_one_line,
 )
 from prunecast.sweep.grid import PlannedChain, Select, left_out
-from prunecast.sweep.inspection import DataSeen, Inspection, image_facts, inspect
+from prunecast.sweep.inspection import image_facts, inspect
 from prunecast.sweep.plan import (
     Plan,
     check_data,
@@ -39,17 +38,17 @@ from prunecast.sweep.run import (
     store_starts,
     usual_jobs,
 )
+from prunecast.sweep.session import Session, export_rows
 from prunecast.sweep.shared_store import check_store
+from prunecast.sweep.signals import Stopped, raising_after, stop_on
 from prunecast.sweep.status import (
     ChainStatus,
     SweepProgress,
     chain_statuses,
     is_locked,
-    remember_plan,
 )
 from prunecast.sweep.table import (
     COLUMNS,
-    JsonLines,
     as_csv,
     event_as_json,
     export,
@@ -61,44 +60,32 @@ from prunecast.sweep.table import (
 from prunecast.sweep.wording import (
     absent_words,
     check_lines,
-    damaged_line,
     deaths_words,
-    end_line,
     error_rise_words,
     event_line,
-    failure_lines,
     never_pruned_lines,
     split_words,
-    start_lines,
-    stopped_line,
 )
 from prunecast.sweep.worker import (
-    Stopped,
     WorkerSpec,
     prepare,
     pull_chains,
     run_worker,
-    stop_on,
     torch_device,
     work,
 )
 
 __all__ = [
-    "BACKENDS",
     "COLUMNS",
     "FLEET",
     "Backend",
     "Busy",
     "ChainStatus",
-    "DataSeen",
     "Ended",
     "Event",
     "Executor",
     "Failed",
-    "Failure",
-    "Inspection",
     "Job",
-    "JsonLines",
     "LeftOut",
     "Network",
     "NeverPruned",
@@ -110,6 +97,7 @@ __all__ = [
     "Progress",
     "Resources",
     "Select",
+    "Session",
     "Stopped",
     "SweepProgress",
     "WorkerSpec",
@@ -119,17 +107,15 @@ __all__ = [
     "check_data",
     "check_lines",
     "check_store",
-    "damaged_line",
     "data_key",
     "deaths_words",
     "drive",
-    "end_line",
     "error_rise_words",
     "event_as_json",
     "event_line",
     "executor_for",
     "export",
-    "failure_lines",
+    "export_rows",
     "failure_of",
     "find_backend",
     "image_facts",
@@ -144,8 +130,8 @@ __all__ = [
     "parse_plan",
     "prepare",
     "pull_chains",
+    "raising_after",
     "read_plan",
-    "remember_plan",
     "row",
     "rows",
     "rows_of",
@@ -156,9 +142,7 @@ __all__ = [
     "scales",
     "shipped_plans",
     "split_words",
-    "start_lines",
     "stop_on",
-    "stopped_line",
     "store_starts",
     "summary",
     "torch_device",

@@ -6,17 +6,13 @@ import logging
 import signal
 import sys
 import time
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
 
 from prunecast.errors import PrunecastError, refused_path, sentence
-from prunecast.text import plural, printable
-
-if TYPE_CHECKING:
-    from prunecast.sweep import Plan
+from prunecast.text import printable
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGALRM)
+"""They stop the run as Ctrl-C does; Ctrl-C itself still interrupts afterwards."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -57,12 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _run(given)
     except PrunecastError as mistake:
-        _say(f"Error: {sentence(mistake)}", error=True)
+        _say(f"Error: {sentence(mistake)}", err=True)
         return 2
     except OSError as error:
         if not (refused := refused_path(error)):
             raise
-        _say(f"Error: {refused}", error=True)
+        _say(f"Error: {refused}", err=True)
         return 2
 
 
@@ -72,91 +68,37 @@ def _listen_for_stops(seconds: int) -> None:
     torch is imported before: it takes seconds, and code in the middle of it may swallow an interrupt.
     """
     began = time.monotonic()
-    import prunecast.fleet
-    import prunecast.sweep  # noqa: F401
+    import prunecast.fleet  # noqa: F401
+    from prunecast.sweep import stop_on
 
-    for number in STOP_SIGNALS:
-        signal.signal(number, _stop)
+    stop_on(dict.fromkeys(STOP_SIGNALS, KeyboardInterrupt))
     if seconds:
         signal.setitimer(signal.ITIMER_REAL, max(0.01, seconds - (time.monotonic() - began)))
 
 
 def _run(given: argparse.Namespace) -> int:
-    from prunecast.files import check_folder
-    from prunecast.sweep import (
-        JsonLines,
-        SweepProgress,
-        chain_statuses,
-        inspect,
-        read_plan,
-        run_plan,
-        wording,
-    )
-    from prunecast.sweep.run import usual_jobs
-    from prunecast.sweep.status import remember_plan
+    from prunecast.sweep import Session, event_line, inspect, read_plan, run_plan, usual_jobs
 
-    check_folder(given.output)
     sys.path.append(str(Path(given.plan).absolute().parent))  # a user's own family may be next to the plan
     plan = read_plan(given.plan, scale=given.scale, data=given.data)
-    progress = SweepProgress(chain_statuses(plan, given.store))
     jobs = usual_jobs(given.device, plan.chains) if given.jobs is None else given.jobs
-    began, code = time.monotonic(), 0
-    lines = JsonLines(given.json_lines, plan)
-    say = partial(_say, error=lines.on_standard_output)
-    try:
-        options = {"device": given.device, "jobs": jobs, "plain": given.plain}
-        plan = inspect(plan).plan
-        sweep = run_plan(plan, given.store, on_event=lines.event, **options)
-        for line in wording.start_lines(plan, given.store, progress):
-            say(line)
-        lines.started(progress)
-        if progress.chains_done < progress.chains:
-            remember_plan(plan, given.store)
-        with contextlib.closing(sweep):  # a fleet that is stopped still stores levels, and the table has them
-            for event in sweep:
-                progress.update(event)
-                say(wording.event_line(plan, event))
-        say(wording.end_line(progress, time.monotonic() - began))
-        lines.ended(progress)
-        for line in wording.failure_lines(progress):
-            _say(line, error=True)
-        code = 1 if progress.failed else 0
-    except KeyboardInterrupt:
-        _say(wording.stopped_line(given.store, progress), error=True)
-        lines.ended(progress, stopped=True)
-        code = 130
-    finally:
-        lines.close()
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        if given.output:
-            code = _export(plan, given.store, given.output, lines.on_standard_output) or code
-    return code
+    with Session(plan, given.store, _say, output=given.output, json_lines=given.json_lines) as session:
+        try:
+            plan = inspect(plan).plan
+            sweep = run_plan(plan, given.store, device=given.device, jobs=jobs, plain=given.plain)
+            with contextlib.closing(sweep):  # levels that a stopped fleet still stores are in the table
+                session.begin(plan)
+                for event in sweep:
+                    session.count(event)
+                    _say(event_line(plan, event), err=session.err)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+    return session.exit_status
 
 
-def _export(plan: "Plan", store: Path, output: Path, on_standard_error: bool) -> int:
-    """Write the rows that can be read and report damaged records; the exit code."""
-    from prunecast.files import is_standard_output
-    from prunecast.sweep import chain_statuses, rows_of, wording, write_table
-
-    statuses = chain_statuses(plan, store)
-    table, damaged = rows_of(statuses), [status for status in statuses if status.problem]
-    write_table(table, output)
-    _say(f"{plural(len(table), 'row')} in {output}", error=on_standard_error or is_standard_output(output))
-    for status in damaged:
-        _say(wording.damaged_line(status), error=True)
-    return 1 if damaged else 0
-
-
-def _say(text: str, *, error: bool = False) -> None:
+def _say(text: str, *, err: bool = False) -> None:
     """Print a line whose names and messages may come from others, so that it does nothing to the terminal."""
-    print(printable(text), file=sys.stderr if error else sys.stdout, flush=True)
-
-
-def _stop(_: int, __: object) -> NoReturn:
-    """Stop as Ctrl-C does, and ignore further stop signals meanwhile; Ctrl-C itself still interrupts."""
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    print(printable(text), file=sys.stderr if err else sys.stdout, flush=True)
 
 
 if __name__ == "__main__":

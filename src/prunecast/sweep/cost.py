@@ -1,7 +1,7 @@
 """The networks, chains and multiply-adds of a plan, counted before anything runs."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
@@ -11,10 +11,7 @@ from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import (
     DataSeen,
-    NetworkKey,
-    NetworkSize,
     inspect,
-    network_key,
     network_outline,
 )
 from prunecast.sweep.plan import Plan
@@ -32,9 +29,8 @@ class Network:
     dataset: str
     depth: int
     width: float
-    parameters: int | None
-    """All parameters; None if the network would have to be built to count them."""
-    weights: int | None
+    parameters: int
+    weights: int
     """Prunable weights."""
     chains: int
     training_runs: int
@@ -76,7 +72,7 @@ def overview(plan: Plan) -> Overview:
     for chain in plan.chains:
         spec = chain.spec
         groups.setdefault((spec.family, spec.dataset, spec.depth, spec.width), []).append(chain)
-    networks = tuple(_network(chains, inspection.sizes) for chains in groups.values())
+    networks = tuple(_network(chains) for chains in groups.values())
     return Overview(
         name=plan.name,
         plan=plan,
@@ -156,16 +152,16 @@ def _epochs(chain: PlannedChain) -> float:
     return chain_steps(chain) / timeline(chain.spec.recipe, chain.spec.num_examples).epoch
 
 
-def _network(chains: list[PlannedChain], sizes: Mapping[NetworkKey, NetworkSize]) -> Network:
-    spec = chains[0].spec
-    size = sizes.get(network_key(chains[0]))
+def _network(chains: list[PlannedChain]) -> Network:
+    spec, size = chains[0].spec, chains[0].size
+    assert size is not None, "the plan was looked at"
     return Network(
         family=spec.family,
         dataset=spec.dataset,
         depth=spec.depth,
         width=spec.width,
-        parameters=None if size is None else size.parameters,
-        weights=None if size is None else size.weights,
+        parameters=size.parameters,
+        weights=size.weights,
         chains=len(chains),
         training_runs=sum(chain.rules.level_cap + 1 for chain in chains),
     )

@@ -269,12 +269,13 @@ def _memory() -> int:
 
 def _alone(chain: PlannedChain, device: torch.device) -> Work:
     """A chain that trains alone."""
+    counted = chain.size.multiply_adds if chain.size else 0
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
     assert chain.facts is not None, "data that is not known by name has been looked at"
     return Work(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
-        size=chain.multiply_adds or multiply_adds(spec.family, spec.depth, spec.width),
+        size=float(counted or multiply_adds(spec.family, spec.depth, spec.width)),
         steps=chain_steps(chain),
         images=chain_images(chain),
         time=partial(time_network, spec, device, chain.facts),

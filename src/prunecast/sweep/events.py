@@ -37,42 +37,41 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """A level that is finished."""
+class ChainEvent:
+    """Something that happened to a chain of a plan."""
 
     number: int
     """The chain's place in the plan, from 1."""
     chain: PlannedChain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress(ChainEvent):
+    """A level that is finished."""
+
     record: Record
     ended: str
     """Why the chain ended with this level; empty while it continues."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed:
+class Failed(ChainEvent):
     """A chain that raised; the store keeps the traceback, and the next run tries again."""
 
-    number: int
-    chain: PlannedChain
     error: str
     """The exception in one line."""
     traceback: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class Busy:
+class Busy(ChainEvent):
     """A chain that another process works on at the moment; the sweep comes back to it."""
-
-    number: int
-    chain: PlannedChain
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeftOut:
+class LeftOut(ChainEvent):
     """A chain that the selection rule leaves out of the plan."""
 
-    number: int
-    chain: PlannedChain
     reason: ErrorRise
     """Why its unpruned network is too large for its data."""
 

@@ -78,6 +78,17 @@ class Select:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NetworkSize:
+    """The size of a network."""
+
+    parameters: int
+    weights: int
+    """Prunable weights."""
+    multiply_adds: int
+    """Per image, unpruned."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlannedChain:
     """A chain of a plan: its spec, and settings that are not part of its identity."""
 
@@ -96,8 +107,8 @@ class PlannedChain:
     """Processes that share every batch of this chain, each with its own GPU if there are GPUs."""
     seen: DatasetFacts | None = None
     """Its data as it is on disk, if that was looked at."""
-    multiply_adds: float | None = None
-    """Multiply-adds of its network per image, if that was looked at."""
+    size: NetworkSize | None = None
+    """The size of its network, if that was looked at."""
 
     @property
     def facts(self) -> DatasetFacts | None:

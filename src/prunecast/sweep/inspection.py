@@ -18,7 +18,7 @@ from prunecast.data import Dataset, Split
 from prunecast.errors import PrunecastError
 from prunecast.pruning import check_method, check_structure, fitting, read_start
 from prunecast.spec import n_of_m
-from prunecast.sweep.grid import PlannedChain
+from prunecast.sweep.grid import NetworkSize, PlannedChain
 from prunecast.sweep.plan import (
     DataKey,
     Datasets,
@@ -43,17 +43,6 @@ class DataSeen:
     """How prunecast splits it; None if it has a test set."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkSize:
-    """The size of a network."""
-
-    parameters: int
-    weights: int
-    """Prunable weights."""
-    multiply_adds: int
-    """Per image, unpruned."""
-
-
 NetworkKey = tuple[str, int, float, DataKey]
 
 
@@ -64,15 +53,13 @@ def network_key(chain: PlannedChain) -> NetworkKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """A plan whose chains know their data."""
+    """A plan whose chains know their data and the sizes of their networks."""
 
     plan: Plan
     data: tuple[DataSeen, ...]
     """The datasets that were read, each once."""
     absent: tuple[DatasetFacts, ...]
     """Official datasets that have to be downloaded before the plan can run."""
-    sizes: dict[NetworkKey, NetworkSize]
-    """The size of every network."""
 
 
 def inspect(plan: Plan, *, official: bool = True) -> Inspection:
@@ -104,16 +91,8 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
     )
     sizes = _sizes(chains)
     check_starts(chains)
-    counted = tuple(
-        dataclasses.replace(chain, multiply_adds=float(sizes[network_key(chain)].multiply_adds))
-        for chain in chains
-    )
-    return Inspection(
-        plan=dataclasses.replace(plan, chains=counted),
-        data=tuple(seen.values()),
-        absent=absent,
-        sizes=sizes,
-    )
+    sized = tuple(dataclasses.replace(chain, size=sizes[network_key(chain)]) for chain in chains)
+    return Inspection(plan=dataclasses.replace(plan, chains=sized), data=tuple(seen.values()), absent=absent)
 
 
 def _check_axes(plan: Plan) -> None:

@@ -5,7 +5,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,10 @@ LONG_KEY = re.compile(rf"(?<![\w\"'-])(?:[\w\"'-]++[ \t]*+\.[ \t]*+){{{MOST_PART
 """Such keys take the parser quadratic time. (This takes linear time: nothing is tried twice.)"""
 VARIABLE = "PRUNECAST_DATA"
 """The environment variable for the folder with datasets."""
+
+
+DataKey = tuple[str, Path | None, int | None, float, int]
+"""Names data: equal for the same dataset from the same place, resized and split in the same way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,16 +161,14 @@ def _at_scale(body: Mapping[str, Any], scale: str, place: str) -> dict[str, Any]
     return {**kept, **tables.get(scale, {})}
 
 
-@dataclass(frozen=True, kw_only=True)
 class DataPlaces:
     """Finds the data of a plan and counts its training examples; every answer is kept."""
 
-    folder: Path
-    """The plan's folder."""
-    datasets: Path | None
-    """The folder with datasets."""
-    _paths: dict[tuple[str, Path | None], Path | None] = field(default_factory=dict)
-    _counts: dict[tuple[object, ...], int] = field(default_factory=dict)
+    def __init__(self, folder: Path, datasets: Path | None) -> None:
+        """`folder` is the plan's; `datasets` holds the datasets."""
+        self.folder, self.datasets = folder, datasets
+        self._paths: dict[tuple[str, Path | None], Path | None] = {}
+        self._counts: dict[DataKey, int] = {}
 
     def path(self, spec: ChainSpec, root: Path | None) -> Path | None:
         """The path of a chain's data, of which the plan has given `root`."""
@@ -181,10 +183,10 @@ class DataPlaces:
 
     def training_examples(self, spec: ChainSpec, root: Path | None) -> int:
         """The number of training examples of a chain's data; those of official data are known without it."""
-        path, name = self.path(spec, root), spec.loader or spec.dataset
-        key = name, path, spec.image_size, spec.test_share, spec.split_seed
+        path = self.path(spec, root)
+        key = _key_of_data(spec, path)
         if key not in self._counts:
-            self._counts[key] = self._count(spec, name, path)
+            self._counts[key] = self._count(spec, key[0], path)
         return self._counts[key]
 
     def _count(self, spec: ChainSpec, name: str, path: Path | None) -> int:
@@ -231,7 +233,6 @@ def _own_path(root: Path, folder: Path, datasets: Path | None) -> Path:
     return other if other.exists() else root
 
 
-DataKey = tuple[str, Path | None, int | None, float, int]
 Datasets = dict[DataKey, Dataset]
 """Datasets in memory, so that chains on the same data load them once."""
 
@@ -250,8 +251,11 @@ def loader(chain: PlannedChain, device: torch.device, loaded: Datasets) -> Calla
 
 def data_key(chain: PlannedChain) -> DataKey:
     """Equal for chains on the same data."""
-    spec = chain.spec
-    return spec.loader or spec.dataset, chain.root, spec.image_size, spec.test_share, spec.split_seed
+    return _key_of_data(chain.spec, chain.root)
+
+
+def _key_of_data(spec: ChainSpec, path: Path | None) -> DataKey:
+    return spec.loader or spec.dataset, path, spec.image_size, spec.test_share, spec.split_seed
 
 
 CountExamples = Callable[[PlannedChain], int | None]

@@ -17,7 +17,8 @@ from prunecast.errors import PrunecastError
 from prunecast.sweep.backend import Backend, Ended
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.resources import Resources
-from prunecast.sweep.worker import WorkerSpec, run_worker, stop_after
+from prunecast.sweep.signals import stop_after
+from prunecast.sweep.worker import WorkerSpec, run_worker
 
 LONGEST_TMPDIR, SHORT_TMPDIR = 70, "/tmp"
 """The path of a socket may have 107 bytes, of which `multiprocessing` adds 32."""

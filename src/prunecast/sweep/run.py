@@ -13,12 +13,12 @@ from prunecast.data import cores
 from prunecast.errors import PrunecastError
 from prunecast.pruning import chain_folder, store_start, why_ended, within
 from prunecast.sweep.driver import drive
-from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, Progress, failure_of, forget_failure
+from prunecast.sweep.events import Busy, Event, Executor, Failed, Job, failure_of, forget_failure
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import inspect
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.processes import Processes
-from prunecast.sweep.status import SweepProgress, chain_statuses, selection
+from prunecast.sweep.status import SweepProgress, chain_status, chain_statuses, selection
 from prunecast.sweep.worker import torch_device, work
 
 OnEvent = Callable[[Event], object]
@@ -35,20 +35,17 @@ def run_plan(
     jobs: int = 1,
     plain: bool = False,
     executor: Executor | None = None,
-    on_event: OnEvent | None = None,
 ) -> Generator[Event, None, None]:
     """Run every chain of a plan to its end and yield each level as it is finished, failures among them.
 
     Levels that are in the store already are not reported again. `jobs` chains are trained at the same time, each in
     a process of its own; a GPU trains many in a fleet, unless `plain` asks for one after the other. `executor`
-    replaces these, as `partial(drive, backend=...)`. Where the plan selects, unpruned networks are trained first and
-    those left out are reported. Chains that another run is working on are tried again until they have ended. A plan
-    that cannot be run is refused at once. `on_event` is called with every event before it is yielded.
+    replaces these, as `partial(drive, backend=...)`. A plan that cannot be run is refused at once.
     """
     executor = executor or executor_for(device, jobs, plain=plain)
     check(plan)
     store_starts(plan, store)
-    return _events(plan, store, executor, on_event or (lambda event: None))
+    return run_chains(list(enumerate(plan.chains, 1)), store, executor)
 
 
 def run_to_end(
@@ -56,6 +53,7 @@ def run_to_end(
     store: Path,
     *,
     on_event: OnEvent | None = None,
+    progress: SweepProgress | None = None,
     device: str = "cpu",
     jobs: int = 1,
     plain: bool = False,
@@ -63,37 +61,17 @@ def run_to_end(
 ) -> SweepProgress:
     """Run every chain of a plan to its end, as `run_plan` does, and return what is finished and what failed.
 
-    `on_event` is called with each event as it happens, in this process and thread. What it raises ends the sweep, whose
-    finished levels stay in the store.
+    `on_event` is called with each event as it happens, in this process and thread; it is counted in `progress` before.
+    What it raises ends the sweep, whose finished levels stay in the store.
     """
-    progress = SweepProgress(chain_statuses(plan, store))
-    events = run_plan(
-        plan, store, device=device, jobs=jobs, plain=plain, executor=executor, on_event=on_event
-    )
+    progress = progress or SweepProgress(chain_statuses(plan, store))
+    events = run_plan(plan, store, device=device, jobs=jobs, plain=plain, executor=executor)
     with contextlib.closing(events):
         for event in events:
             progress.update(event)
+            if on_event:
+                on_event(event)
     return progress
-
-
-def _events(plan: Plan, store: Path, executor: Executor, on_event: OnEvent) -> Generator[Event, None, None]:
-    """Run the unpruned level of chains that may be left out, then all chains but those that failed or are left out."""
-    chains = dict(enumerate(plan.chains, 1))
-    selecting = [(number, _unpruned(chain)) for number, chain in chains.items() if chain.select]
-    with contextlib.closing(run_chains(selecting, store, executor)) as unpruned:
-        for event in unpruned:
-            if isinstance(event, Failed):
-                chains.pop(event.number, None)
-            on_event(event)
-            yield event
-    for left in selection(chain_statuses(plan, store)) if selecting else ():
-        chains.pop(left.number, None)
-        on_event(left)
-        yield left
-    with contextlib.closing(run_chains(list(chains.items()), store, executor)) as pruned:
-        for event in pruned:
-            on_event(event)
-            yield event
 
 
 def executor_for(device: str, jobs: int, *, plain: bool = False) -> Executor:
@@ -137,27 +115,37 @@ def _unpruned(chain: PlannedChain) -> PlannedChain:
 
 def run_chains(
     chains: Sequence[tuple[int, PlannedChain]], store: Path, executor: Executor
-) -> Generator[Progress | Failed | Busy, None, None]:
-    """Run chains, each with its number in the plan, until all have ended or failed.
+) -> Generator[Event, None, None]:
+    """Run chains, each with its number in the plan, until all have ended, failed or been left out.
 
-    Chains that another process holds are tried again until it releases them.
+    Where the plan selects, unpruned networks are trained first, and those that are too large are left out. Chains that
+    another process holds are tried again until it releases them.
     """
-    jobs = unfinished(chains, store)
-    reported: set[int] = set()
-    while jobs:
-        busy: set[int] = set()
-        for outcome in executor(jobs, store):
-            if isinstance(outcome, Busy):
-                busy.add(outcome.number)
-                if outcome.number in reported:
-                    continue
-                reported.add(outcome.number)
-            elif isinstance(outcome, Failed):
-                busy.discard(outcome.number)
-            yield outcome
-        if len(busy) == len(jobs):
-            time.sleep(PAUSE)
-        jobs = unfinished([(number, chain) for number, chain in chains if number in busy], store)
+    left = dict(chains)
+    selecting = {number: _unpruned(chain) for number, chain in chains if chain.select}
+    for stage in (selecting, left):
+        jobs = unfinished(stage.items(), store)
+        reported: set[int] = set()
+        while jobs:
+            busy: set[int] = set()
+            for outcome in executor(jobs, store):
+                number = outcome.number
+                if isinstance(outcome, Busy):
+                    busy.add(number)
+                    if number in reported:
+                        continue
+                    reported.add(number)
+                elif isinstance(outcome, Failed):
+                    busy.discard(number)
+                    left.pop(number, None)
+                yield outcome
+            if len(busy) == len(jobs):
+                time.sleep(PAUSE)
+            jobs = unfinished([(number, chain) for number, chain in stage.items() if number in busy], store)
+        if selecting and stage is selecting:
+            for out in selection([chain_status(number, chain, store) for number, chain in chains]):
+                left.pop(out.number, None)
+                yield out
 
 
 def unfinished(chains: Iterable[tuple[int, PlannedChain]], store: Path) -> list[Job]:

@@ -75,7 +75,7 @@ class ChainStatus:
 
 def chain_statuses(plan: Plan, store: Path) -> list[ChainStatus]:
     """The status of every chain, in the order of the plan. Nothing is written to the store."""
-    found = [_chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
+    found = [chain_status(number, chain, store) for number, chain in enumerate(plan.chains, 1)]
     reasons = {left.number: left.reason for left in selection(found)}
     return [replace(status, left_out=reasons.get(status.number)) for status in found]
 
@@ -96,7 +96,8 @@ def selection(statuses: Sequence[ChainStatus]) -> list[LeftOut]:
     ]
 
 
-def _chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
+def chain_status(number: int, chain: PlannedChain, store: Path) -> ChainStatus:
+    """The status of one chain, but for the selection, which compares chains."""
     folder = chain_folder(store, chain.spec)
     failure = failure_of(store, chain.spec)
     try:

@@ -9,16 +9,12 @@ import functools
 import math
 import os
 import pickle
-import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 import torch
 
@@ -49,6 +45,7 @@ from prunecast.sweep.events import (
 from prunecast.sweep.plan import Datasets, loader
 from prunecast.sweep.resources import Resources
 from prunecast.sweep.shared_store import check_code, check_store
+from prunecast.sweep.signals import raising_after, stop_after
 from prunecast.sweep.status import is_locked
 
 PARTIAL_DEATH = 0.25
@@ -84,7 +81,41 @@ def work(
     if together and alone and place.type == "cuda":
         torch.cuda.empty_cache()  # a process group is other processes, which need the memory of the same GPU
     for job in sorted(alone, key=lambda job: _deaths(job, store)):
-        yield from _run_chain(job, store, place, loaded)
+        chain, records = job.chain, list[Record]()
+        try:
+            for record in _records(job, store, place, loaded):
+                records.append(record)
+                if len(records) > job.done:
+                    ended = why_ended(records, chain.rules)
+                    yield Progress(number=job.number, chain=chain, record=record, ended=ended)
+            forget_failure(store, chain.spec)
+        except BusyError:
+            yield Busy(number=job.number, chain=chain)
+        except StoreError:
+            raise
+        except Exception as problem:
+            yield failed(job, store, problem)
+
+
+def _records(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Record]:
+    """The levels of one chain, trained in this process, or in a group where the plan gives it several devices."""
+    if new_failure(job, store):
+        raise _FailedBeforeError
+    chain = job.chain
+    if chain.devices == 1:
+        data = loader(chain, device, loaded)
+        return run_chain(chain.spec, store, data, rules=chain.rules, keep_weights=chain.keep_weights)
+    return run_group(
+        GroupTask(
+            spec=chain.spec,
+            store=store,
+            root=chain.root,
+            rules=chain.rules,
+            keep_weights=chain.keep_weights,
+            device=str(device),
+            size=chain.devices,
+        )
+    )
 
 
 def _deaths(job: Job, store: Path) -> float:
@@ -195,43 +226,6 @@ class _FailedBeforeError(Exception):
     """Another worker has failed with a chain in this run, and recorded that."""
 
 
-def _run_chain(job: Job, store: Path, device: torch.device, loaded: Datasets) -> Iterator[Outcome]:
-    """Run one chain in this process, or in a group of processes where the plan gives it several devices."""
-    chain = job.chain
-    spec, rules, keep_weights = chain.spec, chain.rules, chain.keep_weights
-    records: list[Record] = []
-    try:
-        if new_failure(job, store):
-            raise _FailedBeforeError
-        if chain.devices == 1:
-            data = loader(chain, device, loaded)
-            found = run_chain(spec, store, data, rules=rules, keep_weights=keep_weights)
-        else:
-            found = run_group(
-                GroupTask(
-                    spec=spec,
-                    store=store,
-                    root=chain.root,
-                    rules=rules,
-                    keep_weights=keep_weights,
-                    device=str(device),
-                    size=chain.devices,
-                )
-            )
-        for record in found:
-            records.append(record)
-            if len(records) > job.done:
-                ended = why_ended(records, chain.rules)
-                yield Progress(number=job.number, chain=chain, record=record, ended=ended)
-        forget_failure(store, chain.spec)
-    except BusyError:
-        yield Busy(number=job.number, chain=chain)
-    except StoreError:
-        raise
-    except Exception as problem:
-        yield failed(job, store, problem)
-
-
 def failed(job: Job, store: Path, problem: Exception) -> Failed:
     """Record in the store that a chain raised, unless another worker has done so."""
     known = new_failure(job, store) if isinstance(problem, _FailedBeforeError) else None
@@ -294,9 +288,9 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
 
 def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
     """Run chains until none is left to take; return whether the time limit came first."""
-    grace = spec.resources.grace if grace is None else grace
+    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
     try:
-        with _time_limit(spec.resources.minutes, grace), contextlib.closing(_outcomes(spec)) as outcomes:
+        with limit, contextlib.closing(_outcomes(spec)) as outcomes:
             for _ in outcomes:
                 pass
     except TimeLimitReached:
@@ -362,57 +356,11 @@ def _time_limit(minutes: float | None, grace: float) -> Iterator[None]:
     last = threading.Timer(60 * minutes + grace, os._exit, (OUT_OF_TIME,))
     last.daemon = True
     last.start()
-    before = signal.signal(signal.SIGALRM, _time_over)
-    signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
     try:
-        yield
+        with raising_after(60 * minutes, TimeLimitReached):
+            yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
         last.cancel()
-
-
-def _time_over(_: int, __: FrameType | None) -> NoReturn:
-    raise TimeLimitReached
-
-
-def stop_on(errors: Mapping[signal.Signals, type[BaseException]]) -> None:
-    """Raise an error at the first of these signals; ignore later ones, which would interrupt saving."""
-
-    def stop(number: int, _: FrameType | None) -> NoReturn:
-        for signum in errors:
-            signal.signal(signum, signal.SIG_IGN)
-        raise errors[signal.Signals(number)](signal.Signals(number).name)
-
-    for signum in errors:
-        signal.signal(signum, stop)
-
-
-class Stopped(SystemExit):
-    """The worker must stop: it releases its chains, and fleets store checkpoints."""
-
-    def __init__(self, name: str) -> None:
-        """`name` is the signal's."""
-        super().__init__(0)
-        self.signal = name
-
-
-def stop_after(driver_ended: Callable[[], object], grace: float) -> None:
-    """Stop this worker as SIGTERM does when the function returns or raises, because the driver is gone.
-
-    The process ends after `grace` seconds in any case.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the driver, which then stops its workers
-    stop_on({signal.SIGTERM: Stopped})
-
-    def wait() -> None:
-        with contextlib.suppress(EOFError, OSError):
-            driver_ended()
-        os.kill(os.getpid(), signal.SIGTERM)
-        time.sleep(grace)
-        os._exit(0)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def main() -> None:

@@ -40,12 +40,6 @@ class ProcessGroup:
             distributed.all_reduce(values)
         return values
 
-    def gathered(self, values: Tensor) -> Tensor:
-        """Return the tensors of all processes, stacked in the order of ranks."""
-        parts = [torch.empty_like(values) for _ in range(self.size)]
-        distributed.all_gather(parts, values)
-        return torch.stack(parts)
-
     @torch.no_grad()
     def copy_first(self, tensors: Iterable[Tensor]) -> None:
         """Copy the values of the first process to all others, in place."""
@@ -144,74 +138,38 @@ class SharedBatchNorm(_BatchNorm):
         """Normalise by the whole batch's statistics in training, by the running ones otherwise."""
         if not self.training:
             return super().forward(images)
-        mean, variance, count = _statistics(images.detach().to(self.running_mean.dtype), self._group)
+        values = images.to(self.running_mean.dtype)
+        others = [dimension for dimension in range(images.dim()) if dimension != 1]
+        count = self._group.total(values.new_tensor(values.numel() / values.shape[1]))
+        mean = self._total(values.sum(others)) / count
+        centred = values - _wide(mean, images)
+        variance = self._total(centred.square().sum(others)) / count
         with torch.no_grad():
             self.num_batches_tracked.add_(1)
             new = 1 / self.num_batches_tracked.item() if self.momentum is None else self.momentum
             self.running_mean.lerp_(mean, new)
             self.running_var.lerp_(variance * (count / (count - 1)), new)
-        scale = (variance + self.eps).rsqrt()
-        normalised: Tensor = _Normalise.apply(images, self.weight, self.bias, mean, scale, count, self._group)  # type: ignore[no-untyped-call]
-        return normalised
+        normalised = centred * _wide((variance + self.eps).rsqrt(), images)
+        if self.affine:
+            normalised = normalised * _wide(self.weight, images) + _wide(self.bias, images)
+        return normalised.to(images.dtype)
+
+    def _total(self, values: Tensor) -> Tensor:
+        total: Tensor = _Total.apply(values, self._group)  # type: ignore[no-untyped-call]
+        return total
 
 
-def _statistics(images: Tensor, group: ProcessGroup) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean and variance of each channel over the whole batch, and the number of values per channel.
-
-    The squared deviations from the common mean are Σ_r (M_r + n_r (μ_r − μ)²) for processes with n_r values of
-    mean μ_r and squared deviations M_r; no difference of large sums is taken.
-    """
-    dimensions = _but_channels(images)
-    variance, mean = torch.var_mean(images, dimensions, correction=0)
-    count = images.numel() / images.shape[1]
-    moments = torch.stack([mean, variance, torch.full_like(mean, count)])
-    means, variances, counts = group.gathered(moments).unbind(1)
-    total = counts.sum(0)
-    common = (counts * means).sum(0) / total
-    deviations = (counts * (variances + (means - common) ** 2)).sum(0)
-    return common, deviations / total, total[0]
-
-
-class _Normalise(torch.autograd.Function):
-    """y = γ (x − μ) s + β with μ and s = 1 / √(σ² + ε) of the whole batch, and the gradient through them."""
+class _Total(torch.autograd.Function):
+    """The sum over a group, and its gradient: what every process does with the sum depends on each one's part."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        images: Tensor,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        mean: Tensor,
-        scale: Tensor,
-        count: Tensor,
-        group: ProcessGroup,
-    ) -> Tensor:
-        ctx.save_for_backward(images, weight, mean, scale, count)
+    def forward(ctx: Any, values: Tensor, group: ProcessGroup) -> Tensor:
         ctx.group = group
-        slope = scale if weight is None else scale * weight
-        shift = -mean * slope if bias is None else bias - mean * slope
-        return (images * _wide(slope, images) + _wide(shift, images)).to(images.dtype)
+        return group.total(values.clone())
 
     @staticmethod
-    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor | None, ...]:
-        """Return γ s (g − Σg / n − z Σgz / n) with z = (x − μ) s and sums over the whole batch.
-
-        The gradients of γ and β are those of this process's part; DistributedDataParallel sums them.
-        """
-        images, weight, mean, scale, count = ctx.saved_tensors
-        dimensions = _but_channels(images)
-        slope = slopes[0].to(mean.dtype)
-        z = (images - _wide(mean, images)) * _wide(scale, images)
-        sums = torch.stack([slope.sum(dimensions), (slope * z).sum(dimensions)])
-        own_bias, own_weight = (None, None) if weight is None else sums.clone().unbind(0)
-        mean_slope, mean_product = (ctx.group.total(sums) / count).unbind(0)
-        factor = scale if weight is None else scale * weight
-        inner = slope - _wide(mean_slope, images) - z * _wide(mean_product, images)
-        return (inner * _wide(factor, images)).to(images.dtype), own_weight, own_bias, None, None, None, None
-
-
-def _but_channels(images: Tensor) -> list[int]:
-    return [dimension for dimension in range(images.dim()) if dimension != 1]
+    def backward(ctx: Any, *slopes: Tensor) -> tuple[Tensor, None]:
+        return ctx.group.total(slopes[0].clone()), None
 
 
 def _wide(values: Tensor, images: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
-"""The options of a cluster, and the backend that they name."""
+"""Where chains are trained: the options that say so, and what runs a plan there."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +32,9 @@ OWNERS = {"address": "ray", "partition": "slurm", "sbatch": "slurm", "chains_per
 """Options that only one backend has."""
 OPTIONS = (
     click.option(
+        "--plain", is_flag=True, help="On a GPU, train one chain after the other instead of packing them."
+    ),
+    click.option(
         "--on",
         metavar="[ray|slurm|MODULE:NAME]",
         help="Run on a cluster: Ray, Slurm, or a backend of your own.",
@@ -59,28 +63,36 @@ OPTIONS = (
 )
 
 
-def cluster_options(command: Command) -> Command:
-    """Give a command the options of a cluster."""
+def placement_options(command: Command) -> Command:
+    """Give a command the options that say where it trains, but for the device and the number of jobs."""
     return reduce(lambda inner, option: option(inner), reversed(OPTIONS), command)
 
 
-def placed(
-    plan: "Plan", given: Mapping[str, Any], here: Mapping[str, bool], device: str
-) -> "tuple[Plan, Executor | None]":
-    """The plan with its resources, and what runs it through a backend; None means that it runs here.
+@dataclass(frozen=True, kw_only=True)
+class Placement:
+    """Where the chains of a plan are trained."""
 
-    `here` has the options that only make sense on this machine, and whether they were given.
-    """
-    named = {name: value for name, value in given.items() if value not in (None, ())}
-    on = named.pop("on", None)
+    plan: "Plan"
+    """With the resources of workers."""
+    executor: "Executor"
+    device: str
+    jobs: int
+    """Chains at the same time on this machine."""
+    on_cluster: bool
+
+
+def placed(plan: "Plan", *, device: str, jobs: int | None, plain: bool, **cluster: Any) -> Placement:
+    """What runs a plan: this machine, or the workers of the backend that the options of a cluster name."""
+    from prunecast.sweep import drive, executor_for, find_backend, usual_jobs, with_resources
+
+    named = {name: value for name, value in cluster.items() if value not in (None, ())}
+    on, many = named.pop("on", None), jobs or usual_jobs(device, plan.chains)
     if on is None:
         _refuse(named, "needs a cluster; add --on ray or --on slurm, or leave it out")
-        return plan, None
-    _refuse(
-        [name for name, was in here.items() if was], f"is for this machine, not for --on {on}; leave it out"
-    )
-    from prunecast.sweep import drive, find_backend, with_resources
-
+        executor = executor_for(device, many, plain=plain)
+        return Placement(plan=plan, executor=executor, device=device, jobs=many, on_cluster=False)
+    here = {"jobs": jobs is not None, "plain": plain}
+    _refuse([name for name in here if here[name]], f"is for this machine, not for --on {on}; leave it out")
     wanted = {name: value for name, value in named.items() if name in RESOURCES}
     if device != "cpu":
         wanted.setdefault("gpus", 1.0)
@@ -89,7 +101,14 @@ def placed(
             _refuse([name], f"is for --on {OWNERS[name]}; leave it out")
     options = _slurm_options(**{name: value for name, value in named.items() if OWNERS.get(name) == "slurm"})
     options |= {"address": named["address"]} if "address" in named else {}
-    return with_resources(plan, wanted), partial(drive, backend=partial(find_backend(on), **options))
+    backend = partial(find_backend(on), **options)
+    return Placement(
+        plan=with_resources(plan, wanted),
+        executor=partial(drive, backend=backend),
+        device=device,
+        jobs=many,
+        on_cluster=True,
+    )
 
 
 def _refuse(names: "Mapping[str, Any] | list[str]", why: str) -> None:

@@ -1,0 +1,122 @@
+"""Numbers of channels, and which positions of a network's tensors belong to them.
+
+Every channel gets a number, and numbers that turn out to be one are tied. A unit is what has one number in the end: the
+rows that compute it, what norms hold for it, and the columns that read it.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from torch import nn
+
+from prunecast.families.units import Integers, KeptWhole, Product, Units
+
+FIXED = 0
+"""The number of channels that are never removed."""
+ROWS = ("weight", "bias", "running_mean", "running_var")
+"""Tensors of a module that have a row for each of its channels."""
+
+
+@dataclass(kw_only=True)
+class ChannelNumbers:
+    """What is known about the channels of a network while its graph is followed."""
+
+    parents: list[int] = field(default_factory=lambda: [FIXED])
+    """By number, another one that it is tied to, or itself."""
+    owners: dict[str, dict[int, Integers]] = field(default_factory=dict)
+    """By tensor and axis, the channel of every position."""
+    outputs: dict[str, Integers] = field(default_factory=dict)
+    """By layer, the numbers of the channels it computes."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Why numbers are fixed."""
+    products: list[Product] = field(default_factory=list)
+    heads: dict[str, Integers] = field(default_factory=dict)
+
+    def _new(self, count: int) -> Integers:
+        first = len(self.parents)
+        self.parents.extend(range(first, first + count))
+        return np.arange(first, first + count)
+
+    def _root(self, number: int) -> int:
+        while self.parents[number] != number:
+            self.parents[number] = self.parents[self.parents[number]]
+            number = self.parents[number]
+        return number
+
+    def tie(self, one: Integers, other: Integers | int) -> None:
+        """Let pairs of numbers name one channel."""
+        others = np.broadcast_to(other, one.shape)
+        for a, b in zip(one.tolist(), others.tolist(), strict=True):
+            low, high = sorted((self._root(a), self._root(b)))
+            self.parents[high] = low
+
+    def keep(self, channels: Integers, reason: str) -> None:
+        """Never remove these channels."""
+        for number in {self._root(own) for own in channels.tolist()} - {FIXED}:
+            self.reasons.setdefault(number, reason)
+        self.tie(channels, FIXED)
+
+    def own(self, tensor: str, axis: int, channels: Integers) -> None:
+        """Note whose the positions of a tensor are; a module that is called twice ties its callers."""
+        before = self.owners.setdefault(tensor, {}).setdefault(axis, channels)
+        if before is not channels:
+            self.tie(channels, before)
+
+    def own_rows(self, name: str, module: nn.Module, channels: Integers) -> None:
+        """Note whose the rows of a module's tensors are."""
+        for key in ROWS:
+            if getattr(module, key, None) is not None:
+                self.own(f"{name}.{key}", 0, channels)
+
+    def computed(self, layer: str, size: int) -> Integers:
+        """The numbers of the channels that a layer computes, the same at every call."""
+        if layer not in self.outputs:
+            self.outputs[layer] = self._new(size)
+        return self.outputs[layer]
+
+    def units(self, model: nn.Module, multiply_adds: int) -> Units:
+        """The units, numbered in the order in which layers compute them."""
+        roots = np.array([self._root(number) for number in range(len(self.parents))])
+        found = {
+            name: {axis: roots[channels] for axis, channels in axes.items()}
+            for name, axes in self.owners.items()
+        }
+        patterns: dict[int, list[tuple[str, int]]] = {}
+        for name, axes in found.items():
+            for axis, channels in axes.items():
+                for root in np.unique(channels[channels != FIXED]).tolist():
+                    patterns.setdefault(root, []).append((name, axis))
+        order = sorted(patterns)
+        number = np.full(len(roots), -1)
+        number[order] = np.arange(len(order))
+        groups: dict[tuple[tuple[str, int], ...], int] = {}
+        of_units = np.array(
+            [groups.setdefault(tuple(patterns[root]), len(groups)) for root in order], np.int64
+        )
+        owners = {
+            name: {axis: number[channels] for axis, channels in axes.items() if (channels != FIXED).any()}
+            for name, axes in found.items()
+        }
+        tensors = model.state_dict(keep_vars=True)
+        return Units(
+            groups=of_units,
+            names=tuple(pattern[0][0].rpartition(".")[0] for pattern in groups),
+            owners={name: axes for name, axes in owners.items() if axes},
+            kept_whole=self._kept_whole(roots),
+            _shapes={name: tuple(tensor.shape) for name, tensor in tensors.items()},
+            _bytes={name: tensor.element_size() for name, tensor in tensors.items()},
+            _parameters=frozenset(name for name, _ in model.named_parameters()),
+            _products=tuple(replace(own, channels=number[roots[own.channels]]) for own in self.products),
+            _heads={name: number[roots[channels]] for name, channels in self.heads.items()},
+            _multiply_adds=multiply_adds,
+        )
+
+    def _kept_whole(self, roots: Integers) -> tuple[KeptWhole, ...]:
+        """The layers with outputs that are never removed."""
+        found = []
+        for name, channels in self.outputs.items():
+            if (roots[channels] == FIXED).all():
+                reasons = (self.reasons.get(int(own)) for own in channels)
+                reason = next((own for own in reasons if own), "other layers need all of them")
+                found.append(KeptWhole(layer=name, reason=reason))
+        return tuple(found)

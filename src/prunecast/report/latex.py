@@ -44,6 +44,7 @@ MATHEMATICS = {
     "<": "<",
     ">": ">",
     "…": r"\ldots ",
+    "→": r"\to ",
     "µ": r"\mu ",
 }
 """Characters that are mathematics."""

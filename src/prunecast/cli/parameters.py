@@ -104,5 +104,25 @@ class OutputFile(click.Path):
         return path
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for programs, errors too.")
+def _one_format(context: click.Context, option: click.Parameter, value: bool) -> bool:
+    """Refuse JSON and LaTeX at once; whichever comes second on the command line notices."""
+    if value and any(context.params.get(other) for other in {"as_json", "as_latex"} - {option.name}):
+        raise click.UsageError("--json and --latex cannot be combined; leave out one of them.")
+    return value
+
+
+JSON = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_one_format,
+    help="Print one JSON object for programs, errors too.",
+)
+LATEX = click.option(
+    "--latex",
+    "as_latex",
+    is_flag=True,
+    callback=_one_format,
+    help="Print the tables as LaTeX, for booktabs.",
+)
 TARGET = "The largest error you accept, such as 0.12 or 12%."

@@ -28,6 +28,7 @@ from prunecast.report.charts import Hue, Source, answer_chart, frontier_data, si
 from prunecast.report.curves import curves, family
 from prunecast.report.document import Chart, Grid
 from prunecast.report.vega import Row, rows
+from prunecast.text import capital
 from prunecast.wording import amount, network_name, numbers, sentences
 from prunecast.wording import report as wording
 
@@ -262,7 +263,7 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
         ]
         for one in found[::step]
     ]
-    header = ["Target", "Depth", "Width", "Density", size, fit.metric.word.capitalize(), wording.NEW_RUNS]
+    header = ["Target", "Depth", "Width", "Density", size, capital(fit.metric.word), wording.NEW_RUNS]
     return Grid(header=header, rows=rows, left=0, caption=f"The answers as a table{which}", long=True)
 
 

@@ -19,6 +19,7 @@ from prunecast.report.curves import AXES, Curve, Rows, Slice, distinct, measured
 from prunecast.report.vega import PAGE, Row, Spec, Theme, axis, chart, colour, layer, log_axis, rows, tooltip
 from prunecast.studies import Sensitivity
 from prunecast.table import Table
+from prunecast.text import capital
 from prunecast.wording import numbers
 
 MANY_POINTS, MANY_CURVES = 400, 30
@@ -229,7 +230,7 @@ def error_chart(
     few = len(curves) <= MANY_CURVES
     width, opacity = (1.4, 0.7) if few else (0.7, 0.5)
     return chart(
-        f"{metric.measured.capitalize()} against {title}: dots are measured, lines are the law.",
+        f"{capital(metric.measured)} against {title}: dots are measured, lines are the law.",
         340,
         {"points": point_rows(measured, own), "curves": curve_rows(curves, own)},
         [
@@ -246,7 +247,7 @@ def measured_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
     y = log_axis("error", metric.measured, [row["error"] for row in measured])
     encoding = {"x": x, "y": y, **own.marks(PAGE), "tooltip": tooltip(_measured_fields(metric))}
     dots = layer("points", "point", encoding, filled=True, size=40)
-    description = f"{metric.measured.capitalize()} against density, as measured."
+    description = f"{capital(metric.measured)} against density, as measured."
     return chart(description, 340, {"points": measured}, [dots])
 
 
@@ -311,7 +312,7 @@ def frontier_chart(
     """Error against size, with the frontier."""
     x, y = _size_axis([data], unit), _error_axis(data, metric)
     return chart(
-        f"{metric.measured.capitalize()} against size of pruned networks; the thick line is the frontier.",
+        f"{capital(metric.measured)} against size of pruned networks; the thick line is the frontier.",
         440,
         data,
         [

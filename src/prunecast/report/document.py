@@ -42,7 +42,7 @@ class Section:
     """One part of a document."""
 
     name: str = ""
-    title: str
+    title: str = ""
     text: Sequence[str] = ()
     facts: Sequence[Fact] = ()
     charts: Sequence[Chart] = ()

@@ -14,7 +14,7 @@ from prunecast.report.charts import Source
 from prunecast.report.curves import AXES
 from prunecast.report.document import Chart, Fact, Grid, Section
 from prunecast.table import Table
-from prunecast.text import plural
+from prunecast.text import capital, plural
 from prunecast.wording import numbers, sentences, verdict_sentence
 from prunecast.wording import report as wording
 
@@ -90,7 +90,7 @@ def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
     fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
     sizes = ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
     header = [*sizes, *fitted, "μ", "σ", "Rows", "At limit"]
-    title = f"{wording.capital(law.title)} fitted to each configuration alone"
+    title = f"{capital(law.title)} fitted to each configuration alone"
     return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
 
 
@@ -111,8 +111,8 @@ def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()
         for row in records
     ]
     sizes = ["Density", "Depth", "Width", *(["Examples"] if several else [])]
-    header = [*sizes, f"Unpruned {metric.word}", metric.word.capitalize(), "95% of new runs", "Region"]
-    return Section(title="", grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
+    header = [*sizes, f"Unpruned {metric.word}", capital(metric.word), "95% of new runs", "Region"]
+    return Section(grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
 
 
 def scores(results: Sequence[Score], metric: Metric) -> Section:
@@ -131,7 +131,7 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
         title = f"{'Given' if given else 'Not given'} the unpruned {metric.word}"
         return Grid(header=[title, "Free", "In sample", "Left out", "Large left out"], rows=rows)
 
-    return Section(title="", grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
+    return Section(grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
 
 
 def fit_section(source: Source) -> Section:
@@ -193,7 +193,7 @@ def parameters_section(source: Source) -> Section:
     return Section(
         name="parameters",
         title="The law in numbers and in words",
-        text=[f"{wording.capital(fit.title)}, fitted to {fit.origin.table}:", fit.equation],
+        text=[f"{capital(fit.title)}, fitted to {fit.origin.table}:", fit.equation],
         grids=[_parameters(fit)],
         notes=list(wording.parameters(fit, max(dips, default=0.0))),
         side_by_side=True,

@@ -34,9 +34,8 @@ from prunecast.laws.dual import Array
 from prunecast.laws.validate import form_deviations, search
 from prunecast.report.paper_panels import held_factor
 from prunecast.report.paper_source import SHAPE, Paper, shape
-from prunecast.spec import pooled_noise
 from prunecast.studies.optimality import SizesAtErrors
-from prunecast.table import CONFIGURATION, Table, read
+from prunecast.table import Table, read
 from prunecast.wording import numbers
 
 SCRIPT = "tools/paper_page.py"
@@ -180,9 +179,7 @@ class Evidence:
 
     def replicate_noise(self, **where: float) -> float | None:
         """The relative standard deviation of replicates of some of the networks; None where there are none."""
-        part = self.table.select(**where)
-        frame = part.frame if part.chance is None else part.frame[part.frame["error"] < part.chance]
-        return pooled_noise(frame["error"], frame.groupby([*CONFIGURATION, "level"]).ngroup())
+        return self.table.select(**where).replicate_noise
 
     @cached_property
     def noise_by_configuration(self) -> Floats:

@@ -77,7 +77,7 @@ def hue_of(fit: Fit) -> Hue:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class FittedTable:
     """A table and its law, with what charts show of them."""
 
     table: Table

@@ -10,7 +10,7 @@ from prunecast.findings import Finding
 from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
 from prunecast.metric import Metric
 from prunecast.report import charts
-from prunecast.report.charts import Source
+from prunecast.report.charts import FittedTable
 from prunecast.report.curves import AXES
 from prunecast.report.document import Chart, Fact, Grid, Section
 from prunecast.table import Table
@@ -134,9 +134,9 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
     return Section(grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
 
 
-def fit_section(source: Source) -> Section:
+def fit_section(fitted: FittedTable) -> Section:
     """Predicted and measured errors, μ, σ and the noise floor."""
-    fit, metric = source.fit, source.metric
+    fit, metric = fitted.fit, fitted.metric
     floor = fit.noise_floor
     noise = Fact("Noise floor", "unknown", "needs a second replicate")
     if floor is not None:
@@ -167,8 +167,8 @@ def fit_section(source: Source) -> Section:
         charts=[
             Chart(
                 name="fitted",
-                spec=charts.estimate_chart(source.rows, fit, source.hue, metric),
-                caption=f"Predicted and measured {metric.plural}, {len(source.rows):,} of each.",
+                spec=charts.estimate_chart(fitted.rows, fit, fitted.hue, metric),
+                caption=f"Predicted and measured {metric.plural}, {len(fitted.rows):,} of each.",
             )
         ],
         grids=[
@@ -186,10 +186,10 @@ def fit_section(source: Source) -> Section:
     )
 
 
-def parameters_section(source: Source) -> Section:
+def parameters_section(fitted: FittedTable) -> Section:
     """The parameters with intervals, and what they mean for pruning."""
-    fit = source.fit
-    dips = [1 - float(np.min(curve.error)) / float(curve.error[0]) for curve in source.curves]
+    fit = fitted.fit
+    dips = [1 - float(np.min(curve.error)) / float(curve.error[0]) for curve in fitted.curves]
     return Section(
         name="parameters",
         title="The law in numbers and in words",
@@ -200,12 +200,12 @@ def parameters_section(source: Source) -> Section:
     )
 
 
-def invariant_section(source: Source) -> Section:
+def invariant_section(fitted: FittedTable) -> Section:
     """Errors against density, then against m*, where all curves coincide past their low plateaus."""
-    title, fit, metric = "One curve for a whole family", source.fit, source.metric
+    title, fit, metric = "One curve for a whole family", fitted.fit, fitted.metric
     by_density = Chart(
         name="by-density",
-        spec=charts.error_chart(source.rows, source.curves, source.hue, "density", metric),
+        spec=charts.error_chart(fitted.rows, fitted.curves, fitted.hue, "density", metric),
         caption="Against density, every network has its own curve.",
     )
     if not fit.exponents:
@@ -213,7 +213,7 @@ def invariant_section(source: Source) -> Section:
     formula = charts.invariant_formula(fit)
     by_invariant = Chart(
         name="by-invariant",
-        spec=charts.error_chart(source.rows, source.curves, source.hue, "m", metric),
+        spec=charts.error_chart(fitted.rows, fitted.curves, fitted.hue, "m", metric),
         caption=f"Against m* = {formula}, the curves coincide once they leave their low plateaus.",
     )
     text = [wording.invariant(formula, metric)]

@@ -5,10 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prunecast.choice import choose
-from prunecast.cli.make import made_section
 from prunecast.cli.progress import follow
 from prunecast.errors import PrunecastError
-from prunecast.export import Card, make, title, verdict
+from prunecast.export import Card, made_section, make, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
 from prunecast.report import choice, fit_summary, page, terminal

@@ -153,7 +153,8 @@ def fit_section(fitted: FittedTable) -> Section:
         for own in fit.configurations
     ]
     header = ["Depth", "Width", "Examples", f"Unpruned {metric.word}", "μ", "σ", "Rows"]
-    caption = f"Each of {plural(len(fit.configurations), 'configuration')}"
+    count = len(fit.configurations)
+    caption = f"Each of {count:,} configurations" if count > 1 else "The only configuration"
     regions = [[name, *_deviation(own)] for name, own in fit.regions.items() if own.rows]
     return Section(
         name="fit",

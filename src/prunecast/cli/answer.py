@@ -13,11 +13,10 @@ from prunecast.cli.options import (
     Source,
     candidate_options,
     law_option,
-    refuse_with,
     show,
     table_options,
 )
-from prunecast.cli.parameters import Milliseconds, Number
+from prunecast.cli.parameters import Milliseconds, Number, refuse_with
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric

@@ -9,8 +9,8 @@ import numpy as np
 
 from prunecast import laws, report
 from prunecast.cli import import_from
-from prunecast.cli.options import Source, law_option, refuse_with, show, table_options
-from prunecast.cli.parameters import JSON, LATEX, Number, Numbers, OutputFile
+from prunecast.cli.options import Source, law_option, show, table_options
+from prunecast.cli.parameters import JSON, LATEX, Number, Numbers, OutputFile, refuse_with
 from prunecast.text import parse_number
 from prunecast.wording import finding_as_json, fit_as_json
 

@@ -11,7 +11,6 @@ from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
 from prunecast.cli.parameters import Count
-from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.report import Section, choice, terminal
 
@@ -58,10 +57,8 @@ def make(
     ONNX file, with a card that compares its measured and predicted errors. If no network meets the target,
     nothing is trained and the exit status is 1.
     """
-    try:
-        from prunecast.export import order
-    except ImportError as missing:
-        raise PrunecastError(f"make needs {missing.name}: pip install 'prunecast[train]'") from None
+    from prunecast.export import order
+
     fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     card = _made(placed, silent=as_json)

@@ -194,19 +194,6 @@ def show(section: Section, body: object, *, as_json: bool, as_latex: bool) -> No
     click.echo(dumps(body) if as_json else latex_tables(section) if as_latex else terminal.text(section))
 
 
-def refuse_with(option: str, meaning: str, *others: str) -> None:
-    """Refuse options that would be ignored beside another one, whose meaning the message gives."""
-    context = click.get_current_context()
-    named = sorted(
-        max(own.opts, key=len)
-        for own in context.command.params
-        if own.name in others
-        and context.get_parameter_source(own.name) == click.core.ParameterSource.COMMANDLINE
-    )
-    if named:
-        raise PrunecastError(f"{option} {meaning}; leave out {', '.join(named)}")
-
-
 def table_options(command: Callable[..., None]) -> Callable[..., None]:
     """The arguments of every command that reads a table and prints."""
     return _together((*TABLE, JSON, LATEX), gathered(command))

@@ -1,4 +1,4 @@
-"""Types of arguments that need nothing heavy: numbers as people write them, devices, and the option for JSON."""
+"""What needs nothing heavy: types of arguments, the options for JSON and LaTeX, and options that exclude others."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from prunecast.errors import PrunecastError
 from prunecast.files import check_folder
 from prunecast.text import parse_number
 
@@ -126,3 +127,16 @@ LATEX = click.option(
     help="Print the tables as LaTeX, for booktabs.",
 )
 TARGET = "The largest error you accept, such as 0.12 or 12%."
+
+
+def refuse_with(option: str, meaning: str, *others: str) -> None:
+    """Refuse options that would be ignored beside another one, whose meaning the message gives."""
+    context = click.get_current_context()
+    named = sorted(
+        max(own.opts, key=len)
+        for own in context.command.params
+        if own.name in others
+        and context.get_parameter_source(own.name) == click.core.ParameterSource.COMMANDLINE
+    )
+    if named:
+        raise PrunecastError(f"{option} {meaning}; leave out {', '.join(named)}")

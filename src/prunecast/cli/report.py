@@ -14,10 +14,9 @@ from prunecast.cli.options import (
     candidate_options,
     command_line,
     output,
-    refuse_with,
     table_source,
 )
-from prunecast.cli.parameters import JSON, Number
+from prunecast.cli.parameters import JSON, Number, refuse_with
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps, write_text
 

@@ -227,11 +227,11 @@ def frontier(fitted: FittedTable) -> Spec:
     members, best = family(fitted.fit), choice.frontier(fitted.fit)
     predicted = curves(fitted.fit, members)
     measured = fitted.rows[np.isclose(fitted.rows.num_examples, members.num_examples[0])]
-    own = charts.hue({name: getattr(measured, name) for name in AXES})
+    hue = charts.hue_along({name: getattr(measured, name) for name in AXES})
     known, others = ([c for c in predicted if c.measured is which] for which in (True, False))
-    data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), own)
+    data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), hue)
     unit = charts.size_title("stored", counted=best.naming.counted)
-    layers = layers_of(charts.frontier_chart(data, own, unit, fitted.metric, theme=FIGURE))
+    layers = layers_of(charts.frontier_chart(data, hue, unit, fitted.metric, theme=FIGURE))
     title = f"The frontier (thick) by {fitted.fit.title}: the smallest network for each {fitted.metric.word}"
     return figure([panel(title, layers, size=(560, 360))])
 

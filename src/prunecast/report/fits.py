@@ -7,12 +7,13 @@ import numpy as np
 
 from prunecast import __version__, tables
 from prunecast.findings import Finding
-from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
+from prunecast.laws import Configuration, Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
 from prunecast.metric import Metric
 from prunecast.report import charts
 from prunecast.report.charts import FittedTable
 from prunecast.report.curves import AXES
 from prunecast.report.document import Chart, Fact, Grid, Section
+from prunecast.studies import Dip
 from prunecast.table import Table
 from prunecast.text import capital, plural
 from prunecast.wording import numbers, sentences, verdict_sentence
@@ -27,8 +28,10 @@ HOW_WELL = (
     findings.LawsAveraged,
 )
 """Findings about how well a law fits; the others are about what the data do not determine."""
-PLACE = ("measured", "plan", "code", "device", "date", "seconds")
-PROVENANCE = (*PLACE, "family", "dataset", "method", "recipe", "caution")
+PROVENANCE = (
+    *("measured", "plan", "code", "device", "date", "seconds"),
+    *("family", "dataset", "method", "recipe", "caution"),
+)
 """What the page shows of a shipped table's provenance."""
 FEW_CONFIGURATIONS = 8
 """Up to this many are listed next to the chart; longer lists are folded."""
@@ -74,13 +77,22 @@ def _deviation(own: Deviation) -> list[str]:
     return [numbers.percent(own.mean, sign=True), numbers.percent(own.std), f"{own.rows:,}"]
 
 
+def configuration_cells(own: Configuration | SingleFit | Dip) -> list[str]:
+    """Depth, width, examples and unpruned error, for a row of a table."""
+    sizes = numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)
+    return [*sizes, numbers.error(own.unpruned_error)]
+
+
+def _configuration_header(metric: Metric) -> list[str]:
+    return ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
+
+
 def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
     """A law fitted to each configuration alone."""
     symbols = {own.name: own.symbol for own in law.parameters}
     rows = [
         [
-            *(numbers.size(one.depth), numbers.size(one.width), numbers.count(one.num_examples)),
-            numbers.error(one.unpruned_error),
+            *configuration_cells(one),
             *map(numbers.number, one.parameters.values()),
             *_deviation(one.deviation),
             ", ".join(symbols[name] for name in one.at_bound),
@@ -88,8 +100,7 @@ def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
         for one in fits
     ]
     fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
-    sizes = ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
-    header = [*sizes, *fitted, "μ", "σ", "Rows", "At limit"]
+    header = [*_configuration_header(metric), *fitted, "μ", "σ", "Rows", "At limit"]
     title = f"{capital(law.title)} fitted to each configuration alone"
     return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
 
@@ -144,15 +155,8 @@ def fit_section(fitted: FittedTable) -> Section:
         noise = Fact(
             "Noise floor", numbers.percent(floor.fit), f"σ from noise alone; replicates differ by {differ}"
         )
-    configurations = [
-        [
-            *(numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)),
-            numbers.error(own.unpruned_error),
-            *_deviation(own.deviation),
-        ]
-        for own in fit.configurations
-    ]
-    header = ["Depth", "Width", "Examples", f"Unpruned {metric.word}", "μ", "σ", "Rows"]
+    configurations = [[*configuration_cells(own), *_deviation(own.deviation)] for own in fit.configurations]
+    header = [*_configuration_header(metric), "μ", "σ", "Rows"]
     count = len(fit.configurations)
     caption = f"Each of {count:,} configurations" if count > 1 else "The only configuration"
     regions = [[name, *_deviation(own)] for name, own in fit.regions.items() if own.rows]
@@ -235,7 +239,7 @@ def unknown_section(fit: Fit) -> Section:
 def missing_section(table: Table, why: str) -> Section:
     """What a table too small to fit still shows, and what it lacks."""
     frame, metric = table.frame, table.metric
-    hue = charts.hue({axis: frame[axis] for axis in AXES})
+    hue = charts.hue_along({axis: frame[axis] for axis in AXES})
     chart = Chart(
         name="raw",
         spec=charts.measured_chart(charts.table_rows(frame, hue), hue, metric),

@@ -10,6 +10,7 @@ from prunecast.laws import DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
 from prunecast.report import charts
 from prunecast.report.document import Chart, Grid, Section
+from prunecast.report.fits import configuration_cells
 from prunecast.studies import (
     STUDIES,
     Dips,
@@ -279,12 +280,8 @@ def dips(found: Dips, metric: Metric) -> Section:
     law = get_law(DEFAULT_LAW).title
     rows = [
         [
-            *(numbers.size(one.depth), numbers.size(one.width), numbers.count(one.num_examples)),
-            *(
-                numbers.error(one.unpruned_error),
-                numbers.error(one.lowest_error),
-                numbers.density(one.density),
-            ),
+            *configuration_cells(one),
+            *(numbers.error(one.lowest_error), numbers.density(one.density)),
             *(numbers.percent(one.dip), numbers.percent(one.by_noise)),
         ]
         for one in sorted(found.dips, key=lambda one: -one.dip)

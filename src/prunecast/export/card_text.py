@@ -44,20 +44,20 @@ def zeros(card: Card) -> str:
 
 def verdict(card: Card) -> str:
     """The prediction and the measurement, in a sentence or two."""
-    promised, found = card.predicted, card.measured
+    promised, found, target = card.predicted, card.measured, card.question.target_error
     about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     where = "inside" if found.in_interval else "outside"
     words = (
         f"Predicted {promised.metric.measured} {about}, 95% of new training runs in {span}; measured "
         f"{value(card):.4f}, {where} the interval."
     )
-    if found.meets_target is None:
+    if found.meets_target is None or target is None:
         return words
     likely = (
         "" if promised.probability is None else f" (predicted with probability {promised.probability:.0%})"
     )
     does = "meets" if found.meets_target else "misses"
-    return f"{words} It {does} the target of {card.question.target_error:g}{likely}."
+    return f"{words} It {does} the target of {numbers.target(target)}{likely}."
 
 
 COMPARED = ("", "predicted", "95% interval", "measured")

@@ -74,7 +74,7 @@ class Answer:
     @property
     def shown(self) -> str:
         """The target as it is written."""
-        return f"{self.target:.4g}"
+        return numbers.target(self.target, 4)
 
     @property
     def size(self) -> float:
@@ -140,7 +140,7 @@ class AnswerPanel:
             "shown": self.shown,
             "examples": self.examples,
             "measures": [wording.measure_name(measure) for measure in self.measures],
-            "asked": "" if target is None else f"{target:.6g}",
+            "asked": "" if target is None else numbers.target(target),
             "beyond": too_high(self.fit),
         }
 
@@ -313,7 +313,9 @@ def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
     if question.sizes == DEFAULT_SIZES and fit.dense is not None:
         notes.insert(0, wording.ASK_FURTHER)
     network = network_name(lowest.naming, best.depth, best.width)
-    headline = wording.nothing_meets(TYPED, f"{least:.4g}", network, best, question.confidence, fit.metric)
+    headline = wording.nothing_meets(
+        TYPED, numbers.target(least, 4), network, best, question.confidence, fit.metric
+    )
     return {"headline": headline, "notes": notes}
 
 

@@ -205,11 +205,11 @@ def next_training(study: NextTraining, metric: Metric) -> Section:
 
 def _answer_so_far(one: AnswerSoFar, axes: Sequence[str], naming: Naming) -> list[str]:
     if one.smallest is None or one.density is None or one.size is None or one.doubt is None:
-        return [f"{one.target_error:g}", *("–" for _ in axes), *("–" * 4)]
+        return [numbers.target(one.target_error), *("–" for _ in axes), *("–" * 4)]
     sizes = {"depth": one.depth, "width": one.width}
     low, high = (amount(naming, size) for size in one.smallest)
     return [
-        f"{one.target_error:g}",
+        numbers.target(one.target_error),
         *(numbers.size(sizes[axis] or 0.0) for axis in axes),
         numbers.density(one.density),
         amount(naming, one.size),

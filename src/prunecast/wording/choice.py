@@ -26,9 +26,8 @@ def advice(choice: Choice) -> str:
     if not choice.trusted:
         return f"{NOT_TRUSTED} You asked about {network}, keeping {kept}."
     if target is not None and not choice.met:
-        return (
-            f"The target of {target:g} is not met. The closest network is {network}, {keeping(best, kept)}."
-        )
+        closest = f"The closest network is {network}, {keeping(best, kept)}."
+        return f"The target of {numbers.target(target)} is not met. {closest}"
     return train(network, best, kept)
 
 
@@ -65,7 +64,7 @@ def promise(choice: Choice) -> str:
     if target is None or not choice.met:
         return f"{text}."
     likely = "" if best.probability is None else numbers.probability(best.probability)
-    return f"{text}, and {likely} of them meet the target of {target:g}."
+    return f"{text}, and {likely} of them meet the target of {numbers.target(target)}."
 
 
 def network_name(naming: Naming, depth: float, width: float) -> str:
@@ -118,12 +117,13 @@ def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
 
 def out_of_reach(question: Question) -> str:
     """That no network meets the target, with the bounds that were asked for; without a full stop."""
+    assert question.target_error is not None, "only a target can be out of reach"
     return _out_of_reach(question.target_error, question.confidence, question.budgeted)
 
 
-def _out_of_reach(target: float | None, confidence: float, budget: bool) -> str:
+def _out_of_reach(target: float, confidence: float, budget: bool) -> str:
     sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
-    return f"No network of these sizes reaches {target:g}{sure}{' within the budget' * budget}"
+    return f"No network of these sizes reaches {numbers.target(target)}{sure}{' within the budget' * budget}"
 
 
 @words(findings.TargetOutOfReach)

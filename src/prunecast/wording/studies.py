@@ -66,7 +66,7 @@ def _no_rectangle(own: findings.NoRectangle, metric: Metric) -> str:
 
 @words(findings.TargetNotReached)
 def _target_not_reached(own: findings.TargetNotReached, metric: Metric) -> str:
-    reached = f"reaches {metric.article} {metric.word} of {own.target_error:g}"
+    reached = f"reaches {metric.article} {metric.word} of {numbers.target(own.target_error)}"
     return f"No network of these sizes {reached}, so there is nothing to choose yet."
 
 

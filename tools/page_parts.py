@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from prunecast.laws import Deviation
@@ -30,6 +31,13 @@ def command(page: Path, script: str, made: dict[str, str]) -> None:
 def renew(path: Path, script: str, made: dict[str, str]) -> None:
     """Write a page's parts anew."""
     path.write_text(renewed(path.read_text(encoding="utf-8"), script, made), encoding="utf-8")
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in Markdown, with a true minus sign in front of negative numbers."""
+    lines = (" ".join([*(f"| {cell}".rstrip() for cell in cells), "|"]) for cells in (header, *rows))
+    first, *others = (line.replace("| -", "| −") for line in lines)
+    return "\n".join([first, "|---" * len(header) + "|", *others])
 
 
 def deviation(own: Deviation) -> str:

@@ -34,9 +34,8 @@ from prunecast.laws.dual import Array
 from prunecast.laws.validate import form_deviations, search
 from prunecast.report.paper_panels import held_factor
 from prunecast.report.paper_source import SHAPE, Paper, shape
-from prunecast.spec import pooled_noise
 from prunecast.studies.optimality import SizesAtErrors
-from prunecast.table import CONFIGURATION, Table, read
+from prunecast.table import Table, read
 from prunecast.wording import numbers
 
 SCRIPT = "tools/paper_page.py"
@@ -180,9 +179,7 @@ class Evidence:
 
     def replicate_noise(self, **where: float) -> float | None:
         """The relative standard deviation of replicates of some of the networks; None where there are none."""
-        part = self.table.select(**where)
-        frame = part.frame if part.chance is None else part.frame[part.frame["error"] < part.chance]
-        return pooled_noise(frame["error"], frame.groupby([*CONFIGURATION, "level"]).ngroup())
+        return self.table.select(**where).replicate_noise
 
     @cached_property
     def noise_by_configuration(self) -> Floats:
@@ -341,7 +338,8 @@ def _single(own: Evidence) -> Iterator[Item]:
         place="Fig. 1",
         claim="width 1 beside the published points",
         paper="read to 2 to 4%",
-        ours=f"{numbers.percent(off.mean(), sign=True)} ± {percent_of(off.std())}, within 5% at {close} of {len(off)}",
+        ours=f"{numbers.percent(off.mean(), sign=True)} ± {numbers.percent(off.std())}, "
+        f"within 5% at {close} of {len(off)}",
         verdict=Verdict.CLOSE if np.abs(off).max() < 0.1 else Verdict.MISSED,
         command=_figure("1"),
     )
@@ -397,7 +395,7 @@ def _joint(own: Evidence) -> Iterator[Item]:
         place="Fig. 5 right",
         claim="replicates differ by σ",
         paper="3.4%",
-        ours=f"{percent_of(noise)} ({own.noise.overall.groups} networks)",
+        ours=f"{numbers.percent(noise)} ({own.noise.overall.groups} networks)",
         verdict=below(noise, 0.034),
         command=_study("noise"),
     )
@@ -405,11 +403,6 @@ def _joint(own: Evidence) -> Iterator[Item]:
 
 def _minus(value: float) -> str:
     return f"{value:.2f}".replace("-", "−")
-
-
-def percent_of(value: float) -> str:
-    """A share in percent with one digit."""
-    return numbers.percent(value)
 
 
 def _partial_shapes(own: Evidence) -> dict[str, list[float]]:
@@ -464,7 +457,7 @@ def _form(own: Evidence) -> Iterator[Item]:
         place="Fig. 7, 19 left",
         claim="Eq. 2 fits better than Rosenfeld 2020 (σ, left out)",
         paper="better",
-        ours=f"{percent_of(ours.std)} instead of {percent_of(theirs.std)}",
+        ours=f"{numbers.percent(ours.std)} instead of {numbers.percent(theirs.std)}",
         verdict=holds(ours.std < theirs.std),
         command=_study("forms"),
     )
@@ -473,7 +466,7 @@ def _form(own: Evidence) -> Iterator[Item]:
         place="6",
         claim="a shape for each transition could fit better (σ, left out)",
         paper="perhaps",
-        ours=f"{percent_of(outside.std)} instead of {percent_of(ours.std)}",
+        ours=f"{numbers.percent(outside.std)} instead of {numbers.percent(ours.std)}",
         verdict=holds(outside.std < 0.95 * ours.std),
         command=f"python {SCRIPT}",
     )
@@ -482,7 +475,7 @@ def _form(own: Evidence) -> Iterator[Item]:
         place="6, H",
         claim="dips below ε_np bias Eq. 2 by",
         paper="about 1%",
-        ours=percent_of(bias),
+        ours=numbers.percent(bias),
         verdict=holds(0.005 <= bias <= 0.015),
         command=_study("dips"),
     )
@@ -592,7 +585,7 @@ def _appendices(own: Evidence) -> Iterator[Item]:
         place="G, Fig. 19 right",
         claim="Rosenfeld 2020 fits unpruned networks (rms, left out)",
         paper="closely",
-        ours=percent_of(off),
+        ours=numbers.percent(off),
         verdict=below(off, 0.06),
         command=_figure("19"),
     )

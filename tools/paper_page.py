@@ -5,9 +5,9 @@
 
 from collections import Counter
 
-from page_parts import DOCS, command
+from page_parts import DOCS, command, table
 from paper_items import DRAWS, QUARTER, SCRIPT, TABLE, Evidence, Item, Verdict, items
-from published import READABLE, CurvePoint, compare_curve
+from published import CurvePoint, compare_curve, compared_points
 
 from prunecast.studies.optimality import SmallestNetwork
 from prunecast.table import Table, read
@@ -17,14 +17,13 @@ PAGE = DOCS / "paper.md"
 
 def sections() -> dict[str, str]:
     """Every generated part of the page by name."""
-    table = read(TABLE)
-    own = Evidence(table)
+    own = Evidence(read(TABLE))
     found = items(own)
     return {
         "count": count_line(found),
         "items": item_lines(found),
         "misses": "\n".join([smallest_line(own), noise_line(own), extrapolation_line(own)]),
-        "curve": curve_lines(table),
+        "curve": curve_lines(own.table),
         "agreement": agreement_line(own),
     }
 
@@ -38,12 +37,8 @@ def count_line(found: list[Item]) -> str:
 
 def item_lines(found: list[Item]) -> str:
     """One line per item."""
-    head = ["| where | claim | paper | ours | verdict | repeat with |", "|---|---|---|---|---|---|"]
-    lines = [
-        f"| {one.place} | {one.claim} | {one.paper} | {one.ours} | {one.verdict} | `{one.command}` |"
-        for one in found
-    ]
-    return "\n".join([*head, *lines])
+    rows = [[one.place, one.claim, one.paper, one.ours, one.verdict, f"`{one.command}`"] for one in found]
+    return table(["where", "claim", "paper", "ours", "verdict", "repeat with"], rows)
 
 
 def smallest_line(own: Evidence) -> str:
@@ -96,10 +91,9 @@ def extrapolation_line(own: Evidence) -> str:
 
 def agreement_line(own: Evidence) -> str:
     """How far the two curves agree."""
-    off = [point.off for point in compare_curve(own.table) if readable(point)]
-    visible = [
-        point.off for point in compare_curve(own.table) if readable(point) and point.visibility == "visible"
-    ]
+    known = compared_points(compare_curve(own.table))
+    off = [point.off for point in known]
+    visible = [point.off for point in known if point.visibility == "visible"]
     close = sum(abs(one) <= 0.05 for one in off)
     return (
         f"{close} of {len(off)} points are within 5%, and every visible one is within {max(map(abs, visible)):.1%}. "
@@ -114,21 +108,16 @@ def miss(one: SmallestNetwork) -> float:
     return abs(one.predicted_nonzero / one.measured_nonzero - 1)
 
 
-def curve_lines(table: Table) -> str:
+def curve_lines(measured: Table) -> str:
     """The published curve beside the table's, at levels that can be read in the paper."""
-    head = ["| level | density | published | ours | difference |", "|---|---|---|---|---|"]
-    return "\n".join([*head, *(_point(point) for point in compare_curve(table) if readable(point))])
+    rows = [_point(point) for point in compared_points(compare_curve(measured))]
+    return table(["level", "density", "published", "ours", "difference"], rows)
 
 
-def readable(point: CurvePoint) -> bool:
-    """Whether a level was measured here and can be read in the paper."""
-    return point.here is not None and point.visibility in READABLE
-
-
-def _point(point: CurvePoint) -> str:
+def _point(point: CurvePoint) -> list[object]:
     mark = "" if point.visibility == "visible" else "~"
-    off = f"{point.off:+.1%}".replace("-", "−")
-    return f"| {point.level} | {point.density:.2g} | {mark}{point.published:.3f} | {point.here:.3f} | {off} |"
+    published, here = f"{mark}{point.published:.3f}", f"{point.here:.3f}"
+    return [point.level, f"{point.density:.2g}", published, here, f"{point.off:+.1%}"]
 
 
 if __name__ == "__main__":

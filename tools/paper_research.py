@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import research_tables
 from page_parts import DOCS, command
+from page_parts import table as markdown
 from published import (
     Comparison,
     CurvePoint,
@@ -75,24 +76,18 @@ def provenance(name: str) -> dict[str, object]:
 def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
     """What was measured, one line per table, then what to beware of in each."""
     head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = []
     for pair, table in shipped:
         page, frame = provenance(table.source), table.frame
         chains = page.get("chains", page["configurations"])
         sizes = [_range(frame[name].min(), frame[name].max()) for name in AXES.values()]
         last = frame.groupby([*AXES.values(), "replicate"])["level"].max()
         known = [str(page.get(key, "–")) for key in ("device", "date")]
-        counts = [
-            f"{len(table):,}",
-            str(chains),
-            *sizes,
-            str(page["replicates"]),
-            _range(last.min(), last.max()),
-        ]
-        lines.append(f"| {' | '.join([pair, f'`{table.source}`', f'`{table.recipe}`', *counts, *known])} |")
+        counts = [f"{len(table):,}", chains, *sizes, page["replicates"], _range(last.min(), last.max())]
+        rows.append([pair, f"`{table.source}`", f"`{table.recipe}`", *counts, *known])
     unshipped = ", ".join(f"`{name}`" for name in research_tables.names())
     where = f"In `benchmarks/tables`, not in the package: {unshipped}."
-    return "\n".join([*lines, "", where, "", *(_caution(table) for _, table in shipped)])
+    return "\n".join([markdown(head, rows), "", where, "", *(_caution(table) for _, table in shipped)])
 
 
 def _range(low: float, high: float) -> str:
@@ -112,25 +107,15 @@ def figure_lines(one: Comparison) -> str:
     """A table compared with the paper."""
     plural = "" if one.configurations == 1 else "s"
     about = f"{one.rows:,} usable rows of {one.configurations} configuration{plural}"
-    head = [
-        f"**{one.pair}**, `{one.table}` ({about}):",
-        "",
-        "| | the paper | here, Eq. 2 | here, `dip` |",
-        "|---|---|---|---|",
-    ]
-    return "\n".join([*head, *(_line(figure) for figure in one.figures)])
+    rows = markdown(["", "the paper", "here, Eq. 2", "here, `dip`"], map(_cells, one.figures))
+    return f"**{one.pair}**, `{one.table}` ({about}):\n\n{rows}"
 
 
-def _line(figure: Figure) -> str:
+def _cells(figure: Figure) -> list[str]:
     remark = f" ({figure.remark})" if figure.remark else ""
     below = "< " if figure.paper and figure.name not in ("noise", "within") else ""
-    cells = [
-        NAMES[figure.name] + remark,
-        f"{below}{_bound(figure.paper)}",
-        _shown(figure.eq2),
-        _shown(figure.dip),
-    ]
-    return f"| {' | '.join(cells)} |"
+    published = f"{below}{_bound(figure.paper)}"
+    return [NAMES[figure.name] + remark, published, _shown(figure.eq2), _shown(figure.dip)]
 
 
 def _bound(value: Value | None) -> str:
@@ -155,16 +140,16 @@ def dip_lines() -> str:
     shipped = [measured(name) for name in sorted(grown | controls)]
     found = [(table, own) for table in shipped for own in lowest_errors(table) if shown(table, own)]
     found.sort(key=lambda pair: (-pair[1].width, -pair[1].num_examples, pair[0].source))
-    head = [
-        "| width | examples | table | method | unpruned error | lowest after it | at level | fall |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    lines = [
-        f"| {own.width:g} | {own.num_examples:,.0f} | `{table.source}` | `{table.method}` | {own.unpruned:.3f} "
-        f"| {own.lowest:.3f} | {own.level} of {own.levels} | {100 * (1 - own.lowest / own.unpruned):.0f}% |"
+    rows = [
+        [
+            *(f"{own.width:g}", f"{own.num_examples:,.0f}", f"`{table.source}`", f"`{table.method}`"),
+            *(f"{own.unpruned:.3f}", f"{own.lowest:.3f}", f"{own.level} of {own.levels}"),
+            f"{100 * (1 - own.lowest / own.unpruned):.0f}%",
+        ]
         for table, own in found
     ]
-    return "\n".join([*head, *lines]).replace("| -", "| −")
+    head = ["width", "examples", "table", "method", "unpruned error", "lowest after it", "at level", "fall"]
+    return markdown(head, rows)
 
 
 def training_on_lines() -> str:
@@ -175,19 +160,20 @@ def training_on_lines() -> str:
     }
     whole = mean_errors(measured("cifar10-resnet-160ep"))
     last = max(level for levels in control.values() for level in levels)
+    rows = []
+    for sizes, levels in sorted(control.items(), key=lambda one: [-size for size in one[0]]):
+        errors = levels[0], pruned[sizes].lowest, levels[last], whole[sizes][0]
+        rows.append([f"{sizes[1]:g}", f"{sizes[2]:,.0f}", *(f"{error:.3f}" for error in errors)])
+    trained = f"after {last} levels of training on"
     head = [
-        f"| width | examples | unpruned, 24 epochs | lowest by `imp` | after {last} levels of training on "
-        "| unpruned after 160 epochs |",
-        "|---|---|---|---|---|---|",
+        "width",
+        "examples",
+        "unpruned, 24 epochs",
+        "lowest by `imp`",
+        trained,
+        "unpruned after 160 epochs",
     ]
-    lines = [
-        f"| {width:g} | {examples:,.0f} | {levels[0]:.3f} | {pruned[depth, width, examples].lowest:.3f} "
-        f"| {levels[last]:.3f} | {whole[depth, width, examples][0]:.3f} |"
-        for (depth, width, examples), levels in sorted(
-            control.items(), key=lambda one: [-size for size in one[0]]
-        )
-    ]
-    return "\n".join([*head, *lines])
+    return markdown(head, rows)
 
 
 def shown(table: Table, own: Lowest) -> bool:
@@ -199,20 +185,13 @@ def shown(table: Table, own: Lowest) -> bool:
 def curve_lines(curves: Mapping[str, Sequence[CurvePoint]]) -> str:
     """The published curve beside those of the tables, level by level as far as they go."""
     head = ["level", "density", "published", "how it reads", *(f"`{name}`" for name in curves)]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    rows = []
     for own in zip(*curves.values(), strict=True):
         here = ["–" if point.here is None else f"{point.here:.3f}" for point in own]
         if any(cell != "–" for cell in here):
-            first = own[0]
-            cells = [
-                str(first.level),
-                f"{first.density:.3g}",
-                f"{first.published:.3f}",
-                first.visibility,
-                *here,
-            ]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            level, density, published = own[0].level, f"{own[0].density:.3g}", f"{own[0].published:.3f}"
+            rows.append([level, density, published, own[0].visibility, *here])
+    return markdown(head, rows)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import prunecast
 from prunecast.choice import Network
 from prunecast.laws import DEFAULT_LAW
 from prunecast.report import draw_figures, page
-from prunecast.report.charts import Source
+from prunecast.report.charts import FittedTable
 from prunecast.report.figures import error_against_invariant, frontier, regions_and_roles
 from prunecast.report.vega import (
     FIGURE,
@@ -159,20 +159,20 @@ def regions_picture(path: Path) -> None:
 def parameters_picture(path: Path) -> None:
     """The curve of one network with one parameter varied at a time."""
     table = prunecast.read(TABLE)
-    spec = regions_and_roles(Source(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW)))
+    spec = regions_and_roles(FittedTable(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW)))
     save({**spec, "concat": spec["concat"][1:], "columns": 2}, path)
 
 
 def invariant_picture(path: Path) -> None:
     """All configurations against density and against the invariant."""
     table = prunecast.read(TABLE)
-    save(error_against_invariant(Source(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW))), path)
+    save(error_against_invariant(FittedTable(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW))), path)
 
 
 def frontier_picture(path: Path) -> None:
     """The curves of all sizes, and the smallest network for each error."""
     table = prunecast.read(TABLE)
-    save(frontier(Source(table=table, fit=prunecast.fit(table))), path)
+    save(frontier(FittedTable(table=table, fit=prunecast.fit(table))), path)
 
 
 def distribution_picture(path: Path, target: float = 0.12) -> None:

@@ -5,19 +5,13 @@
 
 from pathlib import Path
 
-from page_parts import command
+from page_parts import command, deviation
 
 from prunecast import choose, fit, read
-from prunecast.laws import Deviation
 from prunecast.studies import extrapolation
 
 PAGE, SCRIPT = Path(__file__).parents[1] / "README.md", "tools/readme_page.py"
 TABLE, SHORT, TARGET = "cifar10-resnet", "cifar10-resnet-24ep", 0.1
-
-
-def deviation(own: Deviation) -> str:
-    """Mean and standard deviation in percent."""
-    return f"{100 * own.mean:+.1f} ± {100 * own.std:.1f}%".replace("-", "−")
 
 
 def answer() -> str:

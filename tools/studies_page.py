@@ -5,12 +5,14 @@
 
 import pandas as pd
 from page_parts import DOCS, command, deviation
+from page_parts import table as markdown
 
 from prunecast import tables
 from prunecast.report import claims
 from prunecast.studies import extrapolation, forms, invariance, noise, optimality, sensitivity
 from prunecast.table import Table
-from prunecast.wording import fitted_to
+from prunecast.text import listed as joined
+from prunecast.wording import fitted_to, numbers
 
 PAGE, SCRIPT = DOCS / "research" / "studies.md", "tools/studies_page.py"
 
@@ -49,18 +51,15 @@ def listed(frame: pd.DataFrame, name: str) -> str:
     """The sizes of an axis in words."""
     values = sorted(set(frame[name].tolist()))
     words = [f"{value:,.0f}" if name == "num_examples" else f"{value:g}" for value in values]
-    several = f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
+    several = joined(words)
     return f"{several} examples" if name == "num_examples" else f"{name}{'s' * (len(words) > 1)} {several}"
 
 
 def sensitivity_lines(table: Table) -> str:
     """How many configurations and networks a fit needs, drawn and chosen."""
-    head = [
-        "| law | full fit μ ± σ | σ within one point of the full fit: random / by design "
-        "| μ and σ vary by under one point: random / by design |",
-        "|---|---|---|---|",
-    ]
-    lines = []
+    close = "σ within one point of the full fit: random / by design"
+    steady = "μ and σ vary by under one point: random / by design"
+    rows = []
     for law in ("eq2", "dip"):
         study = sensitivity(table, law=law)
         counts = [
@@ -68,67 +67,64 @@ def sensitivity_lines(table: Table) -> str:
             f"{own['random_points']} / {own['designed_points']} networks"
             for own in (study.needed, study.steady)
         ]
-        lines.append(f"| {law} | {deviation(study.full)} | {' | '.join(counts)} |")
-    return "\n".join([*head, *lines])
+        rows.append([law, deviation(study.full), *counts])
+    return markdown(["law", "full fit μ ± σ", close, steady], rows)
 
 
 def extrapolation_lines(table: Table) -> str:
     """From small to large along every axis."""
-    study = extrapolation(table)
-    head = ["| fitted to | law | fitted | predicted |", "|---|---|---|---|"]
-    lines = [
-        f"| {fitted_to(step)} | {step.law} | {deviation(step.fitted)} | {deviation(step.predicted)} |"
-        for step in study.steps
+    rows = [
+        [fitted_to(step), step.law, deviation(step.fitted), deviation(step.predicted)]
+        for step in extrapolation(table).steps
     ]
-    return "\n".join([*head, *lines])
+    return markdown(["fitted to", "law", "fitted", "predicted"], rows)
 
 
 def form_lines(table: Table) -> str:
     """Every form on configurations left out, by region."""
-    study = forms(table)
     regions = ("low plateau", "power law", "high plateau")
-    head = [f"| form | parameters | all | {' | '.join(regions)} |", "|---|---|---|---|---|---|"]
-    lines = []
-    for own in study.scores:
+    rows = []
+    for own in forms(table).scores:
         title = own.title if own.given_unpruned else f"{own.title} (not given ε_np)"
         judged = (own.left_out, *(own.left_out_by_region[region] for region in regions))
-        lines.append(f"| {title} | {own.parameters} | {' | '.join(map(deviation, judged))} |")
-    return "\n".join([*head, *lines])
+        rows.append([title, own.parameters, *map(deviation, judged)])
+    return markdown(["form", "parameters", "all", *regions], rows)
 
 
 def contour_lines(table: Table) -> str:
     """Slopes of the contours of constant error."""
-    head = ["| along | contours | slope | by Eq. 2 | R² of a line |", "|---|---|---|---|---|"]
-    lines = [
-        f"| {own.axis} | {own.count} | {own.mean_slope:+.2f} ± {own.std_slope:.2f} | {own.predicted:+.2f} "
-        f"| {own.straightness:.3f} |"
+    rows = [
+        [
+            *(
+                own.axis,
+                own.count,
+                f"{numbers.signed(own.mean_slope)} ± {own.std_slope:.2f}" if own.count else "–",
+            ),
+            *(numbers.signed(own.predicted), f"{own.straightness:.3f}".replace("nan", "–")),
+        ]
         for own in invariance(table).contours
     ]
-    return "\n".join([*head, *lines]).replace("| -", "| −").replace("nan", "–")
+    return markdown(["along", "contours", "slope", "by Eq. 2", "R² of a line"], rows)
 
 
 def claim_lines(table: Table) -> str:
     """What the paper claims of the smallest networks, by either law."""
     found = [claims(optimality(table, law=law), table.metric) for law in ("eq2", "dip")]
-    lines = [
-        f"| {first} | {by_eq2} | {by_dip} |" for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)
-    ]
-    return "\n".join(["| | eq2 | dip |", "|---|---|---|", *lines])
+    rows = [[first, by_eq2, by_dip] for (first, by_eq2), (_, by_dip) in zip(*found, strict=True)]
+    return markdown(["", "eq2", "dip"], rows)
 
 
 def noise_lines(table: Table) -> str:
     """The spread of replicates, by region."""
     study = noise(table)
-    head = ["| | rows | replicates | groups of them | roughness |", "|---|---|---|---|---|"]
-    lines = [
-        f"| {own.region} | {own.rows:,} | {_percent(own.replicates)} | {own.groups:,} | {_percent(own.roughness)} |"
+    rows = [
+        [
+            *(own.region, f"{own.rows:,}", numbers.percent(own.replicates)),
+            *(f"{own.groups:,}", numbers.percent(own.roughness)),
+        ]
         for own in (study.overall, *study.regions)
     ]
-    return "\n".join([*head, *lines])
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1%}"
+    return markdown(["", "rows", "replicates", "groups of them", "roughness"], rows)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,11 @@ def sentence(problem: PrunecastError) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
+def first_line(failure: BaseException) -> str:
+    """The first line of what another library's exception says, or its type if it says nothing."""
+    return str(failure).strip().partition("\n")[0] or type(failure).__name__
+
+
 def require(condition: bool, message: str) -> None:
     """Raise the message unless the condition is true."""
     if not condition:

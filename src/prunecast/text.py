@@ -20,6 +20,12 @@ def plural(amount: int, word: str, one: str = "", many: str = "") -> str:
     return f"{amount:,} {word}{'s' * (amount != 1)}" + (f" {verb}" if verb else "")
 
 
+def capital(text: str) -> str:
+    """The text with a capital first letter; a word that has capitals, such as mAP, stays as it is."""
+    first = text.partition(" ")[0]
+    return text if first != first.lower() else text[:1].upper() + text[1:]
+
+
 def duration(seconds: float) -> str:
     """A time in the largest unit that fits and the next smaller one: 1 h 30 min."""
     units = ((365 * 86400, "y"), (86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

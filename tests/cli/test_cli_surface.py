@@ -157,3 +157,25 @@ def test_latex_of_every_command_that_prints_tables(monkeypatch, capsys, tmp_path
         monkeypatch, capsys, "predict", "law.json", "--density", "50%,5%", "--width", "1/4", "--latex"
     )
     assert out.count(r" \\") == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (("fit", MEASURED, "--each-configuration", "-o", "law.json"), "saves no law; leave out --output"),
+        (("fit", MEASURED, "--each-configuration", "--law", "dip", "--huber", "0.1"), "out --huber, --law"),
+        (("fit", MEASURED, "--json", "--latex"), "--json and --latex cannot be combined"),
+        (("study", "noise", MEASURED, "--latex", "--json"), "--json and --latex cannot be combined"),
+        (
+            ("report", MEASURED, "--no-studies", "--all-studies"),
+            "leaves all studies out; leave out --all-stud",
+        ),
+        (("choose", MEASURED, "--frontier", "--width", "1", "--confidence", "0.5"), "--confidence, --width"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(monkeypatch, capsys, tmp_path, line, words):
+    monkeypatch.chdir(tmp_path)
+    status, _, err = run(monkeypatch, capsys, *line)
+    assert status == 2
+    assert words in err
+    assert not list(tmp_path.iterdir())

@@ -109,6 +109,11 @@ def test_a_folder_that_make_did_not_write_is_refused(tmp_path: Path):
     assert "give the folder that `prunecast make -o` wrote" in str(done.exception)
 
 
+def test_options_of_a_plan_are_refused_for_a_folder(tmp_path: Path):
+    done = CliRunner().invoke(cli, ["time", str(tmp_path), "--store", "store", "-o", "table.csv"])
+    assert "not a plan; leave out --output, --store" in str(done.exception)
+
+
 @pytest.mark.slow
 def test_onnx_runtime_can_be_timed(timed: Path):
     found = json.loads(

@@ -1,5 +1,6 @@
 """Tables to make pages and figures of."""
 
+import numpy as np
 import pandas as pd
 import research_tables
 from planted import planted
@@ -63,6 +64,12 @@ def tiny_table() -> Table:
 def one_curve() -> Table:
     density = [1.0, 0.8, 0.5, 0.3, 0.1, 0.05, 0.02, 0.01]
     return read(pd.DataFrame({"density": density, "error": [0.1, 0.11, 0.15, 0.2, 0.3, 0.5, 0.7, 0.8]}))
+
+
+def many_widths() -> Table:
+    """Twelve widths, whose names do not fit into one line below a chart."""
+    widths = tuple(np.geomspace(0.1, 3, 12).round(3))
+    return read(planted(configurations=12, depths=(20,), widths=widths, num_examples=(50_000,), noise=0.03))
 
 
 TABLES = {

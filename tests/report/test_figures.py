@@ -15,7 +15,7 @@ from prunecast.laws import FormulaLaw, Parameter
 from prunecast.laws import law as laws
 from prunecast.metric import Metric
 from prunecast.report import FIGURES, draw_figures
-from prunecast.report.charts import Source
+from prunecast.report.charts import FittedTable
 from prunecast.report.vega import rendered
 
 KINDS = ("pdf", "png", "svg")
@@ -43,7 +43,7 @@ NAMING = (
 
 def drawn(name: str, table: str, law: str = "eq2"):
     data = TABLES[table]()
-    return FIGURES[name](Source(table=data, fit=fit(data, law=law)))
+    return FIGURES[name](FittedTable(table=data, fit=fit(data, law=law)))
 
 
 def said(spec) -> str:
@@ -70,7 +70,7 @@ def test_figures_are_drawn_or_say_why_not(tmp_path, name):
 
 def test_a_table_of_losses_is_labelled_so():
     table = loss_table()
-    source = Source(table=table, fit=fit(table, law="eq2"))
+    source = FittedTable(table=table, fit=fit(table, law="eq2"))
     found = {name: said(FIGURES[name](source)) for name in FIGURES if name != "replicates-spread"}
     assert [name for name, text in found.items() if "error" in text] == []
     assert {"test loss" in found[name] for name in ("frontier", "error-against-density")} == {True}
@@ -112,7 +112,7 @@ def test_shapes_tell_the_next_axis_apart(name):
 @pytest.mark.parametrize(("law", "words"), [("auto", "the dip law"), ("eq2", "Eq. 2")])
 def test_figures_name_the_law_that_they_draw(law, words):
     table = TABLES["measured"]()
-    source = Source(table=table, fit=fit(table, law=law))
+    source = FittedTable(table=table, fit=fit(table, law=law))
     assert [name for name in NAMING if words not in said(FIGURES[name](source))] == []
     assert "The three regions of Eq. 2" in said(FIGURES["regions-and-roles"](source))
 
@@ -198,14 +198,14 @@ def test_the_frontier_names_the_size_that_it_draws(tmp_path):
     from planted import planted
 
     from prunecast import fit, read
-    from prunecast.report.charts import Source
+    from prunecast.report.charts import FittedTable
     from prunecast.report.figures import frontier
 
     frame = planted(configurations=6, num_examples=(50_000,), seed=3)
     for counted, title in ((True, "stored parameters"), (False, "depth · width² · density")):
         own = frame if counted else frame.drop(columns=["weights", "nonzero"])
         table = read(own)
-        text = str(frontier(Source(table=table, fit=fit(table, law="eq2"))))
+        text = str(frontier(FittedTable(table=table, fit=fit(table, law="eq2"))))
         assert title in text
         assert ("stored parameters" in text) == counted
         assert "fewest parameters" not in text

@@ -4,17 +4,19 @@ import json
 import re
 
 import pytest
-from report_tables import TABLES
+from report_tables import TABLES, many_widths
 
 from prunecast import choose, fit
+from prunecast.report import page as page_of
 from prunecast.wording import numbers
 
 pytestmark = pytest.mark.slow
 DRAWN = "[...document.querySelectorAll('[data-chart]')].every(place => place.querySelector('svg path'))"
 
 CLIPPED = """[...document.querySelectorAll('.chart svg')].flatMap((svg) => {
-  const edge = svg.getBoundingClientRect().right + 1;
-  return [...svg.querySelectorAll('text')].filter((text) => text.getBoundingClientRect().right > edge)
+  const { left, right } = svg.getBoundingClientRect();
+  const outside = (box) => box.right > right + 1 || box.left < left - 1;
+  return [...svg.querySelectorAll('text')].filter((text) => outside(text.getBoundingClientRect()))
     .map((text) => text.textContent);
 })"""
 """Words of charts that run over their edge."""
@@ -198,12 +200,26 @@ def test_another_number_of_examples_is_answered_whatever_stands_in_the_box(writt
     assert page.locator("#headline").inner_text() == size["answers"][size["start"]]["headline"]
 
 
-@pytest.mark.parametrize("name", ["all sizes", "planted", "tiny", "evil"])
+@pytest.mark.parametrize("name", ["all sizes", "planted", "tiny", "evil", "one"])
 @pytest.mark.parametrize("width", [320, 768])
 def test_a_narrow_screen_never_scrolls_sideways(written, visit, name, width):
     page = visit(written(name), viewport={"width": width, "height": 700}).page
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert page.evaluate(CLIPPED) == []
+
+
+@pytest.mark.parametrize("width", [420, 1280])
+def test_long_legends_go_on_in_another_line(visit, tmp_path, width):
+    path = tmp_path / "widths.html"
+    path.write_text(page_of(many_widths(), studies=False).html, encoding="utf-8")
+    page = visit(path, viewport={"width": width, "height": 700}).page
+    assert page.evaluate(CLIPPED) == []
+
+
+def test_tables_beside_a_chart_show_all_columns_on_a_wide_screen(written, visit):
+    page = visit(written("one"), viewport={"width": 1280, "height": 700}).page
+    scrolled = "(all) => all.filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.textContent)"
+    assert page.locator(".beside .scroll").evaluate_all(scrolled) == []
 
 
 def test_a_phone_shows_the_columns_that_matter_and_where_a_table_goes_on(written, visit):

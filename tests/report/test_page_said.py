@@ -11,7 +11,7 @@ from report_tables import TABLES
 from prunecast import fit, studies
 from prunecast.report import page, terminal
 from prunecast.report.answers import Request, answers, too_high
-from prunecast.report.charts import Source, view
+from prunecast.report.charts import FittedTable, view
 from prunecast.report.choices import facts
 from prunecast.report.fits import parameters_section
 from prunecast.report.studies import study_sections
@@ -70,7 +70,7 @@ def test_a_study_by_another_law_than_the_page_names_it(written):
 
 
 def meaning(table, law):
-    return parameters_section(Source(table=table, fit=law)).notes
+    return parameters_section(FittedTable(table=table, fit=law)).notes
 
 
 def test_what_is_not_determined_is_no_fact():

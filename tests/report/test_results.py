@@ -8,6 +8,8 @@ from planted import planted
 
 import prunecast
 from prunecast.errors import PrunecastError
+from prunecast.metric import Metric
+from prunecast.report import predictions
 from prunecast.report.latex import escaped, latex_figure
 
 
@@ -74,6 +76,12 @@ def test_every_result_has_a_summary_html_and_latex(fit, comparison):
         tex = result.to_latex()
         assert tex.count(r"\begin{tabular}") == tex.count(r"\end{tabular}") > 0
         assert tex.isascii(), [character for character in tex if not character.isascii()]
+
+
+def test_headings_keep_the_spelling_of_a_metric(fit):
+    found = fit.predict([0.5, 0.1], depth=20, width=0.5, num_examples=50_000, unpruned_error=0.1)
+    (grid,) = predictions(found, Metric("1-bleu")).grids
+    assert {"BLEU error", "Unpruned BLEU error"} <= set(grid.header)
 
 
 def test_what_has_no_description_is_refused():

@@ -5,7 +5,17 @@ import pytest
 from prunecast.errors import PrunecastError
 from prunecast.sweep.status import PlanEdit
 from prunecast.sweep.wording import edit_sentence
-from prunecast.text import duration, listed, nearest, normalized, parse_number, plain_count, plural, printable
+from prunecast.text import (
+    capital,
+    duration,
+    listed,
+    nearest,
+    normalized,
+    parse_number,
+    plain_count,
+    plural,
+    printable,
+)
 
 
 @pytest.mark.parametrize(
@@ -41,6 +51,14 @@ def test_numbers(text, value):
 def test_what_is_no_number(text):
     with pytest.raises(ValueError, match=r".*"):
         parse_number(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("the dip law", "The dip law"), ("BLEU error", "BLEU error"), ("mAP error", "mAP error"), ("", "")],
+)
+def test_a_capital_letter_spares_words_that_have_their_own(text, words):
+    assert capital(text) == words
 
 
 def test_misspelt_names():

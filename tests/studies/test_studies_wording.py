@@ -97,6 +97,11 @@ def test_a_study_begins_with_what_it_found(name: str) -> None:
     assert [own for own in expected[name]() if own not in first] == []
 
 
+def test_latex_knows_every_sign_of_a_study() -> None:
+    tables = report.latex_tables(report.study_section("extrapolation", extrapolation(TABLE), Metric.ERROR))
+    assert tables.isascii(), {sign for sign in tables if not sign.isascii()}
+
+
 def test_no_number_of_a_wide_table_is_cut() -> None:
     section = report.study_section("extrapolation", extrapolation(TABLE), Metric.ERROR)
     text = terminal.text(section)

@@ -11,7 +11,7 @@ from prunecast.catalog.datasets import (
 )
 from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture, vit_family
 from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
-from prunecast.catalog.vit import PATCH_SIZES as VIT_PATCH_SIZES
+from prunecast.catalog.networks import VIT_PATCH_SIZES
 
 __all__ = [
     "DIGITS",

@@ -5,12 +5,19 @@ from dataclasses import dataclass
 from math import isfinite
 
 from prunecast.catalog.datasets import CIFAR10, DIGITS, IMAGENET, TINYIMAGENET
-from prunecast.catalog.densenet import BLOCKS, densenet
-from prunecast.catalog.digits_cnn import digits_cnn
 from prunecast.catalog.layers import Architecture, Layer, Shape
-from prunecast.catalog.resnet import IMAGENET_BLOCKS, cifar_resnet, imagenet_resnet
-from prunecast.catalog.vgg import SECTIONS, vgg
-from prunecast.catalog.vit import PATCH_SIZES, vit
+from prunecast.catalog.networks import (
+    DENSENET_BLOCKS,
+    IMAGENET_BLOCKS,
+    VGG_SECTIONS,
+    VIT_PATCH_SIZES,
+    cifar_resnet,
+    densenet,
+    digits_cnn,
+    imagenet_resnet,
+    vgg,
+    vit,
+)
 from prunecast.errors import PrunecastError
 
 LEVEL_CAP = 40
@@ -49,8 +56,8 @@ VIT_GAIN = 1 / 3
 
 FAMILIES = {
     "cifar_resnet": Family(layers=cifar_resnet, image_shape=CIFAR, depths=range(8, 1203, 6)),
-    "vgg": Family(layers=vgg, image_shape=CIFAR, depths=tuple(SECTIONS), level_cap=37),
-    "densenet": Family(layers=densenet, image_shape=CIFAR, depths=tuple(BLOCKS), level_cap=50),
+    "vgg": Family(layers=vgg, image_shape=CIFAR, depths=tuple(VGG_SECTIONS), level_cap=37),
+    "densenet": Family(layers=densenet, image_shape=CIFAR, depths=tuple(DENSENET_BLOCKS), level_cap=50),
     "imagenet_resnet": Family(layers=imagenet_resnet, image_shape=IMAGENET.image_shape, depths=LARGE),
     "tinyimagenet_resnet": Family(layers=imagenet_resnet, image_shape=TINYIMAGENET.image_shape, depths=LARGE),
     "digits_cnn": Family(layers=digits_cnn, image_shape=DIGITS.image_shape, depths=range(3, 22)),
@@ -61,15 +68,17 @@ FAMILIES = {
             depths=range(1, 49),
             gain=VIT_GAIN,
         )
-        for size in PATCH_SIZES
+        for size in VIT_PATCH_SIZES
     },
 }
 
 
 def vit_family(patch_size: int) -> str:
     """The name of the ViT family with patches of so many pixels."""
-    if patch_size not in PATCH_SIZES:
-        raise PrunecastError(f"patch_size is {patch_size}; choose one of {', '.join(map(str, PATCH_SIZES))}.")
+    if patch_size not in VIT_PATCH_SIZES:
+        raise PrunecastError(
+            f"patch_size is {patch_size}; choose one of {', '.join(map(str, VIT_PATCH_SIZES))}."
+        )
     return f"vit_patch{patch_size}"
 
 

@@ -8,16 +8,26 @@ import click
 
 from prunecast import choice, report
 from prunecast.cli import UNMET, import_from
-from prunecast.cli.options import BEST_LAW, Source, candidate_options, law_option, shown, table_options
-from prunecast.cli.parameters import Milliseconds, Number
+from prunecast.cli.options import (
+    BEST_LAW,
+    Source,
+    candidate_options,
+    law_option,
+    show,
+    table_options,
+)
+from prunecast.cli.parameters import Milliseconds, Number, refuse_with
 from prunecast.errors import PrunecastError
-from prunecast.files import dumps
 from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
 from prunecast.studies import STUDIES, next_training
 from prunecast.wording import choice_as_json, study_as_json
 
-BOUNDS = ("target_error", "max_parameters", "max_training", "max_latency", "depth", "width", "density")
+BOUNDS = (
+    *("target_error", "confidence", "max_parameters", "max_training", "max_latency"),
+    *("depth", "width", "density"),
+)
+"""The options that a frontier has no use for, because it covers all errors and budgets at once."""
 ALL_ERRORS = ("minimise", "num_examples", "sizes")
 """The options of a frontier."""
 
@@ -76,24 +86,14 @@ def choose(
     """
     fitted = law_of(source, law)
     if frontier:
-        _check_frontier(click.get_current_context())
+        refuse_with("--frontier", "shows the smallest network for each error", *BOUNDS)
         line = choice.frontier(fitted, **{name: question[name] for name in ALL_ERRORS})
-        click.echo(dumps(asdict(line)) if as_json else shown(report.frontier(line), as_latex=as_latex))
+        show(report.frontier(line), asdict(line), as_json=as_json, as_latex=as_latex)
         return
     chosen = choice.choose(fitted, **question)
-    click.echo(dumps(choice_as_json(chosen)) if as_json else shown(report.choice(chosen), as_latex=as_latex))
+    show(report.choice(chosen), choice_as_json(chosen), as_json=as_json, as_latex=as_latex)
     if chosen.out_of_reach:
         raise SystemExit(UNMET)
-
-
-def _check_frontier(context: click.Context) -> None:
-    """A frontier covers all errors and budgets at once, so a bound on one of them is a mistake."""
-    given = {name.replace("_", "-") for name in BOUNDS if context.params[name] is not None}
-    if context.get_parameter_source("confidence") == click.core.ParameterSource.COMMANDLINE:
-        given.add("confidence")
-    if given:
-        named = ", ".join(f"--{name}" for name in sorted(given))
-        raise PrunecastError(f"--frontier shows the smallest network for each error; leave out {named}")
 
 
 @click.command(epilog="\b\n" + "\n".join(f"{name:14} {study.summary}" for name, study in STUDIES.items()))
@@ -107,12 +107,10 @@ def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | N
         raise PrunecastError(f"the study {name} does not take --law; {taking} do")
     table = source.read()
     found = STUDIES[name].function(table, **({} if law is None else {"law": law}))
-    if as_json:
-        click.echo(dumps({"study": name, **study_as_json(found, table.metric)}))
-        return
     about = [table.source, *([get_law(law or DEFAULT_LAW).title] if STUDIES[name].takes_law else [])]
     section = report.titled(report.study_section(name, found, table.metric), *about)
-    click.echo(shown(section, as_latex=as_latex))
+    body = {"study": name, **study_as_json(found, table.metric)}
+    show(section, body, as_json=as_json, as_latex=as_latex)
 
 
 @click.command("next")
@@ -147,7 +145,5 @@ def next_(
     found = next_training(
         table, law=law, target_error=target_error, confidence=confidence, num_examples=num_examples
     )
-    if as_json:
-        click.echo(dumps(study_as_json(found, table.metric)))
-    else:
-        click.echo(shown(report.next_training(found, table.metric), as_latex=as_latex))
+    body = study_as_json(found, table.metric)
+    show(report.next_training(found, table.metric), body, as_json=as_json, as_latex=as_latex)

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from prunecast.choice import choose
-from prunecast.cli.make import made_section, make_shown
+from prunecast.cli.make import make_shown
 from prunecast.cli.progress import Screen
 from prunecast.errors import PrunecastError
-from prunecast.export import Card, order, title, verdict
+from prunecast.export import Card, made_section, order, title, verdict
 from prunecast.files import write_text
 from prunecast.laws import Fit, fit
 from prunecast.report import choice, fit_summary, page, terminal

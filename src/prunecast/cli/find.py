@@ -211,7 +211,7 @@ class _Session:
 
     def _write(self, cards: "Sequence[Card | None]" = ()) -> None:
         """Write the table and the page so far, with the networks that were made."""
-        from prunecast.cli.make import made_section
+        from prunecast.export import made_section
         from prunecast.find import history_section
         from prunecast.sweep import chain_statuses, rows_of, write_table
 

@@ -9,9 +9,8 @@ import numpy as np
 
 from prunecast import laws, report
 from prunecast.cli import import_from
-from prunecast.cli.options import LATEX, Source, law_option, shown, table_options
-from prunecast.cli.parameters import JSON, Number, Numbers, OutputFile
-from prunecast.files import dumps
+from prunecast.cli.options import Source, law_option, show, table_options
+from prunecast.cli.parameters import JSON, LATEX, Number, Numbers, OutputFile, refuse_with
 from prunecast.text import parse_number
 from prunecast.wording import finding_as_json, fit_as_json
 
@@ -63,22 +62,22 @@ def fit(
     **options: Any,
 ) -> None:
     """Fit the law to TABLE: a CSV or Parquet file, or the name of a table that ships with prunecast."""
+    if each_configuration:
+        meaning = "fits Eq. 1 to each configuration alone and saves no law"
+        refuse_with("--each-configuration", meaning, "output", "law", "high_error", "residual", "huber")
     table = source.read()
     replicates: Literal["mean", "each"] = "each" if each_replicate else "mean"
     if each_configuration:
         singles, law = laws.fit_each(table, replicates=replicates), laws.SINGLE_LAW
         body = {"law": law.name, "configurations": [asdict(one) for one in singles]}
-        section = report.single_fits(singles, law, table.metric)
-        click.echo(dumps(body) if as_json else shown(section, as_latex=as_latex))
+        show(report.single_fits(singles, law, table.metric), body, as_json=as_json, as_latex=as_latex)
         return
     result = laws.fit(table, replicates=replicates, **options)
     if output is not None:
         result.save(output)
-    if as_json:
-        click.echo(dumps(fit_as_json(result, table)))
-        return
-    click.echo(shown(report.fit_summary(result, table), as_latex=as_latex))
-    if output is not None and not as_latex:
+    section = report.fit_summary(result, table)
+    show(section, fit_as_json(result, table), as_json=as_json, as_latex=as_latex)
+    if output is not None and not (as_json or as_latex):
         click.echo(f"The law is saved in {output}.")
 
 
@@ -105,12 +104,10 @@ def predict(law: Path, as_json: bool, as_latex: bool, **asked: tuple[float, ...]
     grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True))
     prediction = fitted.predict(grid.pop("density"), **grid)
     found = list(laws.never_varied(fitted, vars(prediction)))
-    if not as_json:
-        click.echo(shown(report.predictions(prediction, fitted.metric, found), as_latex=as_latex))
-        return
     notes = [finding_as_json(finding, fitted.metric) for finding in found]
-    records = prediction.frame.to_dict("records")
-    click.echo(dumps({"law": fitted.law, "predictions": records, "notes": notes}))
+    body = {"law": fitted.law, "predictions": prediction.frame.to_dict("records"), "notes": notes}
+    section = report.predictions(prediction, fitted.metric, found)
+    show(section, body, as_json=as_json, as_latex=as_latex)
 
 
 @click.command()
@@ -119,7 +116,5 @@ def compare(source: Source, as_json: bool, as_latex: bool) -> None:
     """Rank the laws and their rivals on TABLE, in sample and on configurations left out of the fit."""
     table = source.read()
     scores = laws.compare(table)
-    if as_json:
-        click.echo(dumps({"scores": [asdict(score) for score in scores]}))
-    else:
-        click.echo(shown(report.scores(scores, table.metric), as_latex=as_latex))
+    body = {"scores": [asdict(score) for score in scores]}
+    show(report.scores(scores, table.metric), body, as_json=as_json, as_latex=as_latex)

@@ -10,10 +10,8 @@ from prunecast.cli.answer import choose, law_of
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
 from prunecast.cli.parameters import Count
-from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.report import Fact, Grid, Section, choice, terminal
-from prunecast.wording import numbers
+from prunecast.report import Section, choice, terminal
 
 if TYPE_CHECKING:
     from prunecast.export import Card, Order
@@ -58,10 +56,8 @@ def make(
     ONNX file, with a card that compares its measured and predicted errors. If no network meets the target,
     nothing is trained and the exit status is 1.
     """
-    try:
-        from prunecast.export import finish, order, train
-    except ImportError as missing:
-        raise PrunecastError(f"make needs {missing.name}: pip install 'prunecast[train]'") from None
+    from prunecast.export import finish, order, train
+
     fitted = law_of(source, law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     with stoppable(placed.store):
@@ -111,65 +107,6 @@ def _levels(placed: "Order") -> str:
 
 def card_text(made: "Card", folder: Path) -> str:
     """What was measured and what was predicted, the sizes, and where the files are."""
-    from prunecast.export import (
-        COMPARED,
-        compared,
-        dead,
-        latency_verdict,
-        no_onnx,
-        sizes_header,
-        title,
-        verdict,
-        zeros,
-    )
+    from prunecast.export import card_section
 
-    counts, disk = made.counts, made.disk
-    rows = [
-        ["prunable weights", f"{counts.weights:,}", f"{counts.nonzero:,}"],
-        ["parameters, with biases and normalisation", f"{counts.parameters:,}", f"{counts.stored:,}"],
-        ["multiply-adds per image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"],
-        ["bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"],
-    ]
-    if made.network.units is not None:
-        rows[-1] = ["bytes on disk", "", f"{disk.dense:,}"]
-    header = [word.capitalize() for word in sizes_header(made)]
-    return terminal.text(
-        Section(
-            title=f"Made: {title(made)}.",
-            text=[verdict(made)],
-            grids=[
-                *(
-                    [Grid(header=list(map(str.capitalize, COMPARED)), rows=compared(made))]
-                    if made.latency
-                    else []
-                ),
-                Grid(header=["Size", *header], rows=rows),
-            ],
-            notes=[
-                *([latency_verdict(made.latency)] if made.latency else []),
-                *([dead(made)] if counts.dead_layers else []),
-                zeros(made),
-                *([no_onnx(made.code)] if disk.onnx is None else []),
-                f"The network and its card are in {folder}; see README.md there for details.",
-            ],
-        )
-    )
-
-
-def made_section(card: "Card", number: int = 1) -> Section:
-    """One of the networks that were made, for the page: its measured error beside the predicted one."""
-    from prunecast.export import title, value, verdict
-
-    promised, metric = card.predicted, card.predicted.metric
-    measured = "inside the interval" if card.measured.in_interval else "outside the interval"
-    runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
-    return Section(
-        name="made" if number == 1 else f"made-{number}",
-        title="The chosen network, trained",
-        text=[f"{title(card)}, trained with a seed that the law has not seen. {verdict(card)}"],
-        facts=[
-            Fact(f"Predicted {metric.word}", numbers.estimate(promised.value, promised.interval), runs),
-            Fact(f"Measured {metric.word}", numbers.error(value(card)), measured),
-            Fact("Bytes on disk", f"{card.disk.sparse:,}", f"without zeros; {card.disk.dense:,} with them"),
-        ],
-    )
+    return terminal.text(card_section(made, folder))

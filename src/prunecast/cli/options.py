@@ -11,8 +11,9 @@ import click
 
 from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, PARAMETERS, Measure, SizeRange
 from prunecast.cli import import_from
-from prunecast.cli.parameters import JSON, Number, OutputFile
+from prunecast.cli.parameters import JSON, LATEX, Number, OutputFile
 from prunecast.errors import PrunecastError, sentence
+from prunecast.files import dumps
 from prunecast.laws import AUTO, get_law, selectable_laws
 from prunecast.metric import Metric
 from prunecast.report import Section, latex_tables, terminal
@@ -50,7 +51,6 @@ def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable
     return click.option("--law", type=LawName(auto=auto), default=default, show_default=shown, help=text)
 
 
-LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print the tables as LaTeX, for booktabs.")
 BEST_LAW = law_option(
     AUTO,
     "The law to fit; auto is the one that best predicts sizes left out of the fit, MODULE:NAME is your own.",
@@ -189,9 +189,9 @@ def table_source(command: Callable[..., None]) -> Callable[..., None]:
     return _together(TABLE, gathered(command))
 
 
-def shown(section: Section, *, as_latex: bool) -> str:
-    """A section as text, or its tables as LaTeX."""
-    return latex_tables(section) if as_latex else terminal.text(section)
+def show(section: Section, body: object, *, as_json: bool, as_latex: bool) -> None:
+    """Print a result: as JSON, its tables as LaTeX, or as text."""
+    click.echo(dumps(body) if as_json else latex_tables(section) if as_latex else terminal.text(section))
 
 
 def table_options(command: Callable[..., None]) -> Callable[..., None]:

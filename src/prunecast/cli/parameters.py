@@ -1,4 +1,4 @@
-"""Types of arguments that need nothing heavy: numbers as people write them, devices, and the option for JSON."""
+"""What needs nothing heavy: types of arguments, the options for JSON and LaTeX, and options that exclude others."""
 
 import os
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from prunecast.errors import PrunecastError
 from prunecast.files import check_folder
 from prunecast.text import parse_number
 
@@ -104,5 +105,38 @@ class OutputFile(click.Path):
         return path
 
 
-JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON object for programs, errors too.")
+def _one_format(context: click.Context, option: click.Parameter, value: bool) -> bool:
+    """Refuse JSON and LaTeX at once; whichever comes second on the command line notices."""
+    if value and any(context.params.get(other) for other in {"as_json", "as_latex"} - {option.name}):
+        raise click.UsageError("--json and --latex cannot be combined; leave out one of them.")
+    return value
+
+
+JSON = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    callback=_one_format,
+    help="Print one JSON object for programs, errors too.",
+)
+LATEX = click.option(
+    "--latex",
+    "as_latex",
+    is_flag=True,
+    callback=_one_format,
+    help="Print the tables as LaTeX, for booktabs.",
+)
 TARGET = "The largest error you accept, such as 0.12 or 12%."
+
+
+def refuse_with(option: str, meaning: str, *others: str) -> None:
+    """Refuse options that would be ignored beside another one, whose meaning the message gives."""
+    context = click.get_current_context()
+    named = sorted(
+        max(own.opts, key=len)
+        for own in context.command.params
+        if own.name in others
+        and context.get_parameter_source(own.name) == click.core.ParameterSource.COMMANDLINE
+    )
+    if named:
+        raise PrunecastError(f"{option} {meaning}; leave out {', '.join(named)}")

@@ -8,8 +8,15 @@ from typing import Any
 import click
 
 from prunecast.cli import echo
-from prunecast.cli.options import BEST_LAW, Source, candidate_options, command_line, output, table_source
-from prunecast.cli.parameters import JSON, Number
+from prunecast.cli.options import (
+    BEST_LAW,
+    Source,
+    candidate_options,
+    command_line,
+    output,
+    table_source,
+)
+from prunecast.cli.parameters import JSON, Number, refuse_with
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps, write_text
 
@@ -33,6 +40,8 @@ def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
 
     from prunecast.report import page
 
+    if not asked["studies"]:
+        refuse_with("--no-studies", "leaves all studies out", "all_studies")
     table, command = source.read(), command_line(click.get_current_context())
     with Console(stderr=True).status("reading the table") as status:  # shown on a terminal only
         made = page(table, command=command, on_step=status.update, **asked)

@@ -8,7 +8,7 @@ import click
 
 from prunecast.cli import echo
 from prunecast.cli.engine import DATA, SCALE, STORE, read
-from prunecast.cli.parameters import JSON, Count, Number, OutputFile
+from prunecast.cli.parameters import JSON, Count, Number, OutputFile, refuse_with
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.report import Grid, Section, terminal
@@ -71,14 +71,11 @@ def time_(
     in the store are measured, and -o writes its table with a column latency_ms, which `choose --minimise latency` and
     `--max-latency` read. Run nothing else at the same time.
     """
-    try:
-        from prunecast.export import Timing, time_made
-    except ImportError as missing:
-        raise PrunecastError(f"time needs {missing.name}: pip install 'prunecast[train]'") from None
+    from prunecast.export import Timing, time_made
+
     how = Timing(runtimes=runtimes, batches=batches, threads=threads, seconds=seconds)
     if Path(network).is_dir():
-        if output is not None:
-            raise PrunecastError("-o writes the table of a plan; leave it out for a folder.")
+        refuse_with(network, "is the folder of one network, not a plan", "output", "store", "scale", "data")
         found = time_made(Path(network), how)
         echo(dumps(asdict(found)) if as_json else made_text(found, network, how))
         return

@@ -1,19 +1,7 @@
 """The chosen network itself: trained, pruned, written with its card, and loaded again."""
 
 from prunecast.export.card import Card
-from prunecast.export.card_text import (
-    COMPARED,
-    ZEROS,
-    compared,
-    dead,
-    latency_verdict,
-    no_onnx,
-    sizes_header,
-    title,
-    value,
-    verdict,
-    zeros,
-)
+from prunecast.export.card_text import card_section, made_section, title, verdict
 from prunecast.export.files import load_masks, load_network
 from prunecast.export.making import finish, make, train
 from prunecast.export.orders import Order, order
@@ -29,31 +17,24 @@ from prunecast.export.timing import (
 )
 
 __all__ = [
-    "COMPARED",
-    "ZEROS",
     "Card",
     "Latency",
     "Order",
     "TimedLevel",
     "TimedNetwork",
     "Timing",
-    "compared",
-    "dead",
+    "card_section",
     "finish",
     "latency_columns",
-    "latency_verdict",
     "load_masks",
     "load_network",
+    "made_section",
     "make",
-    "no_onnx",
     "order",
-    "sizes_header",
     "time_made",
     "time_network",
     "time_table",
     "title",
     "train",
-    "value",
     "verdict",
-    "zeros",
 ]

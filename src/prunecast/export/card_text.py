@@ -1,11 +1,13 @@
-"""The card in words, for people: a model card as Hugging Face shows it, with a YAML header for its search."""
+"""The card in words: a model card as Hugging Face shows it, and sections for the terminal and the page."""
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from prunecast.data import Split
 from prunecast.export.card import Card, CardLatency, Code, Start
+from prunecast.report import Fact, Grid, Section
 from prunecast.spec import n_of_m
 from prunecast.text import plural
 from prunecast.wording import numbers, sentences
@@ -42,20 +44,20 @@ def zeros(card: Card) -> str:
 
 def verdict(card: Card) -> str:
     """The prediction and the measurement, in a sentence or two."""
-    promised, found = card.predicted, card.measured
+    promised, found, target = card.predicted, card.measured, card.question.target_error
     about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     where = "inside" if found.in_interval else "outside"
     words = (
         f"Predicted {promised.metric.measured} {about}, 95% of new training runs in {span}; measured "
         f"{value(card):.4f}, {where} the interval."
     )
-    if found.meets_target is None:
+    if found.meets_target is None or target is None:
         return words
     likely = (
         "" if promised.probability is None else f" (predicted with probability {promised.probability:.0%})"
     )
     does = "meets" if found.meets_target else "misses"
-    return f"{words} It {does} the target of {card.question.target_error:g}{likely}."
+    return f"{words} It {does} the target of {numbers.target(target)}{likely}."
 
 
 COMPARED = ("", "predicted", "95% interval", "measured")
@@ -117,6 +119,38 @@ def text(card: Card) -> str:
     return "\n\n".join([*sections, _use(card)]) + "\n"
 
 
+def card_section(card: Card, folder: Path) -> Section:
+    """A made network on a screen: what was measured and what was predicted, the sizes, and where the files are."""
+    titles = [word.capitalize() for word in sizes_header(card)]
+    grids, notes = [Grid(header=["Size", *titles], rows=_size_rows(card))], [zeros(card)]
+    if card.counts.dead_layers:
+        notes.insert(0, dead(card))
+    if card.latency:
+        grids.insert(0, Grid(header=[word.capitalize() for word in COMPARED], rows=compared(card)))
+        notes.insert(0, latency_verdict(card.latency))
+    if card.disk.onnx is None:
+        notes.append(no_onnx(card.code))
+    notes.append(f"The network and its card are in {folder}; see README.md there for details.")
+    return Section(title=f"Made: {title(card)}.", text=[verdict(card)], grids=grids, notes=notes)
+
+
+def made_section(card: Card, number: int = 1) -> Section:
+    """One of the networks that were made, for the page: its measured error beside the predicted one."""
+    promised, metric = card.predicted, card.predicted.metric
+    measured = "inside the interval" if card.measured.in_interval else "outside the interval"
+    runs = f"95% of new training runs in {numbers.interval(promised.interval)}"
+    return Section(
+        name="made" if number == 1 else f"made-{number}",
+        title="The chosen network, trained",
+        text=[f"{title(card)}, trained with a seed that the law has not seen. {verdict(card)}"],
+        facts=[
+            Fact(f"Predicted {metric.word}", numbers.estimate(promised.value, promised.interval), runs),
+            Fact(f"Measured {metric.word}", numbers.error(value(card)), measured),
+            Fact("Bytes on disk", f"{card.disk.sparse:,}", f"without zeros; {card.disk.dense:,} with them"),
+        ],
+    )
+
+
 def header(card: Card) -> str:
     """What the Hugging Face search reads: the task and the results, quoted as in JSON, which is valid YAML."""
     results = {
@@ -147,17 +181,20 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _sizes(card: Card) -> str:
+def _size_rows(card: Card) -> list[tuple[str, str, str]]:
+    """What was counted on the unpruned network and on the one that was made."""
     counts, disk = card.counts, card.disk
-    rows = [
+    sizes = (f"{disk.dense:,}", f"{disk.sparse:,}") if card.network.units is None else ("", f"{disk.dense:,}")
+    return [
         ("prunable weights", f"{counts.weights:,}", f"{counts.nonzero:,}"),
         ("parameters, with biases and normalisation", f"{counts.parameters:,}", f"{counts.stored:,}"),
         ("multiply-adds per image", f"{counts.multiply_adds:,}", f"{counts.multiply_adds_kept:,}"),
+        ("bytes on disk", *sizes),
     ]
-    if card.network.units is None:
-        rows.append(("bytes on disk", f"{disk.dense:,}", f"{disk.sparse:,}"))
-    else:
-        rows.append(("bytes on disk", "", f"{disk.dense:,}"))
+
+
+def _sizes(card: Card) -> str:
+    counts, rows = card.counts, _size_rows(card)
     if counts.connected is not None:
         rows.insert(1, ("of these on a path from image to output", "", f"{counts.connected:,}"))
     table = _table(("size", *sizes_header(card)), rows)

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast import families
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, first_line
 from prunecast.files import read_file
 from prunecast.pruning import read_tensors, write_tensors
 
@@ -127,17 +127,22 @@ def load_network(folder: str | Path) -> nn.Module:
     """
     card = read_card(Path(folder))
     about = card["network"]
-    model = families.build(
+    model = build(about)
+    if about.get("units") is not None:
+        units = families.find_units(model, tuple(about["image_shape"]))
+        model = units.sliced(model, units.first(about["units"]))
+    return filled(model, Path(folder), card["training"]["spec"])
+
+
+def build(about: Mapping[str, Any]) -> nn.Module:
+    """The unpruned network of a family, depth, width, number of classes and shape of images."""
+    return families.build(
         about["family"],
         depth=about["depth"],
         width=as_given(about["width"]),
         num_classes=about["num_classes"],
         image_shape=tuple(about["image_shape"]),
     )
-    if about.get("units") is not None:
-        units = families.find_units(model, tuple(about["image_shape"]))
-        model = units.sliced(model, units.first(about["units"]))
-    return filled(model, Path(folder), card["training"]["spec"])
 
 
 def as_given(width: float) -> float:
@@ -150,9 +155,8 @@ def filled(model: nn.Module, folder: Path, digest: str) -> nn.Module:
     try:
         model.load_state_dict(read_network(folder, digest)[0])
     except RuntimeError as failure:
-        first = str(failure).splitlines()[0]
         raise PrunecastError(
-            f"the weights in {folder} do not fit their family as it is now ({first})"
+            f"the weights in {folder} do not fit their family as it is now ({first_line(failure)})"
         ) from failure
     return model.eval()
 

@@ -37,7 +37,7 @@ from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_netw
 from prunecast.export.model_file import write_program
 from prunecast.export.onnx import OnnxFile, write_onnx
 from prunecast.export.orders import Order, order
-from prunecast.export.program import Program
+from prunecast.export.program import Program, unfused_attention
 from prunecast.export.timing import Timing, time_network
 from prunecast.families import INTO_ATTENTION, Weighted, not_prunable
 from prunecast.laws import Fit
@@ -260,8 +260,7 @@ def multiply_adds(
 
 @contextmanager
 def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
-    """Call functions after the modules that multiply, with torch's fused encoder off, which calls none of them."""
-    fused = torch.backends.mha.get_fastpath_enabled()
+    """Call functions after the modules that multiply; torch's fused encoder, which calls none of them, is off."""
     inner = {id(module.out_proj) for module in model.modules() if isinstance(module, nn.MultiheadAttention)}
     hooks = [
         module.register_forward_hook(attention, with_kwargs=True)
@@ -270,11 +269,10 @@ def _hooks(model: nn.Module, layer: Any, attention: Any) -> Iterator[None]:
         for module in model.modules()
         if isinstance(module, (*Weighted, nn.Bilinear, nn.MultiheadAttention)) and id(module) not in inner
     ]
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
-        yield
+        with unfused_attention():
+            yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fused)
         for hook in hooks:
             hook.remove()
 

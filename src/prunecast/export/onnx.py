@@ -3,6 +3,7 @@
 import importlib.util
 import json
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Preprocessing
+from prunecast.errors import first_line
 from prunecast.export.files import ONNX
 from prunecast.export.program import BATCH, example, quiet, unfused_attention
 from prunecast.files import is_there, read_file
@@ -44,14 +46,13 @@ def write_onnx(
 ) -> OnnxFile:
     """Write model.onnx, checked by ONNX Runtime; where that is not possible, that of another network is removed."""
     path = folder / ONNX
-    missing = next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
-    problem = ""
+    missing, problem = missing_module(), ""
     for images in () if missing else (BATCH, 1):
         try:
             data = _exported(model.eval(), image_shape, images, _notes(preprocessing, class_names, digest))
             _compare(data, model, image_shape, images)
         except Exception as failure:  # torch.onnx raises anything
-            problem = f"{failure}".strip().partition("\n")[0] or type(failure).__name__
+            problem = first_line(failure)
             continue
         write_whole(path, data)
         return OnnxFile(written=True)
@@ -61,15 +62,16 @@ def write_onnx(
     return OnnxFile(written=False, missing=missing, problem=problem)
 
 
+def missing_module() -> str:
+    """The first module of the extra `onnx` that is not installed; empty if all are."""
+    return next((name for name in NEEDED if importlib.util.find_spec(name) is None), "")
+
+
 def _notes(preprocessing: Preprocessing | None, class_names: tuple[str, ...], digest: str) -> dict[str, str]:
     """What a user of the file alone has to know, as JSON."""
     notes: dict[str, Any] = {"spec": digest, "class_names": class_names}
     if preprocessing is not None:
-        notes |= {
-            "mean": preprocessing.mean,
-            "std": preprocessing.std,
-            "value_range": preprocessing.value_range,
-        }
+        notes |= {name: getattr(preprocessing, name) for name in ("mean", "std", "value_range")}
     return {name: json.dumps(value, ensure_ascii=False) for name, value in notes.items()}
 
 
@@ -94,15 +96,8 @@ def _exported(model: nn.Module, image_shape: tuple[int, ...], images: int, notes
     assert made is not None
     proto: Any = made.model_proto
     graph = proto.graph
-    for part in (
-        proto,
-        graph,
-        *graph.node,
-        *graph.input,
-        *graph.output,
-        *graph.value_info,
-        *graph.initializer,
-    ):
+    described = (graph.node, graph.input, graph.output, graph.value_info, graph.initializer)
+    for part in (proto, graph, *chain.from_iterable(described)):
         del part.metadata_props[:]
         part.doc_string = ""
     for name, value in notes.items():

@@ -13,7 +13,7 @@ from prunecast import families, tables
 from prunecast.choice import Choice, NetworkBeyondMeasured, as_fit, choose
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError, UnmetTargetError
-from prunecast.export.files import as_given
+from prunecast.export.files import as_given, build
 from prunecast.export.model_file import check_overwriting
 from prunecast.laws import Fit
 from prunecast.metric import Metric
@@ -102,7 +102,8 @@ def order(
     )
     check_data(dataclasses.replace(plan, chains=(own,)))
     dataset = loader(own, place, {})()
-    model = _untrained(spec, dataset)
+    images = {"num_classes": dataset.num_classes, "image_shape": dataset.train.image_shape}
+    model = build({**vars(spec), **images})
     _same_weights(fit, spec, model)
     down = chosen.question.max_parameters is not None
     spec, level = _to_density(spec, model, best.density, down=down)
@@ -135,16 +136,6 @@ def _possible(chosen: Choice) -> None:
     )
 
 
-def _untrained(spec: ChainSpec, dataset: Dataset) -> torch.nn.Module:
-    return families.build(
-        spec.family,
-        depth=spec.depth,
-        width=spec.width,
-        num_classes=dataset.num_classes,
-        image_shape=dataset.train.image_shape,
-    )
-
-
 def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:
     """Refuse a table from before the projections into attention were prunable: its densities mean something else."""
     before, now = (families.prunable(model, earlier=earlier) for earlier in (True, False))
@@ -156,8 +147,7 @@ def _same_weights(fit: Fit, spec: ChainSpec, model: torch.nn.Module) -> None:
         raise PrunecastError(
             f"the networks of {fit.origin.table} have {counts[0]:,} prunable weights, but those of {spec.family} now "
             f"have {counts[1]:,}, because attention and bilinear weights are prunable: measure the table again, or "
-            "set "
-            f"prunable_weights of the model to the earlier ones, {before}"
+            f"set prunable_weights of the model to the earlier ones, {before}"
         )
 
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from prunecast import families
+from prunecast.errors import first_line
 from prunecast.spec import MODULE_CALLS
 
 Kind = Literal["layers", "operators", "source"]
@@ -98,7 +99,7 @@ def program(
                 _compare(written, model, image_shape)
             return written
         except Exception as failure:  # torch.fx and torch.export raise anything
-            problem = f"{failure}".strip().partition("\n")[0] or type(failure).__name__
+            problem = first_line(failure)
     return _source(family, given, problem)
 
 

@@ -17,9 +17,9 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.errors import PrunecastError
-from prunecast.export.files import as_given, load_network, read_card
-from prunecast.export.onnx import INPUT, NEEDED, exported
+from prunecast.errors import PrunecastError, first_line
+from prunecast.export.files import build, load_network, read_card
+from prunecast.export.onnx import INPUT, exported, missing_module
 from prunecast.export.program import example, quiet
 from prunecast.pruning import Record, chain_folder
 from prunecast.spec import CHANNELS, ChainSpec
@@ -145,10 +145,7 @@ def _torch(model: nn.Module) -> Callable[[Any], object]:
 
 def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Callable[[Any], object]:
     """ONNX Runtime with a network that is exported for batches of any size."""
-    from importlib.util import find_spec
-
-    missing = next((name for name in NEEDED if find_spec(name) is None), "")
-    if missing:
+    if missing := missing_module():
         raise PrunecastError(
             f"--runtime onnx needs {missing}: pip install 'prunecast[onnx]', or measure torch alone."
         )
@@ -157,9 +154,8 @@ def _onnx(model: nn.Module, image_shape: tuple[int, ...], threads: int) -> Calla
     try:
         data = exported(model, image_shape)
     except Exception as failure:  # torch.onnx raises anything
-        first = str(failure).strip().partition("\n")[0] or type(failure).__name__
         raise PrunecastError(
-            f"torch.onnx cannot export this network ({first}); measure --runtime torch alone."
+            f"torch.onnx cannot export this network ({first_line(failure)}); measure --runtime torch alone."
         ) from failure
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -193,11 +189,10 @@ def _measured(call: Callable[[], object], how: Timing) -> list[float]:
 def time_made(folder: Path, how: Timing) -> TimedNetwork:
     """Measure a network that `prunecast make` wrote, and the unpruned one that it came from."""
     about = read_card(folder)["network"]
-    shape = tuple(about["image_shape"])
-    unpruned = _built(about["family"], about["depth"], about["width"], about["num_classes"], shape)
-    return TimedNetwork(
-        made=time_network(load_network(folder), shape, how), unpruned=time_network(unpruned, shape, how)
+    made, unpruned = (
+        time_network(model, about["image_shape"], how) for model in (load_network(folder), build(about))
     )
+    return TimedNetwork(made=made, unpruned=unpruned)
 
 
 def time_table(plan: Plan, store: Path, how: Timing) -> Iterator[TimedLevel]:
@@ -209,7 +204,7 @@ def time_table(plan: Plan, store: Path, how: Timing) -> Iterator[TimedLevel]:
         if status.left_out or not status.records:
             continue
         spec, (shape, num_classes) = status.chain.spec, image_facts(status.chain)
-        whole = _built(spec.family, spec.depth, spec.width, num_classes, shape)
+        whole = build({**vars(spec), "num_classes": num_classes, "image_shape": shape})
         for record in status.records:
             model, left = whole, ()
             if spec.method.structure == CHANNELS and record.level:
@@ -220,18 +215,6 @@ def time_table(plan: Plan, store: Path, how: Timing) -> Iterator[TimedLevel]:
             if key not in known:
                 known[key] = time_network(model, shape, how)
             yield TimedLevel(spec=spec, record=record, latencies=known[key])
-
-
-def _built(
-    family: str, depth: int, width: float, num_classes: int, image_shape: tuple[int, ...]
-) -> nn.Module:
-    return families.build(
-        family,
-        depth=depth,
-        width=as_given(width),
-        num_classes=num_classes,
-        image_shape=image_shape,
-    )
 
 
 def latency_columns(latencies: Sequence[Latency], how: Timing) -> dict[str, float | str]:

@@ -24,10 +24,11 @@ from prunecast.choice import (
 from prunecast.errors import PrunecastError
 from prunecast.laws import COVERAGE, Fit
 from prunecast.report import choices
-from prunecast.report.charts import Hue, Source, answer_chart, frontier_data, size_title, view
+from prunecast.report.charts import FittedTable, Hue, answer_chart, frontier_data, size_title, view
 from prunecast.report.curves import curves, family
 from prunecast.report.document import Chart, Grid
 from prunecast.report.vega import Row, rows
+from prunecast.text import capital
 from prunecast.wording import amount, network_name, numbers, sentences
 from prunecast.wording import report as wording
 
@@ -73,7 +74,7 @@ class Answer:
     @property
     def shown(self) -> str:
         """The target as it is written."""
-        return f"{self.target:.4g}"
+        return numbers.target(self.target, 4)
 
     @property
     def size(self) -> float:
@@ -98,7 +99,7 @@ class Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answers:
+class AnswerSet:
     """The answers for one number of examples and measure, what is drawn, and the same as a table."""
 
     num_examples: float
@@ -111,12 +112,12 @@ class Answers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Top:
+class AnswerPanel:
     """The chart, and the answers for each number of examples, the first one shown at `shown`."""
 
     fit: Fit
     chart: Chart
-    answers: Sequence[Answers]
+    answers: Sequence[AnswerSet]
     """those of the measure shown first, then those of each other measure, for the same numbers of examples"""
     shown: int
     request: Request
@@ -139,14 +140,14 @@ class Top:
             "shown": self.shown,
             "examples": self.examples,
             "measures": [wording.measure_name(measure) for measure in self.measures],
-            "asked": "" if target is None else f"{target:.6g}",
+            "asked": "" if target is None else numbers.target(target),
             "beyond": too_high(self.fit),
         }
 
 
-def top(source: Source, request: Request) -> Top:
+def answer_panel(fitted: FittedTable, request: Request) -> AnswerPanel:
     """The answers for every measured number of examples and the one asked for, in each measure that is known."""
-    fit, hue = source.fit, source.hue
+    fit, hue = fitted.fit, fitted.hue
     if hue.shape == "num_examples":
         hue = replace(hue, shape="", shapes=())
     wanted = examples_for(fit, request.num_examples)
@@ -155,23 +156,24 @@ def top(source: Source, request: Request) -> Top:
     shown = int(np.argmin(np.abs(np.array(every) - wanted)))
     few = max(FEWEST_OF_ANOTHER, MOST_OF_OTHERS // max(1, len(every) - 1))
     found = [
-        _answers(source, hue, request, n, MOST if i == shown else min(MOST, few)) for i, n in enumerate(every)
+        _answer_set(fitted, hue, request, n, MOST if i == shown else min(MOST, few))
+        for i, n in enumerate(every)
     ]
     for measure in known_measures(fit):
         if measure != found[0].minimise:
-            other = replace(source, minimise=measure), hue, replace(request, minimise=measure)
+            other = replace(fitted, minimise=measure), hue, replace(request, minimise=measure)
             with suppress(PrunecastError):  # a number of examples of which no network has a known cost
-                found += [_answers(*other, n, min(MOST, few)) for n in every]
+                found += [_answer_set(*other, n, min(MOST, few)) for n in every]
     first = found[shown]
     data = {**first.data, **first.answers[first.start].data()}
     spec = answer_chart(data, hue, _view(first, found), fit.metric)
     caption = wording.answer_caption(request.confidence, fit.metric)
     chart = Chart(name="answer", spec=spec, caption=caption)
-    return Top(fit=fit, chart=chart, answers=found, shown=shown, request=request)
+    return AnswerPanel(fit=fit, chart=chart, answers=found, shown=shown, request=request)
 
 
-def _answers(source: Source, hue: Hue, request: Request, num_examples: float, most: int) -> Answers:
-    fit, measured = source.fit, source.rows
+def _answer_set(fitted: FittedTable, hue: Hue, request: Request, num_examples: float, most: int) -> AnswerSet:
+    fit, measured = fitted.fit, fitted.rows
     found = answers(fit, replace(request, num_examples=num_examples), most)
     lines = curves(fit, family(fit, num_examples, request.sizes), request.minimise)
     used = {(one.network.depth, one.network.width) for one in found}
@@ -182,7 +184,7 @@ def _answers(source: Source, hue: Hue, request: Request, num_examples: float, mo
     ]
     drawn = [(one.size, one.target) for one in found if one.choice.met]
     here = measured[np.isclose(measured.num_examples, num_examples)]
-    return Answers(
+    return AnswerSet(
         num_examples=num_examples,
         minimise=found[0].choice.question.minimise,
         answers=found,
@@ -262,21 +264,21 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
         ]
         for one in found[::step]
     ]
-    header = ["Target", "Depth", "Width", "Density", size, fit.metric.word.capitalize(), wording.NEW_RUNS]
+    header = ["Target", "Depth", "Width", "Density", size, capital(fit.metric.word), wording.NEW_RUNS]
     return Grid(header=header, rows=rows, left=0, caption=f"The answers as a table{which}", long=True)
 
 
-def _of(every: Sequence[Answers], measure: Measure) -> list[Answers]:
+def _of(every: Sequence[AnswerSet], measure: Measure) -> list[AnswerSet]:
     return [own for own in every if own.minimise is measure]
 
 
-def _view(own: Answers, every: Sequence[Answers]) -> dict[str, Any]:
+def _view(own: AnswerSet, every: Sequence[AnswerSet]) -> dict[str, Any]:
     """The axes of the chart, which are those of sizes in the same measure."""
     title = size_title(own.minimise, counted=own.answers[0].choice.naming.counted)
     return view(own.data, [other.data for other in _of(every, own.minimise)], title)
 
 
-def _lookup(own: Answers, fit: Fit, every: Sequence[Answers]) -> dict[str, Any]:
+def _lookup(own: AnswerSet, fit: Fit, every: Sequence[AnswerSet]) -> dict[str, Any]:
     return {
         "examples": numbers.count(own.num_examples),
         "start": own.start,
@@ -311,7 +313,9 @@ def too_low(found: Sequence[Answer], fit: Fit) -> dict[str, Any]:
     if question.sizes == DEFAULT_SIZES and fit.dense is not None:
         notes.insert(0, wording.ASK_FURTHER)
     network = network_name(lowest.naming, best.depth, best.width)
-    headline = wording.nothing_meets(TYPED, f"{least:.4g}", network, best, question.confidence, fit.metric)
+    headline = wording.nothing_meets(
+        TYPED, numbers.target(least, 4), network, best, question.confidence, fit.metric
+    )
     return {"headline": headline, "notes": notes}
 
 

@@ -19,6 +19,7 @@ from prunecast.report.curves import AXES, Curve, Rows, Slice, distinct, measured
 from prunecast.report.vega import PAGE, Row, Spec, Theme, axis, chart, colour, layer, log_axis, rows, tooltip
 from prunecast.studies import Sensitivity
 from prunecast.table import Table
+from prunecast.text import capital
 from prunecast.wording import numbers
 
 MANY_POINTS, MANY_CURVES = 400, 30
@@ -62,7 +63,7 @@ class Hue:
         return made
 
 
-def hue(columns: Mapping[str, Iterable[float]]) -> Hue:
+def hue_along(columns: Mapping[str, Iterable[float]]) -> Hue:
     """Width where it varies, else depth, else the number of examples; shapes for the next axis that varies."""
     values = {name: tuple(distinct(columns[name])) for name in AXES}
     first, *others = [name for name in AXES if len(values[name]) > 1] or ["width"]
@@ -72,11 +73,11 @@ def hue(columns: Mapping[str, Iterable[float]]) -> Hue:
 
 def hue_of(fit: Fit) -> Hue:
     """The axes along which a fit's configurations differ."""
-    return hue({name: [getattr(one, name) for one in fit.configurations] for name in AXES})
+    return hue_along({name: [getattr(one, name) for one in fit.configurations] for name in AXES})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class FittedTable:
     """A table and its law, with what charts show of them."""
 
     table: Table
@@ -121,14 +122,16 @@ def size_title(minimise: str, *, counted: bool = True) -> str:
 def invariant_formula(fit: Fit) -> str:
     """The invariant with its fitted exponents, such as depth^1.09 · width^1.62 · density."""
     names = {"num_examples": "(n/N)"}
-    factors = [f"{names.get(a, a)}^{numbers.number(fit.parameters[own])}" for a, own in fit.exponents.items()]
+    factors = [
+        f"{names.get(a, a)}^{numbers.number(fit.parameters[name])}" for a, name in fit.exponents.items()
+    ]
     return " · ".join([*factors, "density"])
 
 
-def _network_columns(networks: Rows | pd.DataFrame, own: Hue) -> dict[str, Iterable[object]]:
+def _network_columns(networks: Rows | pd.DataFrame, hue: Hue) -> dict[str, Iterable[object]]:
     """What is known of every measured network, as columns."""
     return {
-        "hue": [numbers.size(value) for value in getattr(networks, own.axis)],
+        "hue": [numbers.size(value) for value in getattr(networks, hue.axis)],
         "depth": map(numbers.size, networks.depth),
         "width": map(numbers.size, networks.width),
         "n": map(numbers.count, networks.num_examples),
@@ -137,15 +140,15 @@ def _network_columns(networks: Rows | pd.DataFrame, own: Hue) -> dict[str, Itera
     }
 
 
-def table_rows(frame: pd.DataFrame, own: Hue) -> list[Row]:
+def table_rows(frame: pd.DataFrame, hue: Hue) -> list[Row]:
     """The rows of a table for a chart, where no law could be fitted."""
-    return rows(**_network_columns(frame, own))
+    return rows(**_network_columns(frame, hue))
 
 
-def point_rows(measured: Rows, own: Hue) -> list[Row]:
+def point_rows(measured: Rows, hue: Hue) -> list[Row]:
     """Measured rows for a chart, with what a pointer over them shows."""
     return rows(
-        **_network_columns(measured, own),
+        **_network_columns(measured, hue),
         estimate=measured.estimate,
         size=measured.size,
         m=measured.invariant,
@@ -154,24 +157,24 @@ def point_rows(measured: Rows, own: Hue) -> list[Row]:
 
 
 def curve_rows(
-    curves: Sequence[Curve], own: Hue, fields: Sequence[str] = ("error", "size", "density", "invariant")
+    curves: Sequence[Curve], hue: Hue, fields: Sequence[str] = ("error", "size", "density", "invariant")
 ) -> list[Row]:
     """Points of predicted curves, numbered by `line`; the invariant is called `m`, as in `point_rows`."""
     found: list[Row] = []
     for index, curve in enumerate(curves):
         found += rows(
             line=index,
-            hue=numbers.size(getattr(curve, own.axis)),
+            hue=numbers.size(getattr(curve, hue.axis)),
             **{"m" if name == "invariant" else name: getattr(curve, name) for name in fields},
         )
     return found
 
 
-def points(x: Spec, y: Spec, own: Hue, amount: int, metric: Metric, theme: Theme) -> Spec:
+def points(x: Spec, y: Spec, hue: Hue, amount: int, metric: Metric, theme: Theme) -> Spec:
     """Dots of measured networks, smaller and paler where there are many."""
     size, opacity = (34, 0.85) if amount <= MANY_POINTS else (13, 0.6)
     fields = tooltip({**_measured_fields(metric), "estimate": "predicted by the law", "off": "deviation"})
-    encoding = {"x": x, "y": y, **own.marks(theme), "tooltip": fields}
+    encoding = {"x": x, "y": y, **hue.marks(theme), "tooltip": fields}
     opacity = opacity if theme.translucent else 1.0
     return layer("points", "point", encoding, filled=True, size=size, opacity=opacity)
 
@@ -182,28 +185,28 @@ def _measured_fields(metric: Metric) -> dict[str, str]:
     return {**sizes, "density": "density", "error": f"measured {metric.word}"}
 
 
-def lines(x: Spec, y: Spec, data: str, own: Spec | None = None, **mark: object) -> Spec:
+def lines(x: Spec, y: Spec, data: str, hue: Spec | None = None, **mark: object) -> Spec:
     """Predicted curves, one for each `line` of the data, coloured by a hue or all alike."""
     order = {"field": "density", "sort": "descending"}
     encoding = {"x": x, "y": y, "detail": {"field": "line"}, "order": order}
-    return layer(data, "line", {**encoding, "color": own} if own else encoding, **mark)
+    return layer(data, "line", {**encoding, "color": hue} if hue else encoding, **mark)
 
 
-def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Theme = PAGE) -> Spec:
+def estimate_chart(measured: Rows, fit: Fit, hue: Hue, metric: Metric, theme: Theme = PAGE) -> Spec:
     """Estimated against actual error, with the diagonal and one σ to either side."""
     both, sigma = [*measured.error, *measured.estimate], fit.deviation.std
     x = log_axis("error", f"measured {metric.word}", both)
     y = log_axis("estimate", f"predicted {metric.word}", both)
     ends = np.array([min(both) * 0.93, max(both) * 1.07])
     datasets = {
-        "points": point_rows(measured, own),
+        "points": point_rows(measured, hue),
         "diagonal": rows(error=ends, estimate=ends, low=ends * (1 - sigma), high=ends * (1 + sigma)),
     }
     band = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}}
     layers = [
         layer("diagonal", "area", band, color=theme.faint, opacity=0.35),
         layer("diagonal", "line", {"x": x, "y": y}, color=theme.ink, strokeWidth=1.2),
-        points(x, y, own, len(measured), metric, theme),
+        points(x, y, hue, len(measured), metric, theme),
     ]
     description = (
         f"Predicted {metric.plural} against measured {metric.plural}: points on the diagonal are exact, "
@@ -215,7 +218,7 @@ def estimate_chart(measured: Rows, fit: Fit, own: Hue, metric: Metric, theme: Th
 def error_chart(
     measured: Rows,
     curves: Sequence[Curve],
-    own: Hue,
+    hue: Hue,
     along: str,
     metric: Metric,
     *,
@@ -229,24 +232,24 @@ def error_chart(
     few = len(curves) <= MANY_CURVES
     width, opacity = (1.4, 0.7) if few else (0.7, 0.5)
     return chart(
-        f"{metric.measured.capitalize()} against {title}: dots are measured, lines are the law.",
+        f"{capital(metric.measured)} against {title}: dots are measured, lines are the law.",
         340,
-        {"points": point_rows(measured, own), "curves": curve_rows(curves, own)},
+        {"points": point_rows(measured, hue), "curves": curve_rows(curves, hue)},
         [
-            lines(x, y, "curves", own.colour(theme), strokeWidth=width, opacity=opacity),
-            points(x, y, own, len(measured), metric, theme),
+            lines(x, y, "curves", hue.colour(theme), strokeWidth=width, opacity=opacity),
+            points(x, y, hue, len(measured), metric, theme),
         ],
         theme,
     )
 
 
-def measured_chart(measured: list[Row], own: Hue, metric: Metric) -> Spec:
+def measured_chart(measured: list[Row], hue: Hue, metric: Metric) -> Spec:
     """Error against density as measured, where no law could be fitted."""
     x = log_axis("density", "density", [row["density"] for row in measured])
     y = log_axis("error", metric.measured, [row["error"] for row in measured])
-    encoding = {"x": x, "y": y, **own.marks(PAGE), "tooltip": tooltip(_measured_fields(metric))}
+    encoding = {"x": x, "y": y, **hue.marks(PAGE), "tooltip": tooltip(_measured_fields(metric))}
     dots = layer("points", "point", encoding, filled=True, size=40)
-    description = f"{metric.measured.capitalize()} against density, as measured."
+    description = f"{capital(metric.measured)} against density, as measured."
     return chart(description, 340, {"points": measured}, [dots])
 
 
@@ -284,14 +287,14 @@ def frontier_data(
     members: Sequence[Curve],
     others: Sequence[Curve],
     frontier: Sequence[tuple[float, float]],
-    own: Hue,
+    hue: Hue,
 ) -> dict[str, list[Row]]:
     """What is drawn for one number of examples; the frontier is pairs of size and error."""
     needed = ("error", "size", "density")
     return {
-        "members": curve_rows(members, own, needed),
-        "others": curve_rows(others, own, needed),
-        "points": point_rows(measured, own),
+        "members": curve_rows(members, hue, needed),
+        "others": curve_rows(others, hue, needed),
+        "points": point_rows(measured, hue),
         "frontier": rows(
             line=0,
             density=[-i for i in range(len(frontier))],
@@ -303,7 +306,7 @@ def frontier_data(
 
 def frontier_chart(
     data: Mapping[str, list[Row]],
-    own: Hue,
+    hue: Hue,
     unit: str,
     metric: Metric,
     theme: Theme = PAGE,
@@ -311,26 +314,26 @@ def frontier_chart(
     """Error against size, with the frontier."""
     x, y = _size_axis([data], unit), _error_axis(data, metric)
     return chart(
-        f"{metric.measured.capitalize()} against size of pruned networks; the thick line is the frontier.",
+        f"{capital(metric.measured)} against size of pruned networks; the thick line is the frontier.",
         440,
         data,
         [
             lines(x, y, "others", strokeWidth=0.8, opacity=0.55, color=theme.faint),
-            lines(x, y, "members", own.colour(theme), strokeWidth=1.6, opacity=0.75),
-            points(x, y, own, len(data["points"]), metric, theme),
+            lines(x, y, "members", hue.colour(theme), strokeWidth=1.6, opacity=0.75),
+            points(x, y, hue, len(data["points"]), metric, theme),
             lines(x, y, "frontier", strokeWidth=3.2, color=theme.ink, opacity=0.9),
         ],
         theme,
     )
 
 
-def answer_chart(first: Mapping[str, list[Row]], own: Hue, axes: Mapping[str, Any], metric: Metric) -> Spec:
+def answer_chart(first: Mapping[str, list[Row]], hue: Hue, axes: Mapping[str, Any], metric: Metric) -> Spec:
     """The frontier of the number of examples shown first, with the target and the network chosen for it.
 
     The page moves the last two, and sets the axes by parameters, first those of `axes`, when another number of examples
     or measure is shown.
     """
-    drawn = frontier_chart(first, own, axes["unit"], metric)
+    drawn = frontier_chart(first, hue, axes["unit"], metric)
     x, y = (drawn["layer"][0]["encoding"][name] for name in ("x", "y"))
     x["scale"]["domain"] = [{"expr": "smallest"}, {"expr": "largest"}]
     x["axis"] |= {"values": {"expr": "sizes"}, "title": {"signal": "unit"}}

@@ -7,6 +7,7 @@ from prunecast.laws import get_law
 from prunecast.metric import Metric
 from prunecast.report.document import Fact, Grid, Section
 from prunecast.studies import AnswerSoFar, NextTraining, Suggestion
+from prunecast.text import capital
 from prunecast.wording import (
     advice,
     amount,
@@ -49,7 +50,7 @@ def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
         Fact("Network", name, unpruned),
         _kept(best, wording.levels(best.density, best.level, kept_per_level)),
         *_sizes(chosen),
-        Fact(word.capitalize(), error(best), wording.error_source(chosen)),
+        Fact(capital(word), error(best), wording.error_source(chosen)),
         Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),
         Fact("Trust in the law", chosen.verdict.trust, verdict_numbers(chosen.verdict)),
         _cost(best),
@@ -114,7 +115,7 @@ def _runners_up(chosen: Choice) -> Grid:
     header = [
         *_axes(naming),
         "Density",
-        chosen.metric.word.capitalize(),
+        capital(chosen.metric.word),
         "95%",
         "Meets",
         size,
@@ -157,8 +158,8 @@ def frontier(line: Frontier) -> Section:
             strict=True,
         )
     ]
-    size = wording.capital(unit(naming, line.minimise))
-    header = [metric.word.capitalize(), size, *_axes(naming), "Density", f"Unpruned {metric.word}"]
+    size = capital(unit(naming, line.minimise))
+    header = [capital(metric.word), size, *_axes(naming), "Density", f"Unpruned {metric.word}"]
     least = line.least_measured
     measured = [wording.least_measured(least, metric)] if least is not None and least < line.error[0] else []
     return Section(
@@ -174,10 +175,10 @@ def next_training(study: NextTraining, metric: Metric) -> Section:
     names = ["Examples" if axis == "num_examples" else axis.capitalize() for axis in axes]
     header = ["Train", *names, f"Until {metric.word}", "Runs", "Cost", "Gain"]
     sizes = [axis for axis in axes if axis != "num_examples"]
-    size = wording.capital(unit(study.naming, Measure.STORED))
+    size = capital(unit(study.naming, Measure.STORED))
     known = Grid(
         header=[
-            metric.word.capitalize(),
+            capital(metric.word),
             *map(str.capitalize, sizes),
             "Density",
             size,
@@ -204,11 +205,11 @@ def next_training(study: NextTraining, metric: Metric) -> Section:
 
 def _answer_so_far(one: AnswerSoFar, axes: Sequence[str], naming: Naming) -> list[str]:
     if one.smallest is None or one.density is None or one.size is None or one.doubt is None:
-        return [f"{one.target_error:g}", *("–" for _ in axes), *("–" * 4)]
+        return [numbers.target(one.target_error), *("–" for _ in axes), *("–" * 4)]
     sizes = {"depth": one.depth, "width": one.width}
     low, high = (amount(naming, size) for size in one.smallest)
     return [
-        f"{one.target_error:g}",
+        numbers.target(one.target_error),
         *(numbers.size(sizes[axis] or 0.0) for axis in axes),
         numbers.density(one.density),
         amount(naming, one.size),

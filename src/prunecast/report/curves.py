@@ -24,6 +24,7 @@ from prunecast.laws import (
     Integers,
     Mask,
     Points,
+    SingleFit,
     average,
     measured,
     region,
@@ -60,9 +61,9 @@ class Rows:
         """Some of the rows."""
         return Rows(**{name: values[which] for name, values in vars(self).items()})
 
-    def of(self, curve: "Curve") -> Mask:
-        """Which rows belong to a curve's configuration."""
-        same = [np.isclose(getattr(self, name), getattr(curve, name)) for name in AXES]
+    def of(self, network: "Curve | SingleFit") -> Mask:
+        """Which rows belong to the configuration of a curve or of a fit to it alone."""
+        same = [np.isclose(getattr(self, name), getattr(network, name)) for name in AXES]
         return np.asarray(np.logical_and.reduce(same))
 
     @property

@@ -28,6 +28,11 @@ class Grid:
     """whether there may be many rows: the page folds them away, the terminal shows a dozen of them"""
 
 
+def facts_grid(facts: Sequence[Fact]) -> Grid:
+    """Facts as a table without a header."""
+    return Grid(header=["", "", ""], rows=[tuple(fact) for fact in facts], left=3)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Chart:
     """A Vega-Lite chart with its name and a sentence about what it shows."""
@@ -42,7 +47,7 @@ class Section:
     """One part of a document."""
 
     name: str = ""
-    title: str
+    title: str = ""
     text: Sequence[str] = ()
     facts: Sequence[Fact] = ()
     charts: Sequence[Chart] = ()

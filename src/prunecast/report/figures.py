@@ -16,7 +16,7 @@ from prunecast.errors import PrunecastError
 from prunecast.files import replace_file
 from prunecast.laws import AUTO, DEFAULT_LAW, HIGH_EDGE, LOW_EDGE, Fit, Floats, Role, fit
 from prunecast.report import charts, study_figures
-from prunecast.report.charts import Hue, Source
+from prunecast.report.charts import FittedTable, Hue
 from prunecast.report.curves import AXES, Curve, Slice, curves, family
 from prunecast.report.latex import latex_figure
 from prunecast.report.vega import (
@@ -72,18 +72,18 @@ def draw_figures(
     unknown = [name for name in only if name not in FIGURES]
     if unknown:
         raise PrunecastError(f"no figure is called {unknown[0]!r}; the figures are {', '.join(FIGURES)}")
-    source = Source(table=table, fit=fit(table, law=law))
+    fitted = FittedTable(table=table, fit=fit(table, law=law))
     folder.mkdir(parents=True, exist_ok=True)
-    return [_drawn(name, source, folder, latex=latex) for name in FIGURES if not only or name in only]
+    return [_drawn(name, fitted, folder, latex=latex) for name in FIGURES if not only or name in only]
 
 
-def _drawn(name: str, source: Source, folder: Path, *, latex: bool) -> Drawn:
+def _drawn(name: str, fitted: FittedTable, folder: Path, *, latex: bool) -> Drawn:
     try:
-        spec = FIGURES[name](source)
+        spec = FIGURES[name](fitted)
     except PrunecastError as problem:
         return Drawn(name=name, paths=(), missing=str(problem))
     about = (FIGURES[name].__doc__ or name).partition("\n")[0]
-    caption = f"{about} Table: {source.table.source}." if latex else ""
+    caption = f"{about} Table: {fitted.table.source}." if latex else ""
     return Drawn(name=name, paths=write_figure(spec, name, folder, caption), missing=None)
 
 
@@ -97,13 +97,13 @@ def write_figure(spec: Spec, name: str, folder: Path, caption: str = "") -> tupl
     return tuple(files)
 
 
-def error_layers(source: Source, along: str, title: str, only: Slice | None = None) -> list[Spec]:
+def error_layers(fitted: FittedTable, along: str, title: str, only: Slice | None = None) -> list[Spec]:
     """Measured errors and fitted curves, of all networks or of a slice, against density or the invariant."""
-    shown, drawn, own = source.rows, source.curves, source.hue
+    shown, drawn, own = fitted.rows, fitted.curves, fitted.hue
     if only is not None:
-        shown = source.rows[np.logical_or.reduce([source.rows.of(curve) for curve in only.curves])]
+        shown = fitted.rows[np.logical_or.reduce([fitted.rows.of(curve) for curve in only.curves])]
         drawn, own = list(only.curves), Hue(axis=only.axis, values=only.sizes)
-    return layers_of(charts.error_chart(shown, drawn, own, along, source.metric, title=title, theme=FIGURE))
+    return layers_of(charts.error_chart(shown, drawn, own, along, fitted.metric, title=title, theme=FIGURE))
 
 
 def held(own: Slice) -> str:
@@ -111,36 +111,36 @@ def held(own: Slice) -> str:
     return ", ".join(f"{numbers.axis(name)} {numbers.size(value)}" for name, value in own.held.items())
 
 
-def error_against_density(source: Source) -> Spec:
+def error_against_density(fitted: FittedTable) -> Spec:
     """Measured errors and the law by width, depth and dataset size, the other two held."""
-    title = f"Measured (dots) and {source.fit.title} (lines)"
-    if not source.slices:
-        return figure([panel(title, error_layers(source, "density", "density"), size=WIDE)])
+    title = f"Measured (dots) and {fitted.fit.title} (lines)"
+    if not fitted.slices:
+        return figure([panel(title, error_layers(fitted, "density", "density"), size=WIDE)])
     panels = [
-        panel(f"By {numbers.axis(one.axis)}", error_layers(source, "density", "density", one), held(one))
-        for one in source.slices
+        panel(f"By {numbers.axis(one.axis)}", error_layers(fitted, "density", "density", one), held(one))
+        for one in fitted.slices
     ]
     return figure(share_y(panels), title)
 
 
-def error_against_invariant(source: Source) -> Spec:
+def error_against_invariant(fitted: FittedTable) -> Spec:
     """The same networks against density and against m*: past their low plateaus they fall together."""
-    if not source.fit.axes:
-        why = f"{source.fit.title} does not have one" if source.slices else "only one size was measured"
+    if not fitted.fit.axes:
+        why = f"{fitted.fit.title} does not have one" if fitted.slices else "only one size was measured"
         raise PrunecastError(f"there is no invariant to show: {why}")
-    formula = f"m* = {charts.invariant_formula(source.fit)}"
-    titles = (f"Measured (dots) and {source.fit.title} (lines)", "The same networks against the invariant")
+    formula = f"m* = {charts.invariant_formula(fitted.fit)}"
+    titles = (f"Measured (dots) and {fitted.fit.title} (lines)", "The same networks against the invariant")
     panels = [
-        panel(titles[0], error_layers(source, "density", "density"), size=WIDE),
-        panel(titles[1], error_layers(source, "m", formula), size=WIDE),
+        panel(titles[0], error_layers(fitted, "density", "density"), size=WIDE),
+        panel(titles[1], error_layers(fitted, "m", formula), size=WIDE),
     ]
     return figure(share_y(panels), one_legend=True)
 
 
-def estimated_against_actual(source: Source) -> Spec:
+def estimated_against_actual(fitted: FittedTable) -> Spec:
     """Every measured error with the law's prediction, and the histogram of the deviations."""
-    layers = layers_of(charts.estimate_chart(source.rows, source.fit, source.hue, source.metric, FIGURE))
-    own, off = source.fit.deviation, 100 * source.rows.deviation
+    layers = layers_of(charts.estimate_chart(fitted.rows, fitted.fit, fitted.hue, fitted.metric, FIGURE))
+    own, off = fitted.fit.deviation, 100 * fitted.rows.deviation
     edges = np.histogram_bin_edges(off, bins=min(40, max(8, len(off) // 8)))
     heights = np.histogram(off, edges)[0]
     x = axis("start", "(predicted − measured) / measured, %", (edges[0], edges[-1]))
@@ -154,29 +154,29 @@ def estimated_against_actual(source: Source) -> Spec:
     found = f"μ = {numbers.percent(own.mean, sign=True)}, σ = {numbers.percent(own.std)}"
     return figure(
         [
-            panel(f"Predicted by {source.fit.title} against measured", layers, found),
+            panel(f"Predicted by {fitted.fit.title} against measured", layers, found),
             panel("Deviations", histogram, plural(len(off), "row")),
         ]
     )
 
 
-def contours(source: Source) -> Spec:
+def contours(fitted: FittedTable) -> Spec:
     """Where the error is constant, in the planes of density with width, depth and dataset size."""
-    if not source.slices:
+    if not fitted.slices:
         raise PrunecastError("only one size was measured, so there are no contours")
-    heading = f"Constant {source.metric.word}: measured (dots) and {source.fit.title} (lines)"
+    heading = f"Constant {fitted.metric.word}: measured (dots) and {fitted.fit.title} (lines)"
     panels = [
-        panel(f"Density against {numbers.axis(one.axis)}", _contour_layers(source, one), held(one))
-        for one in source.slices
+        panel(f"Density against {numbers.axis(one.axis)}", _contour_layers(fitted, one), held(one))
+        for one in fitted.slices
     ]
     return figure(panels, heading)
 
 
-def _contour_layers(source: Source, one: Slice) -> list[Spec]:
+def _contour_layers(fitted: FittedTable, one: Slice) -> list[Spec]:
     """Dots where measured curves cross an error, lines where the law does."""
-    points = [source.rows[source.rows.of(curve)] for curve in one.curves]
+    points = [fitted.rows[fitted.rows.of(curve)] for curve in one.curves]
     unpruned = [float(own.unpruned[0]) for own in points]
-    highest = max(*unpruned, 0.8 * source.fit.high_error)
+    highest = max(*unpruned, 0.8 * fitted.fit.high_error)
     levels = {f"{level:.2g}": float(level) for level in np.geomspace(1.2 * min(unpruned), highest, LEVELS)}
     measured, law = list[Row](), list[Row]()
     for name, level in levels.items():
@@ -184,8 +184,8 @@ def _contour_layers(source: Source, one: Slice) -> list[Spec]:
             crossed = [crossing(each.density, each.error, level) for each in own]
             found += [row for row in rows(hue=name, size=one.sizes, density=crossed) if row["density"]]
     x = log_axis("size", numbers.axis(one.axis), one.sizes, margin=1.15)
-    y = log_axis("density", "density", source.rows.density)
-    encoding = {"x": x, "y": y, "color": colour("hue", source.metric.word, list(levels), FIGURE)}
+    y = log_axis("density", "density", fitted.rows.density)
+    encoding = {"x": x, "y": y, "color": colour("hue", fitted.metric.word, list(levels), FIGURE)}
     return [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
 
 
@@ -199,9 +199,9 @@ def crossing(density: Floats, error: Floats, level: float) -> float:
     return float("nan")
 
 
-def dense_error(source: Source) -> Spec:
+def dense_error(fitted: FittedTable) -> Spec:
     """Unpruned errors against the number of weights, with the dense law where there are enough of them."""
-    known, dense = source.fit.configurations, source.fit.dense
+    known, dense = fitted.fit.configurations, fitted.fit.dense
     sizes, errors = [c.weights for c in known], [c.unpruned_error for c in known]
     examples = sorted({c.num_examples for c in known})
     law = list[Row]()
@@ -211,10 +211,10 @@ def dense_error(source: Source) -> Spec:
             grid = np.geomspace(min(own), max(own), 100)
             law += rows(hue=numbers.size(n), size=grid, error=dense.predict(grid, np.array(n)))
     measured = rows(hue=[numbers.size(c.num_examples) for c in known], size=sizes, error=errors)
-    unit = "weights" if source.fit.counted else "depth · width², proportional to the weights"
+    unit = "weights" if fitted.fit.counted else "depth · width², proportional to the weights"
     encoding = {
         "x": log_axis("size", unit, sizes, margin=1.2),
-        "y": log_axis("error", f"unpruned {source.metric.word}", errors),
+        "y": log_axis("error", f"unpruned {fitted.metric.word}", errors),
         "color": colour("hue", numbers.axis("num_examples"), [numbers.size(n) for n in examples], FIGURE),
     }
     layers = [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
@@ -222,27 +222,27 @@ def dense_error(source: Source) -> Spec:
     return figure([panel(title, layers, size=WIDE)])
 
 
-def frontier(source: Source) -> Spec:
+def frontier(fitted: FittedTable) -> Spec:
     """Error against size: each network's curve, what was measured, and the smallest network for each error."""
-    members, best = family(source.fit), choice.frontier(source.fit)
-    predicted = curves(source.fit, members)
-    measured = source.rows[np.isclose(source.rows.num_examples, members.num_examples[0])]
-    own = charts.hue({name: getattr(measured, name) for name in AXES})
+    members, best = family(fitted.fit), choice.frontier(fitted.fit)
+    predicted = curves(fitted.fit, members)
+    measured = fitted.rows[np.isclose(fitted.rows.num_examples, members.num_examples[0])]
+    hue = charts.hue_along({name: getattr(measured, name) for name in AXES})
     known, others = ([c for c in predicted if c.measured is which] for which in (True, False))
-    data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), own)
+    data = charts.frontier_data(measured, known, others, list(zip(best.size, best.error, strict=True)), hue)
     unit = charts.size_title("stored", counted=best.naming.counted)
-    layers = layers_of(charts.frontier_chart(data, own, unit, source.metric, theme=FIGURE))
-    title = f"The frontier (thick) by {source.fit.title}: the smallest network for each {source.metric.word}"
+    layers = layers_of(charts.frontier_chart(data, hue, unit, fitted.metric, theme=FIGURE))
+    title = f"The frontier (thick) by {fitted.fit.title}: the smallest network for each {fitted.metric.word}"
     return figure([panel(title, layers, size=(560, 360))])
 
 
-def regions_and_roles(source: Source) -> Spec:
+def regions_and_roles(fitted: FittedTable) -> Spec:
     """The three regions of a curve, and the curve again with one parameter varied at a time.
 
     A law that may dip has no low plateau, so the default law is used instead. The law is fitted alone: in an average
     over several laws, a varied parameter would change only one of them.
     """
-    law = fit(source.table, law=DEFAULT_LAW if source.fit.dips else source.fit.family_law)
+    law = fit(fitted.table, law=DEFAULT_LAW if fitted.fit.dips else fitted.fit.family_law)
     best = min(law.configurations, key=lambda one: one.unpruned_error)
     members = family(law, best.num_examples, "measured").as_measured()
     member = members[np.flatnonzero((members.depth == best.depth) & (members.width == best.width))]
@@ -260,7 +260,7 @@ def regions_and_roles(source: Source) -> Spec:
         parameters = {**law.parameters, name: law.parameters[name] * factor}
         return curves(replace(law, parameters=parameters), member, lowest=lowest)[0]
 
-    word, ends = source.metric.word, (0.45 * best.unpruned_error, 1.15 * law.high_error)
+    word, ends = fitted.metric.word, (0.45 * best.unpruned_error, 1.15 * law.high_error)
     shown = [("", f"unpruned {word}", f"{word} of the low plateau", best.unpruned_error, (0.5, 1.0, 2.0))]
     for own in varied:
         meaning = f"{word} of the high plateau" if own.role is Role.PLATEAU else own.meaning
@@ -325,7 +325,7 @@ def _regions(law: Fit, curve: Curve, unpruned: float, title: str) -> Spec:
     )
 
 
-FIGURES: dict[str, Callable[[Source], Spec]] = {
+FIGURES: dict[str, Callable[[FittedTable], Spec]] = {
     "error-against-density": error_against_density,
     "estimated-against-actual": estimated_against_actual,
     "regions-and-roles": regions_and_roles,

@@ -7,14 +7,15 @@ import numpy as np
 
 from prunecast import __version__, tables
 from prunecast.findings import Finding
-from prunecast.laws import Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
+from prunecast.laws import Configuration, Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
 from prunecast.metric import Metric
 from prunecast.report import charts
-from prunecast.report.charts import Source
+from prunecast.report.charts import FittedTable
 from prunecast.report.curves import AXES
 from prunecast.report.document import Chart, Fact, Grid, Section
+from prunecast.studies import Dip
 from prunecast.table import Table
-from prunecast.text import plural
+from prunecast.text import capital, plural
 from prunecast.wording import numbers, sentences, verdict_sentence
 from prunecast.wording import report as wording
 
@@ -27,8 +28,10 @@ HOW_WELL = (
     findings.LawsAveraged,
 )
 """Findings about how well a law fits; the others are about what the data do not determine."""
-PLACE = ("measured", "plan", "code", "device", "date", "seconds")
-PROVENANCE = (*PLACE, "family", "dataset", "method", "recipe", "caution")
+PROVENANCE = (
+    *("measured", "plan", "code", "device", "date", "seconds"),
+    *("family", "dataset", "method", "recipe", "caution"),
+)
 """What the page shows of a shipped table's provenance."""
 FEW_CONFIGURATIONS = 8
 """Up to this many are listed next to the chart; longer lists are folded."""
@@ -74,13 +77,22 @@ def _deviation(own: Deviation) -> list[str]:
     return [numbers.percent(own.mean, sign=True), numbers.percent(own.std), f"{own.rows:,}"]
 
 
+def configuration_cells(own: Configuration | SingleFit | Dip) -> list[str]:
+    """Depth, width, examples and unpruned error, for a row of a table."""
+    sizes = numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)
+    return [*sizes, numbers.error(own.unpruned_error)]
+
+
+def _configuration_header(metric: Metric) -> list[str]:
+    return ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
+
+
 def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
     """A law fitted to each configuration alone."""
     symbols = {own.name: own.symbol for own in law.parameters}
     rows = [
         [
-            *(numbers.size(one.depth), numbers.size(one.width), numbers.count(one.num_examples)),
-            numbers.error(one.unpruned_error),
+            *configuration_cells(one),
             *map(numbers.number, one.parameters.values()),
             *_deviation(one.deviation),
             ", ".join(symbols[name] for name in one.at_bound),
@@ -88,9 +100,8 @@ def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
         for one in fits
     ]
     fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
-    sizes = ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
-    header = [*sizes, *fitted, "μ", "σ", "Rows", "At limit"]
-    title = f"{wording.capital(law.title)} fitted to each configuration alone"
+    header = [*_configuration_header(metric), *fitted, "μ", "σ", "Rows", "At limit"]
+    title = f"{capital(law.title)} fitted to each configuration alone"
     return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
 
 
@@ -111,8 +122,8 @@ def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()
         for row in records
     ]
     sizes = ["Density", "Depth", "Width", *(["Examples"] if several else [])]
-    header = [*sizes, f"Unpruned {metric.word}", metric.word.capitalize(), "95% of new runs", "Region"]
-    return Section(title="", grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
+    header = [*sizes, f"Unpruned {metric.word}", capital(metric.word), "95% of new runs", "Region"]
+    return Section(grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
 
 
 def scores(results: Sequence[Score], metric: Metric) -> Section:
@@ -131,12 +142,12 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
         title = f"{'Given' if given else 'Not given'} the unpruned {metric.word}"
         return Grid(header=[title, "Free", "In sample", "Left out", "Large left out"], rows=rows)
 
-    return Section(title="", grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
+    return Section(grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
 
 
-def fit_section(source: Source) -> Section:
+def fit_section(fitted: FittedTable) -> Section:
     """Predicted and measured errors, μ, σ and the noise floor."""
-    fit, metric = source.fit, source.metric
+    fit, metric = fitted.fit, fitted.metric
     floor = fit.noise_floor
     noise = Fact("Noise floor", "unknown", "needs a second replicate")
     if floor is not None:
@@ -144,16 +155,10 @@ def fit_section(source: Source) -> Section:
         noise = Fact(
             "Noise floor", numbers.percent(floor.fit), f"σ from noise alone; replicates differ by {differ}"
         )
-    configurations = [
-        [
-            *(numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)),
-            numbers.error(own.unpruned_error),
-            *_deviation(own.deviation),
-        ]
-        for own in fit.configurations
-    ]
-    header = ["Depth", "Width", "Examples", f"Unpruned {metric.word}", "μ", "σ", "Rows"]
-    caption = f"Each of {plural(len(fit.configurations), 'configuration')}"
+    configurations = [[*configuration_cells(own), *_deviation(own.deviation)] for own in fit.configurations]
+    header = [*_configuration_header(metric), "μ", "σ", "Rows"]
+    count = len(fit.configurations)
+    caption = f"Each of {count:,} configurations" if count > 1 else "The only configuration"
     regions = [[name, *_deviation(own)] for name, own in fit.regions.items() if own.rows]
     return Section(
         name="fit",
@@ -167,8 +172,8 @@ def fit_section(source: Source) -> Section:
         charts=[
             Chart(
                 name="fitted",
-                spec=charts.estimate_chart(source.rows, fit, source.hue, metric),
-                caption=f"Predicted and measured {metric.plural}, {len(source.rows):,} of each.",
+                spec=charts.estimate_chart(fitted.rows, fit, fitted.hue, metric),
+                caption=f"Predicted and measured {metric.plural}, {len(fitted.rows):,} of each.",
             )
         ],
         grids=[
@@ -186,26 +191,26 @@ def fit_section(source: Source) -> Section:
     )
 
 
-def parameters_section(source: Source) -> Section:
+def parameters_section(fitted: FittedTable) -> Section:
     """The parameters with intervals, and what they mean for pruning."""
-    fit = source.fit
-    dips = [1 - float(np.min(curve.error)) / float(curve.error[0]) for curve in source.curves]
+    fit = fitted.fit
+    dips = [1 - float(np.min(curve.error)) / float(curve.error[0]) for curve in fitted.curves]
     return Section(
         name="parameters",
         title="The law in numbers and in words",
-        text=[f"{wording.capital(fit.title)}, fitted to {fit.origin.table}:", fit.equation],
+        text=[f"{capital(fit.title)}, fitted to {fit.origin.table}:", fit.equation],
         grids=[_parameters(fit)],
         notes=list(wording.parameters(fit, max(dips, default=0.0))),
         side_by_side=True,
     )
 
 
-def invariant_section(source: Source) -> Section:
+def invariant_section(fitted: FittedTable) -> Section:
     """Errors against density, then against m*, where all curves coincide past their low plateaus."""
-    title, fit, metric = "One curve for a whole family", source.fit, source.metric
+    title, fit, metric = "One curve for a whole family", fitted.fit, fitted.metric
     by_density = Chart(
         name="by-density",
-        spec=charts.error_chart(source.rows, source.curves, source.hue, "density", metric),
+        spec=charts.error_chart(fitted.rows, fitted.curves, fitted.hue, "density", metric),
         caption="Against density, every network has its own curve.",
     )
     if not fit.exponents:
@@ -213,7 +218,7 @@ def invariant_section(source: Source) -> Section:
     formula = charts.invariant_formula(fit)
     by_invariant = Chart(
         name="by-invariant",
-        spec=charts.error_chart(source.rows, source.curves, source.hue, "m", metric),
+        spec=charts.error_chart(fitted.rows, fitted.curves, fitted.hue, "m", metric),
         caption=f"Against m* = {formula}, the curves coincide once they leave their low plateaus.",
     )
     text = [wording.invariant(formula, metric)]
@@ -234,7 +239,7 @@ def unknown_section(fit: Fit) -> Section:
 def missing_section(table: Table, why: str) -> Section:
     """What a table too small to fit still shows, and what it lacks."""
     frame, metric = table.frame, table.metric
-    hue = charts.hue({axis: frame[axis] for axis in AXES})
+    hue = charts.hue_along({axis: frame[axis] for axis in AXES})
     chart = Chart(
         name="raw",
         spec=charts.measured_chart(charts.table_rows(frame, hue), hue, metric),

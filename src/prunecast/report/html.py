@@ -15,8 +15,8 @@ from prunecast.errors import PrunecastError, sentence
 from prunecast.laws import AUTO, Fit
 from prunecast.metric import Metric
 from prunecast.report import fits
-from prunecast.report.answers import Request, Top, top
-from prunecast.report.charts import Source
+from prunecast.report.answers import AnswerPanel, Request, answer_panel
+from prunecast.report.charts import FittedTable
 from prunecast.report.document import Chart, Section
 from prunecast.report.studies import study_sections
 from prunecast.report.vega import Row, Spec
@@ -72,16 +72,16 @@ def page(
         why = wording.no_law(sentence(problem))
         body = [fits.missing_section(table, why), *first, fits.origin_section(table, None, command)]
         return Page(html=_render(table, table.metric, None, body), missing=why)
-    source = Source(table=validated(table) or table, fit=fit, minimise=minimise)
+    fitted = FittedTable(table=validated(table) or table, fit=fit, minimise=minimise)
     on_step("choosing a network for every target")
-    answer, why = _answer(source, request)
+    answer, why = _answer(fitted, request)
     body = [
         *([Section(name="missing", title="No answer yet", text=[why])] if why else []),
         *first,
-        fits.fit_section(source),
-        fits.parameters_section(source),
-        fits.invariant_section(source),
-        *([_evidence(source.table, fit, on_step, everything=all_studies)] if studies else []),
+        fits.fit_section(fitted),
+        fits.parameters_section(fitted),
+        fits.invariant_section(fitted),
+        *([_evidence(fitted.table, fit, on_step, everything=all_studies)] if studies else []),
         fits.unknown_section(fit),
         fits.origin_section(table, fit, command),
     ]
@@ -89,10 +89,10 @@ def page(
     return Page(html=_render(table, fit.metric, fit, body, answer), missing=why)
 
 
-def _answer(source: Source, request: Request) -> tuple[Top | None, str]:
+def _answer(fitted: FittedTable, request: Request) -> tuple[AnswerPanel | None, str]:
     """The answer, or why the table allows none, unless the question is at fault."""
     try:
-        return top(source, request), ""
+        return answer_panel(fitted, request), ""
     except PrunecastError as problem:
         if request != Request(target_error=request.target_error):
             raise
@@ -109,7 +109,7 @@ def _evidence(table: Table, fit: Fit, on_step: Callable[[str], None], *, everyth
 
 
 def _render(
-    table: Table, metric: Metric, fit: Fit | None, body: Sequence[Section], answer: Top | None = None
+    table: Table, metric: Metric, fit: Fit | None, body: Sequence[Section], answer: AnswerPanel | None = None
 ) -> str:
     """The page as HTML: everything inlined, every text escaped, no script allowed but its own two."""
     from jinja2 import Environment, PackageLoader, StrictUndefined

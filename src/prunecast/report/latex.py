@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from prunecast.report.document import Fact, Grid, Section
+from prunecast.report.document import Grid, Section, facts_grid
 
 SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
@@ -44,6 +44,7 @@ MATHEMATICS = {
     "<": "<",
     ">": ">",
     "…": r"\ldots ",
+    "→": r"\to ",
     "µ": r"\mu ",
 }
 """Characters that are mathematics."""
@@ -82,15 +83,11 @@ def latex_figure(name: str, caption: str) -> str:
 
 def _tables(section: Section) -> Iterator[str]:
     if section.facts:
-        yield _table(_facts(section.facts), section.title)
+        yield _table(facts_grid(section.facts), section.title)
     for grid in section.grids:
         yield _table(grid, grid.caption or section.title)
     for one in section.subsections:
         yield from _tables(one)
-
-
-def _facts(facts: Sequence[Fact]) -> Grid:
-    return Grid(header=["", "", ""], rows=[tuple(fact) for fact in facts], left=3)
 
 
 def _table(grid: Grid, caption: str) -> str:

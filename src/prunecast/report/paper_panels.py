@@ -1,5 +1,6 @@
 """The panels of the paper's figures: a function of a table's `Paper` for each, in the order of the figures."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from prunecast.laws import (
     Floats,
     Mask,
     Role,
+    deviation,
     get_law,
     held_out_deviations,
     in_sample,
@@ -34,9 +36,7 @@ from prunecast.report.paper_source import (
     curves_panel,
     knees,
     note,
-    of_rows,
     replicates_panel,
-    rows_of,
     shape,
     shape_notes,
     summary,
@@ -76,7 +76,7 @@ def pruning_curves(paper: Paper, along: str) -> Spec:
 def regions(paper: Paper) -> Spec:
     """One measured curve with Eq. 1 and its sketch of three straight lines."""
     own = paper.example
-    found = paper.single_rows[rows_of(paper.single_rows, own)]
+    found = paper.single_rows[paper.single_rows.of(own)]
     x, y, shaped = _example_axes(paper)
     high, (left, right) = shaped[Role.PLATEAU], knees(shaped, own.unpruned_error)
     low, ends = own.unpruned_error, x["scale"]["domain"]
@@ -119,7 +119,7 @@ def _sizes(own: object) -> str:
 def _example_axes(paper: Paper) -> tuple[Spec, Spec, Shape]:
     """The axes of the example's panels, and the shape of its curve."""
     own, shaped = paper.example, shape(paper.example)
-    found = paper.single_rows[rows_of(paper.single_rows, own)]
+    found = paper.single_rows[paper.single_rows.of(own)]
     lowest = max(min(float(found.density.min()), shaped[Role.SCALE] / 4), float(found.density.min()) / 20)
     x = log_axis("x", "density", [lowest, 1.0])
     y = log_axis("error", paper.metric.word, [0.6 * found.error.min(), 1.1 * shaped[Role.PLATEAU]])
@@ -188,7 +188,7 @@ def invariant_contours(paper: Paper) -> Spec:
         raise PrunecastError(
             f"{paper.table.source}: neither depth nor width varies, so there is no invariant to show"
         )
-    counts = {n: sum(c.num_examples == n for c in paper.fit.configurations) for n in _examples(paper)}
+    counts = Counter(c.num_examples for c in paper.fit.configurations)
     most = max(counts, key=lambda n: (counts[n], n))
     found = paper.rows[np.isclose(paper.rows.num_examples, most)]
     formula = " · ".join(
@@ -197,10 +197,6 @@ def invariant_contours(paper: Paper) -> Spec:
     words = ("The same in one product", f"training examples {numbers.size(most)}; dotted: slope −1")
     across = found.invariant / found.density
     return _contour_panel(found, across, formula, 1.0, words, paper, joined=False)
-
-
-def _examples(paper: Paper) -> list[float]:
-    return sorted({c.num_examples for c in paper.fit.configurations})
 
 
 def _contour_panel(
@@ -361,7 +357,7 @@ def forms(paper: Paper) -> Spec:
         ),
         dots(actual, {"x": x, "y": y}, 14, color=FIGURE.ink),
     ]
-    spread = ", ".join(f"{name} {numbers.percent(of_rows(own).std)}" for name, own in found.items())
+    spread = ", ".join(f"{name} {numbers.percent(own.deviation.std())}" for name, own in found.items())
     return panel(f"Actual (dots) by width, {part.where}", layers, f"σ: {spread}")
 
 
@@ -506,7 +502,7 @@ def _split_rows(paper: Paper) -> tuple[Rows, list[Row], str]:
     line = [f"{depth:g} {width:g}" for depth, width in zip(found.depth, found.width, strict=True)]
     hue = np.where(fitted, *FITTED)
     data = rows(line=line, hue=hue, x=found.size, error=found.error, estimate=found.estimate)
-    return found, data, f"extrapolated: {summary(of_rows(found[~fitted]))}"
+    return found, data, f"extrapolated: {summary(deviation(found[~fitted].deviation))}"
 
 
 def extrapolation_curves(paper: Paper) -> Spec:
@@ -525,12 +521,5 @@ def extrapolation_curves(paper: Paper) -> Spec:
 def extrapolation_correlation(paper: Paper) -> Spec:
     """Estimated against actual error of the same networks."""
     found, data, below = _split_rows(paper)
-    both = [*found.error, *found.estimate]
-    word = paper.metric.word
-    x, y = log_axis("error", f"actual {word}", both), log_axis("estimate", f"estimated {word}", both)
-    ends = rows(error=[min(both), max(both)], estimate=[min(both), max(both)])
-    layers = [
-        dots(data, {"x": x, "y": y, "color": coloured(FITTED)}, 16),
-        layer(ends, "line", {"x": x, "y": y}, color=FIGURE.ink, strokeWidth=1.2),
-    ]
-    return panel("Estimated against actual", layers, below)
+    colours = coloured(FITTED)
+    return correlation_panel("Estimated against actual", found, paper.metric.word, below, (data, colours))

@@ -18,7 +18,6 @@ from prunecast.laws import (
     SINGLE_LAW,
     Deviation,
     Fit,
-    Mask,
     Role,
     SingleFit,
     deviation,
@@ -27,7 +26,7 @@ from prunecast.laws import (
     get_law,
 )
 from prunecast.report import figures
-from prunecast.report.charts import Hue, Source
+from prunecast.report.charts import FittedTable, Hue
 from prunecast.report.curves import AXES, Rows, Slice, measured_rows
 from prunecast.report.vega import (
     FIGURE,
@@ -47,7 +46,6 @@ from prunecast.table import CONFIGURATION, Table
 from prunecast.text import plural
 from prunecast.wording import numbers
 
-ACTUAL, ESTIMATED = "actual", "estimated"
 BLUE, RED = FIGURE.series[0], FIGURE.accent
 DASHED = {"color": FIGURE.muted, "strokeDash": [4, 3]}
 DOTTED = {"color": FIGURE.ink, "strokeDash": [2, 3]}
@@ -73,7 +71,7 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paper(Source):
+class Paper(FittedTable):
     """A table, and the paper's law fitted to all of it and to its parts."""
 
     minimise: str = Measure.NONZERO
@@ -90,11 +88,14 @@ class Paper(Source):
         keys = list(zip(*(getattr(found, name).tolist() for name in AXES), strict=True))
         known = np.array([key in self.singles for key in keys])
         if not known.any():
-            raise PrunecastError(f"{self.table.source}: no configuration has four rows, which Eq. 1 needs")
+            raise self._no_singles()
         kept = found[known]
         own = [self.singles[key] for key in keys if key in self.singles]
         estimate = [one.predict(density) for one, density in zip(own, kept.density, strict=True)]
         return replace(kept, estimate=np.array(estimate, dtype=float))
+
+    def _no_singles(self) -> PrunecastError:
+        return PrunecastError(f"{self.table.source}: no configuration has four rows, which Eq. 1 needs")
 
     @cached_property
     def _parts(self) -> dict[str, Part]:
@@ -136,9 +137,9 @@ class Paper(Source):
         Where its curve ends far below the high plateau, the parameters are those of the joint fit at its size.
         """
         if not self.singles:
-            raise PrunecastError(f"{self.table.source}: no configuration has four rows, which Eq. 1 needs")
+            raise self._no_singles()
         own = min(self.singles.values(), key=lambda one: one.unpruned_error)
-        highest = float(self.rows.error[rows_of(self.rows, own)].max())
+        highest = float(self.rows.error[self.rows.of(own)].max())
         if highest > HIGH_EDGE * self.fit.high_error:
             return own
         scale = sum(
@@ -164,12 +165,6 @@ class Paper(Source):
         return "non-zero weights" if self.fit.counted else "depth · width² · density"
 
 
-def rows_of(found: Rows, own: object) -> Mask:
-    """Which rows belong to a configuration."""
-    same = [np.isclose(getattr(found, name), getattr(own, name)) for name in AXES]
-    return np.asarray(np.logical_and.reduce(same))
-
-
 def shape(own: Fit | SingleFit) -> Shape:
     """ε↑, γ and p of a fit, by their roles."""
     return {
@@ -181,11 +176,6 @@ def summary(found: Deviation) -> str:
     """μ, σ and the number of networks in a panel's second line."""
     mean, std = numbers.percent(found.mean, sign=True), numbers.percent(found.std)
     return f"μ = {mean}, σ = {std} of {plural(found.rows, 'network')}"
-
-
-def of_rows(own: Rows) -> Deviation:
-    """μ and σ of the estimates of some rows."""
-    return deviation(own.deviation)
 
 
 def curve_rows(own: Rows, hue: Hue, x: str = "density") -> list[Row]:
@@ -227,23 +217,30 @@ def curves_panel(
     return panel(title, [*layers, *(extra(across, up) if extra else [])], subtitle)
 
 
-def correlation_panel(title: str, own: Rows, word: str, subtitle: str = "") -> Spec:
-    """Estimated against actual error, with the identity line."""
+def correlation_panel(
+    title: str, own: Rows, word: str, subtitle: str = "", hues: tuple[list[Row], Spec] | None = None
+) -> Spec:
+    """Estimated against actual error, with the identity line; `hues` are dots in several colours, and the colours."""
     both = [*own.error, *own.estimate]
-    x, y = log_axis("error", f"{ACTUAL} {word}", both), log_axis("estimate", f"{ESTIMATED} {word}", both)
+    x, y = log_axis("error", f"actual {word}", both), log_axis("estimate", f"estimated {word}", both)
     ends = rows(error=[min(both), max(both)], estimate=[min(both), max(both)])
+    if hues is None:
+        points = dots(rows(error=own.error, estimate=own.estimate), {"x": x, "y": y}, 11, color=BLUE)
+    else:
+        points = dots(hues[0], {"x": x, "y": y, "color": hues[1]}, 16)
     layers = [
-        dots(rows(error=own.error, estimate=own.estimate), {"x": x, "y": y}, 11, color=BLUE),
+        points,
         layer(ends, "line", {"x": x, "y": y}, color=FIGURE.ink, strokeWidth=1.2),
     ]
-    return panel(title, layers, subtitle or summary(of_rows(own)))
+    return panel(title, layers, subtitle or summary(deviation(own.deviation)))
 
 
 def replicates_panel(paper: Paper, noise: float) -> Spec:
     """The lowest, the mean and the highest error of the replicates of each network."""
-    table, word = paper.table, paper.metric.word
-    frame = table.frame if table.chance is None else table.frame[table.frame["error"] < table.chance]
-    found = frame.groupby([*CONFIGURATION, "level"])["error"].agg(["size", "min", "mean", "max"])
+    word = paper.metric.word
+    found = paper.table.better_than_chance.groupby([*CONFIGURATION, "level"])["error"].agg(
+        ["size", "min", "mean", "max"]
+    )
     several = found[found["size"] > 1]
     low, mean, high = (several[name].to_numpy(dtype=float) for name in ("min", "mean", "max"))
     x = log_axis("mean", f"mean {word} of the replicates", [*low, *high])
@@ -261,10 +258,12 @@ def replicates_panel(paper: Paper, noise: float) -> Spec:
     return panel("Replicates: lowest, mean, highest", layers, spread)
 
 
-def coloured(names: Mapping[str, str], title: str = "") -> Spec:
+def coloured(names: Mapping[str, str]) -> Spec:
     """Fixed colours by name, with a legend."""
-    made = colour("hue", title, list(names), FIGURE)
-    return {**made, "scale": {"domain": list(names), "range": list(names.values())}}
+    return {
+        **colour("hue", "", list(names), FIGURE),
+        "scale": {"domain": list(names), "range": list(names.values())},
+    }
 
 
 def note(words: str, x: Spec, y: Spec, **options: object) -> Spec:

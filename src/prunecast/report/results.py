@@ -12,7 +12,7 @@ from prunecast.laws import Comparison, Fit, Prediction
 from prunecast.report import charts, terminal
 from prunecast.report.choices import choice, frontier
 from prunecast.report.curves import fitted_rows, measured_curves
-from prunecast.report.document import Grid, Section
+from prunecast.report.document import Grid, Section, facts_grid
 from prunecast.report.fits import fit_summary, predictions, scores
 from prunecast.report.latex import latex_tables
 from prunecast.report.vega import FIGURE, WIDE, Spec, figure, layers_of, panel, rendered, share_y
@@ -69,9 +69,7 @@ def _html(section: Section) -> Iterator[str]:
         yield f"<p><strong>{escape(section.title)}</strong></p>"
     yield from (f"<p>{escape(line)}</p>" for line in section.text)
     if section.facts:
-        yield from _html_table(
-            Grid(header=["", "", ""], rows=[tuple(fact) for fact in section.facts], left=3)
-        )
+        yield from _html_table(facts_grid(section.facts))
     for grid in section.grids:
         yield from _html_table(grid)
     if section.notes:

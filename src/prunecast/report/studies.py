@@ -10,6 +10,7 @@ from prunecast.laws import DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
 from prunecast.report import charts
 from prunecast.report.document import Chart, Grid, Section
+from prunecast.report.fits import configuration_cells
 from prunecast.studies import (
     STUDIES,
     Dips,
@@ -22,8 +23,8 @@ from prunecast.studies import (
     Sensitivity,
 )
 from prunecast.table import Table
-from prunecast.text import plural
-from prunecast.wording import OF_LARGEST, amount, fitted_to, numbers, sentences
+from prunecast.text import capital, plural
+from prunecast.wording import amount, fitted_to, numbers, sentences
 from prunecast.wording import report as wording
 
 MANY_ROWS = 10_000
@@ -32,7 +33,7 @@ MANY_ROWS = 10_000
 
 def study_section(name: str, found: Any, metric: Metric) -> Section:
     """A study's numbers as a section."""
-    return SECTIONS[name](found, metric)
+    return replace(SECTIONS[name](found, metric), name=name, title=STUDIES[name].title)
 
 
 def titled(section: Section, *about: str) -> Section:
@@ -76,12 +77,10 @@ def optimality(found: Optimality, metric: Metric) -> Section:
         for one in found.frontier
     ]
     size = "Weights" if naming.counted else "Size"
-    header = [metric.word.capitalize(), "Smallest measured", size, "Predicted", size, "Off", "Regret"]
+    header = [capital(metric.word), "Smallest measured", size, "Predicted", size, "Off", "Regret"]
     examples = f", {numbers.count(found.num_examples)} examples" if "num_examples" in naming.axes else ""
-    relative = [] if naming.counted else [wording.relative_sizes(OF_LARGEST)]
+    relative = [] if naming.counted else [wording.RELATIVE_SIZES]
     return Section(
-        name="optimality",
-        title=STUDIES["optimality"].title,
         text=[wording.optimality(found, metric)],
         grids=[
             Grid(
@@ -157,8 +156,6 @@ def extrapolation(found: Extrapolation, metric: Metric) -> Section:
     ]
     header = ["Along", "Law", "Fitted to", "Predicted", "Fitted", "Sizes"]
     return Section(
-        name="extrapolation",
-        title=STUDIES["extrapolation"].title,
         text=[wording.extrapolated(found), wording.EXTRAPOLATION],
         grids=[Grid(header=header, rows=rows, left=3)],
         notes=sentences(found.findings, metric),
@@ -177,8 +174,6 @@ def sensitivity(found: Sensitivity, metric: Metric) -> Section:
     spec = charts.sensitivity_chart(found, "configurations", "configurations measured")
     needed = [[what, _from(found.needed[name]), _from(found.steady[name])] for what, name in chosen]
     return Section(
-        name="sensitivity",
-        title=STUDIES["sensitivity"].title,
         text=[wording.sensitivity(found), wording.sensitivity_repeats(found)],
         charts=[Chart(name="sensitivity", spec=spec, caption=caption)],
         grids=[
@@ -246,8 +241,6 @@ def invariance(found: Invariance, metric: Metric) -> Section:
     )
     header = ["Axis", "Contours", "Slope measured", f"By {law.title}", "R² of a line"]
     return Section(
-        name="invariance",
-        title=STUDIES["invariance"].title,
         text=[wording.slopes(found, metric), wording.contours(metric)],
         grids=[Grid(header=header, rows=contours), *([single] if constancy else [])],
         notes=sentences(found.findings, metric),
@@ -274,8 +267,6 @@ def forms(found: Forms, metric: Metric) -> Section:
     header = ["Form", "Left out", "In sample", f"Unpruned {metric.word}", "Free"]
     caption = f"By region of {get_law(DEFAULT_LAW).title}, on configurations left out"
     return Section(
-        name="forms",
-        title=STUDIES["forms"].title,
         text=[wording.best_form(found), wording.FORMS],
         grids=[
             Grid(header=header, rows=overall),
@@ -289,12 +280,8 @@ def dips(found: Dips, metric: Metric) -> Section:
     law = get_law(DEFAULT_LAW).title
     rows = [
         [
-            *(numbers.size(one.depth), numbers.size(one.width), numbers.count(one.num_examples)),
-            *(
-                numbers.error(one.unpruned_error),
-                numbers.error(one.lowest_error),
-                numbers.density(one.density),
-            ),
+            *configuration_cells(one),
+            *(numbers.error(one.lowest_error), numbers.density(one.density)),
             *(numbers.percent(one.dip), numbers.percent(one.by_noise)),
         ]
         for one in sorted(found.dips, key=lambda one: -one.dip)
@@ -306,8 +293,6 @@ def dips(found: Dips, metric: Metric) -> Section:
     ]
     header = ["Depth", "Width", "Examples", "Unpruned", "Lowest", "At density", "Dip", "By noise alone"]
     return Section(
-        name="dips",
-        title=STUDIES["dips"].title,
         text=[wording.dips(found, law, metric)],
         grids=[
             Grid(header=["Law", "Deviation μ ± σ"], rows=laws),
@@ -329,8 +314,6 @@ def noise(found: Noise, metric: Metric) -> Section:
         for one in (found.overall, *found.regions)
     ]
     return Section(
-        name="noise",
-        title=STUDIES["noise"].title,
         text=[wording.scatter(found)],
         grids=[Grid(header=["Region", "Rows", "Replicates", "Groups", "Roughness"], rows=rows)],
         notes=sentences(found.findings, metric),

@@ -8,7 +8,7 @@ from prunecast import studies
 from prunecast.errors import PrunecastError
 from prunecast.laws import get_law
 from prunecast.report import charts
-from prunecast.report.charts import Source
+from prunecast.report.charts import FittedTable
 from prunecast.report.vega import (
     FIGURE,
     WIDE,
@@ -37,10 +37,9 @@ ALONG = {"networks": "depth and width", "paper": "the paper's sizes"}
 """Ways from small to large that are not one axis."""
 
 
-def replicates_spread(source: Source) -> Spec:
+def replicates_spread(fitted: FittedTable) -> Spec:
     """Deviations of replicates from their mean against density, and their histogram with the law's deviations."""
-    frame = source.table.frame
-    kept = frame[frame["error"] < (np.inf if source.table.chance is None else source.table.chance)]
+    kept = fitted.table.better_than_chance
     grouped = kept.groupby([*CONFIGURATION, "level"])["error"]
     several = grouped.transform("size") > 1
     if not several.any():
@@ -53,31 +52,31 @@ def replicates_spread(source: Source) -> Spec:
         fixed("rule", {"y": at(y, 0)}, color=FIGURE.ink),
         dots(rows(density=density, off=off), {"x": x, "y": y}, 13, color=FIGURE.series[0]),
     ]
-    edges = np.histogram_bin_edges(np.r_[off, 100 * source.rows.deviation], bins=30)
-    own, law = (100 * np.histogram(v, edges)[0] / len(v) for v in (off, 100 * source.rows.deviation))
+    edges = np.histogram_bin_edges(np.r_[off, 100 * fitted.rows.deviation], bins=30)
+    own, law = (100 * np.histogram(v, edges)[0] / len(v) for v in (off, 100 * fitted.rows.deviation))
     x = axis("start", "deviation, %", (edges[0], edges[-1]))
     y = axis("height", "share of networks, %", (0, 1.05 * max(own.max(), law.max())))
-    names = ["replicates", source.fit.title]
+    names = ["replicates", fitted.fit.title]
     encoding = {"x": x, "y": y, "color": colour("hue", "", names, FIGURE)}
     outline = bins(np.r_[edges, edges[-1]], np.r_[law, 0], names[1])
     histogram = [
         bars(bins(edges, own, names[0]), encoding, opacity=0.5),
         layer(outline, "line", encoding, interpolate="step-after", strokeWidth=1.6),
     ]
-    title = f"Deviations of replicates and of {source.fit.title}"
+    title = f"Deviations of replicates and of {fitted.fit.title}"
     return figure([panel("Replicates around their mean", scatter), panel(title, histogram)])
 
 
-def sensitivity(source: Source) -> Spec:
+def sensitivity(fitted: FittedTable) -> Spec:
     """σ over all rows against the number of networks, or of whole configurations, that were fitted."""
-    found = studies.sensitivity(source.table, law=source.fit.family_law)
+    found = studies.sensitivity(fitted.table, law=fitted.fit.family_law)
     panels = []
     for what, title in (("points", "networks fitted"), ("configurations", "configurations fitted")):
         layers = layers_of(charts.sensitivity_chart(found, what, title, FIGURE))
         panels.append(
             panel(title.capitalize(), layers, f"mean ± standard deviation of {found.repeats} repeats")
         )
-    heading = f"How σ of {source.fit.title} falls as more is measured (dashed: the fit to all rows)"
+    heading = f"How σ of {fitted.fit.title} falls as more is measured (dashed: the fit to all rows)"
     return figure(panels, heading, one_legend=True)
 
 
@@ -87,9 +86,9 @@ def _names(names: Sequence[str]) -> Spec:
     return {"field": "name", "type": "nominal", "title": None, "sort": list(names), "axis": look}
 
 
-def extrapolation(source: Source) -> Spec:
+def extrapolation(fitted: FittedTable) -> Spec:
     """Deviations on the larger half of the sizes after a fit to the smaller half, with those on the fitted half."""
-    steps = studies.extrapolation(source.table).steps
+    steps = studies.extrapolation(fitted.table).steps
     names = [f"{ALONG.get(s.along, numbers.axis(s.along))}, {get_law(s.law).title}" for s in steps]
     halves = {"smaller half, fitted": "fitted", "larger half, predicted": "predicted"}
     data = list[Row]()
@@ -109,9 +108,9 @@ def extrapolation(source: Source) -> Spec:
     return figure([panel("From small to large", layers, size=(WIDE[0], LINE * len(names)))])
 
 
-def forms(source: Source) -> Spec:
+def forms(fitted: FittedTable) -> Spec:
     """Rms deviation of every form on configurations left out, with that in sample."""
-    scores = [one for one in studies.forms(source.table).scores if np.isfinite(one.left_out.rms)]
+    scores = [one for one in studies.forms(fitted.table).scores if np.isfinite(one.left_out.rms)]
     names = [f"{one.title} ({one.parameters})" for one in scores]
     left_out = [100 * one.left_out.rms for one in scores]
     data = [
@@ -132,13 +131,13 @@ def forms(source: Source) -> Spec:
     return figure([panel(title, layers, size=(WIDE[0], LINE * len(names)))])
 
 
-def dips(source: Source) -> Spec:
+def dips(fitted: FittedTable) -> Spec:
     """Error over unpruned error: where it falls below one, pruning first helps."""
-    measured, own, word = source.rows, source.hue, source.metric.word
+    measured, own, word = fitted.rows, fitted.hue, fitted.metric.word
     ratio = measured.error / measured.unpruned
     data = list[Row]()
-    for index, curve in enumerate(source.curves):
-        these = source.rows.of(curve)
+    for index, curve in enumerate(fitted.curves):
+        these = fitted.rows.of(curve)
         label = numbers.size(getattr(curve, own.axis))
         data += rows(line=index, hue=label, density=measured.density[these], ratio=ratio[these])
     x = log_axis("density", "density", measured.density)

@@ -13,7 +13,7 @@ from prunecast.studies.decision import (
     spread_out,
     stop_error,
 )
-from prunecast.studies.dips import Dips, dips
+from prunecast.studies.dips import Dip, Dips, dips
 from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation, paper_split
 from prunecast.studies.forms import Forms, forms
 from prunecast.studies.invariance import Invariance, invariance
@@ -35,6 +35,7 @@ __all__ = [
     "STUDIES",
     "AnswerSoFar",
     "Decision",
+    "Dip",
     "Dips",
     "Extrapolation",
     "Forms",

@@ -13,11 +13,10 @@ from prunecast.laws import (
     by_group,
     deviation,
     get_law,
-    relative,
     selectable_laws,
 )
 from prunecast.studies.noise import roughness
-from prunecast.studies.refits import best_fit, full_fit
+from prunecast.studies.refits import best_fit, deviations, full_fit
 from prunecast.table import Table
 
 DRAWS = 2000
@@ -63,7 +62,7 @@ def dips(table: Table) -> Dips:
     """Measure every dip and fit Eq. 2 as it is, Eq. 2 with the dips filled, and the law that follows them."""
     full = full_fit(table)
     points = full.points
-    noise = _row_noise(full.data.noise, points)
+    noise = _row_noise(full.noise, points)
     filled = replace(points, error=np.maximum(points.error, points.unpruned[points.configuration]))
     own = deviation(full.delta)
     following = next(name for name in selectable_laws() if get_law(name).dips)
@@ -84,7 +83,7 @@ def dips(table: Table) -> Dips:
 
 def _fitted(law: str, points: Points, metric: str) -> Deviation:
     form, theta = best_fit(law, points, metric)
-    return deviation(relative(form.log_error(theta[None], points)[0], points))
+    return deviation(deviations(form, theta, points))
 
 
 def _row_noise(single: float | None, points: Points) -> Floats:

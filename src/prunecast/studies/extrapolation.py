@@ -15,11 +15,10 @@ from prunecast.laws import (
     Points,
     deviation,
     measured,
-    relative,
     selectable_laws,
 )
 from prunecast.studies.findings import PaperSplitMissing, TooFewSizes
-from prunecast.studies.refits import best_fit
+from prunecast.studies.refits import best_fit, deviations
 from prunecast.table import Table
 
 LEAST_SIZES = 3
@@ -110,18 +109,14 @@ def _small(sizes: Floats) -> Mask:
 def _step(along: str, fit: Mask, rest: Mask, law: str, points: Points, metric: str) -> Step:
     fitted, predicted = points.of(np.flatnonzero(fit)), points.of(np.flatnonzero(rest))
     form, theta = best_fit(law, fitted, metric)
-
-    def judged(rows: Points) -> Deviation:
-        return deviation(relative(form.log_error(theta[None], rows)[0], rows))
-
     return Step(
         along=along,
         law=law,
         fitted_sizes=_fitted_sizes(along, fitted, points),
         fitted_configurations=fitted.configurations,
         predicted_configurations=predicted.configurations,
-        fitted=judged(fitted),
-        predicted=judged(predicted),
+        fitted=deviation(deviations(form, theta, fitted)),
+        predicted=deviation(deviations(form, theta, predicted)),
     )
 
 

@@ -48,9 +48,9 @@ class Forms:
     scores: tuple[FormScore, ...]
 
 
-def forms(table: Table, *, seed: int = 0) -> Forms:
+def forms(table: Table) -> Forms:
     """Fit every form, leave configurations out in turn, and judge each region apart."""
-    full = full_fit(table, seed=seed)
+    full = full_fit(table)
     points = full.points
     if points.configurations < 3:
         raise PrunecastError(
@@ -58,14 +58,14 @@ def forms(table: Table, *, seed: int = 0) -> Forms:
         )
     regions = full.regions(points)
     rows = {name: int((regions == index).sum()) for index, name in enumerate(REGIONS)}
-    scores = [_score(rival, points, table.metric, regions, seed) for rival in rivals(points, table.metric)]
+    scores = [_score(rival, points, table.metric, regions) for rival in rivals(points, table.metric)]
     best_first = sorted(scores, key=lambda score: score.left_out.rms)
     return Forms(table=table.source, rows_by_region=rows, scores=tuple(best_first))
 
 
-def _score(rival: Rival, points: Points, metric: str, regions: Integers, seed: int) -> FormScore:
-    trials = in_sample(points), configurations_out(points, seed)
-    deltas = held_out_deviations(rival, points, metric, trials, seed)
+def _score(rival: Rival, points: Points, metric: str, regions: Integers) -> FormScore:
+    trials = in_sample(points), configurations_out(points)
+    deltas = held_out_deviations(rival, points, metric, trials)
     inside, outside = (
         _judged(delta, points, splits, regions) for delta, splits in zip(deltas, trials, strict=True)
     )

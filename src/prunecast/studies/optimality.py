@@ -302,19 +302,19 @@ def single_curves(table: Table, full: FullFit) -> SingleCurves:
     )
 
 
-def few_curves(full: FullFit, metric: str, *, seed: int = 0) -> FewCurves | None:
+def few_curves(full: FullFit, metric: str) -> FewCurves | None:
     """Fit the law, with the parameters that the curves determine, to random rectangles; None where there is none.
 
     Curves that never leave their low plateau say nothing about the law, so a rectangle of such curves does not count.
     """
     axes = [axis for axis in ("depth", "width") if np.ptp(getattr(full.points, axis)) > 0]
     rectangles = _rectangles(full.points, axes) if axes else []
-    order = np.random.default_rng(seed).permutation(len(rectangles))
+    order = np.random.default_rng(0).permutation(len(rectangles))
     drawn = (full.points.of(np.sort(rectangles[index])) for index in order)
     chosen = list(islice((corners for corners in drawn if power_law_seen(corners)), SETS))
     if not chosen:
         return None
-    fits = [best_fit(full.form.law.family_law, corners, metric, seed=seed) for corners in chosen]
+    fits = [best_fit(full.form.law.family_law, corners, metric) for corners in chosen]
     sigma = np.array([full.deviations(form, theta[None])[1][0] for form, theta in fits])
     return FewCurves(
         curves=2 ** len(axes),

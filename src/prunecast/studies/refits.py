@@ -11,7 +11,6 @@ from prunecast.laws import (
     Floats,
     Integers,
     Mask,
-    Measured,
     Points,
     PruningForm,
     build_form,
@@ -33,8 +32,9 @@ MAX_ITERATIONS = 60
 class FullFit:
     """A table as points, a law, and its best fit to all of them."""
 
-    data: Measured
     points: Points
+    noise: float | None
+    """relative standard deviation of one training run, if networks were trained more than once"""
     form: PruningForm
     theta: Floats
     start: Floats
@@ -43,7 +43,7 @@ class FullFit:
     @cached_property
     def delta(self) -> Floats:
         """δ of every row."""
-        return relative(self.form.log_error(self.theta[None], self.points)[0], self.points)
+        return deviations(self.form, self.theta, self.points)
 
     @property
     def log_high(self) -> float:
@@ -77,7 +77,7 @@ def full_fit(table: Table, law: str = DEFAULT_LAW, *, seed: int = 0) -> FullFit:
             f"{len(form.parameters)} parameters; measure more levels or configurations"
         )
     start = starts(form, seed)[0]
-    return FullFit(data=data, points=data.points, form=form, theta=theta, start=start)
+    return FullFit(points=data.points, noise=data.noise, form=form, theta=theta, start=start)
 
 
 def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[PruningForm, Floats]:
@@ -85,6 +85,11 @@ def best_fit(law: str, points: Points, metric: str, *, seed: int = 0) -> tuple[P
     form = build_form(law, points, metric)
     found = solve(form, points, starts(form, seed))
     return form, np.asarray(found.theta[int(found.cost.argmin())])
+
+
+def deviations(form: PruningForm, theta: Floats, points: Points) -> Floats:
+    """δ of every point, by a law with these parameters."""
+    return relative(form.log_error(theta[None], points)[0], points)
 
 
 def own_points(points: Points, member: Mask) -> tuple[Points, Floats]:

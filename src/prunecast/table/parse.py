@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from prunecast.errors import TableError
+from prunecast.errors import TableError, first_line
 from prunecast.files import read_input
 from prunecast.metric import Metric
 from prunecast.table.columns import NAMES, synonyms
@@ -140,8 +140,9 @@ def _parquet(data: bytes, label: str) -> pd.DataFrame:
     except TableError:
         raise
     except Exception as problem:  # pyarrow has many exceptions of its own for a damaged file
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise TableError(f"{label} is a damaged Parquet file ({reason}); copy it again.") from None
+        raise TableError(
+            f"{label} is a damaged Parquet file ({first_line(problem)}); copy it again."
+        ) from None
 
 
 def _parquet_frame(data: bytes, label: str) -> pd.DataFrame:

@@ -11,6 +11,9 @@ from prunecast.table import findings
 from prunecast.table.values import Rows, as_numbers
 from prunecast.text import nearest, normalized, parse_number
 
+MOST = 8
+"""Values that a message lists."""
+
 
 def matching(frame: pd.DataFrame, where: Mapping[str, object], label: str) -> Rows:
     """Which rows have all the given values; an unknown column and values that no row has are refused."""
@@ -47,10 +50,10 @@ def selected(rows: Rows, where: Mapping[str, object]) -> findings.RowsSelected:
     return findings.RowsSelected(rows=int(rows.sum()), total=len(rows), where=values)
 
 
-def distinct(column: "pd.Series[Any]", most: int = 8) -> str:
+def distinct(column: "pd.Series[Any]") -> str:
     """The first few different values of a column as text."""
     values = [_shown(value) for value in column.unique()]
-    return ", ".join(values[:most]) + (f" and {len(values) - most} more" if len(values) > most else "")
+    return ", ".join(values[:MOST]) + (f" and {len(values) - MOST} more" if len(values) > MOST else "")
 
 
 def _shown(value: object) -> str:

@@ -109,6 +109,17 @@ class Table:
         known = self.frame[TIMED_WITH][self.frame[LATENCY].notna()].dropna()
         return next(filter(None, map(str.strip, map(str, known.unique()))), "")
 
+    @property
+    def better_than_chance(self) -> pd.DataFrame:
+        """The rows whose error is below that of guessing; all rows, if the chance error is unknown."""
+        return self.frame if self.chance is None else self.frame[self.frame["error"] < self.chance]
+
+    @property
+    def replicate_noise(self) -> float | None:
+        """Relative standard deviation of replicates better than chance around their mean; None without replicates."""
+        rows = self.better_than_chance
+        return pooled_noise(rows["error"], rows.groupby([*CONFIGURATION, "level"]).ngroup())
+
     def _name(self, column: str) -> str:
         return str(self.frame[column].iloc[0])
 
@@ -139,9 +150,7 @@ class Table:
         Returns:
             For each (depth, width, num_examples) that is too large, the smaller configuration with less error.
         """
-        alive = self.frame if self.chance is None else self.frame[self.frame["error"] < self.chance]
-        noise = pooled_noise(alive["error"], alive.groupby([*CONFIGURATION, "level"]).ngroup())
-        known = _unpruned(alive)
+        noise, known = self.replicate_noise, _unpruned(self.better_than_chance)
         known = known if self.chance is None else known[known["error"] < self.chance]
         found: dict[ConfigurationKey, ErrorRise] = {}
         by_examples: dict[float, list[Unpruned]] = {}

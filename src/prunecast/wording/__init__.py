@@ -2,7 +2,6 @@
 
 from prunecast.wording import table as table
 from prunecast.wording.choice import (
-    OF_LARGEST,
     advice,
     amount,
     choice_as_json,
@@ -17,7 +16,6 @@ from prunecast.wording.laws import fit_as_json, verdict_numbers, verdict_sentenc
 from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
 
 __all__ = [
-    "OF_LARGEST",
     "advice",
     "amount",
     "choice_as_json",

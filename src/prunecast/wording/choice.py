@@ -3,12 +3,13 @@
 from dataclasses import asdict
 from typing import Any
 
-from prunecast.choice import ALLOW_AROUND, POOR_LATENCY, Choice, Measure, Naming, Question, findings
+from prunecast.choice import ALLOW_AROUND, POOR_LATENCY, Choice, Measure, Naming, Network, Question, findings
 from prunecast.laws import get_law
 from prunecast.metric import Metric
-from prunecast.text import listed, plural
+from prunecast.text import capital, listed, plural
 from prunecast.wording import numbers
 from prunecast.wording.core import finding_as_json, words
+from prunecast.wording.laws import axis_name
 
 OF_LARGEST = "of the largest measured network unpruned"
 STAY_WITHIN = '--sizes within (sizes="within" in Python)'
@@ -25,9 +26,28 @@ def advice(choice: Choice) -> str:
     if not choice.trusted:
         return f"{NOT_TRUSTED} You asked about {network}, keeping {kept}."
     if target is not None and not choice.met:
-        pruned = f"keeping {kept}" if best.level else "not pruned"
-        return f"The target of {target:g} is not met. The closest network is {network}, {pruned}."
-    return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
+        closest = f"The closest network is {network}, {keeping(best, kept)}."
+        return f"The target of {numbers.target(target)} is not met. {closest}"
+    return train(network, best, kept)
+
+
+def train(network: str, best: Network, kept: str) -> str:
+    """The instruction to train a network; `kept` says how many of its weights to keep."""
+    return f"Train {network}, and {f'keep {kept}' if best.level else 'do not prune it'}."
+
+
+def keeping(best: Network, kept: str) -> str:
+    """How far a network is pruned, after its name."""
+    return f"keeping {kept}" if best.level else "not pruned"
+
+
+def expected_instead(choice: Choice) -> str:
+    """What a new training run will get where that differs from the measured network about the target; else empty."""
+    best, target = choice.answer, choice.question.target_error
+    if target is None or (best.error <= target) == choice.met:
+        return ""
+    expected = numbers.estimate(best.expected_error, best.interval)
+    return f"a new training run is expected to get about {expected}"
 
 
 def promise(choice: Choice) -> str:
@@ -35,9 +55,8 @@ def promise(choice: Choice) -> str:
     best, target, word = choice.answer, choice.question.target_error, choice.metric.word
     if best.source == "measured":
         text = f"Its measured {word} is {best.error:.4f}"
-        if target is not None and (best.error <= target) != choice.met:
-            expected = numbers.estimate(best.expected_error, best.interval)
-            text += f", and a new training run is expected to get about {expected}"
+        if expected := expected_instead(choice):
+            text += f", and {expected}"
     else:
         will = f"Its {word} will" if choice.trusted else f"By this law its {word} would"
         text = f"{will} be about {numbers.estimate(best.error, best.interval)}"
@@ -45,7 +64,7 @@ def promise(choice: Choice) -> str:
     if target is None or not choice.met:
         return f"{text}."
     likely = "" if best.probability is None else numbers.probability(best.probability)
-    return f"{text}, and {likely} of them meet the target of {target:g}."
+    return f"{text}, and {likely} of them meet the target of {numbers.target(target)}."
 
 
 def network_name(naming: Naming, depth: float, width: float) -> str:
@@ -98,12 +117,13 @@ def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
 
 def out_of_reach(question: Question) -> str:
     """That no network meets the target, with the bounds that were asked for; without a full stop."""
+    assert question.target_error is not None, "only a target can be out of reach"
     return _out_of_reach(question.target_error, question.confidence, question.budgeted)
 
 
-def _out_of_reach(target: float | None, confidence: float, budget: bool) -> str:
+def _out_of_reach(target: float, confidence: float, budget: bool) -> str:
     sure = "" if confidence == 0.5 else f" with probability {confidence:g}"
-    return f"No network of these sizes reaches {target:g}{sure}{' within the budget' * budget}"
+    return f"No network of these sizes reaches {numbers.target(target)}{sure}{' within the budget' * budget}"
 
 
 @words(findings.TargetOutOfReach)
@@ -113,15 +133,9 @@ def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
     if finding.least_unpruned is None:
         return text
     return (
-        f"{text} {_title(finding.law)} never predicts {metric.article} {metric.word} below the "
+        f"{text} {capital(get_law(finding.law).title)} never predicts {metric.article} {metric.word} below the "
         f"unpruned {metric.word}, which is {finding.least_unpruned:.4f} at best."
     )
-
-
-def _title(law: str) -> str:
-    """A law's title at the beginning of a sentence."""
-    title = get_law(law).title
-    return title[:1].upper() + title[1:]
 
 
 def network_beyond(finding: findings.NetworkBeyondMeasured) -> str:
@@ -180,7 +194,7 @@ def _outside(finding: findings.OutsideMeasured, metric: Metric) -> str:
 
 
 def _range(one: findings.MeasuredRange) -> str:
-    name = "number of examples" if one.axis == "num_examples" else one.axis
+    name = axis_name(one.axis)
     digits = ",.12g" if one.axis == "num_examples" else "g"
     only = one.lowest == one.highest
     span = f"only {one.lowest:{digits}}" if only else f"{one.lowest:{digits}} to {one.highest:{digits}}"
@@ -251,9 +265,8 @@ def _examples(finding: findings.ExamplesMeasured, metric: Metric) -> str:
 @words(findings.DensityOnlyAtOtherSizes)
 def _other_sizes(finding: findings.DensityOnlyAtOtherSizes, metric: Metric) -> str:
     return (
-        f"With {finding.num_examples:,.0f} examples, no network was pruned below density "
-        f"{finding.lowest_density:.3g}, so "
-        "this answer relies on the curves of other dataset sizes."
+        f"With {finding.num_examples:,.0f} examples, no network was pruned below density {finding.lowest_density:.3g}, "
+        "so this answer relies on the curves of other dataset sizes."
     )
 
 

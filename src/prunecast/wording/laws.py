@@ -7,17 +7,16 @@ from prunecast.laws import Fit, Verdict, verdict
 from prunecast.laws import findings as found
 from prunecast.metric import Metric
 from prunecast.table import Table
-from prunecast.text import listed, plural
+from prunecast.text import capital, listed, plural
 from prunecast.wording import numbers
 from prunecast.wording.core import finding_as_json, words
 
 SMALLER_STEPS = "prune in smaller steps (a smaller `fraction`)"
-AXIS_NAMES = {"num_examples": "number of examples"}
 
 
 def axis_name(axis: str) -> str:
     """An axis in a sentence: depth, width, number of examples."""
-    return AXIS_NAMES.get(axis, axis)
+    return "number of examples" if axis == "num_examples" else axis
 
 
 def configuration(depth: float, width: float, num_examples: float) -> str:
@@ -137,8 +136,7 @@ def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     return (
         f"In {finding.dipping} of {finding.configurations} configurations the {metric.word} clearly falls below its "
         f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there, so it overestimates: its "
-        "mean "
-        f"deviation is {numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
+        f"mean deviation is {numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
     )
 
 
@@ -195,7 +193,7 @@ def _at_chance(finding: found.AtChance, metric: Metric) -> str:
 def _preference(finding: found.LawPreference, metric: Metric) -> str:
     difference = f"{finding.best_rms:.1%} versus {finding.other_rms:.1%} on configurations left out"
     if not finding.clear:
-        return f"{_capital(finding.best_title)} and {finding.other_title} predict about equally well: {difference}."
+        return f"{capital(finding.best_title)} and {finding.other_title} predict about equally well: {difference}."
     if finding.best == finding.law:
         return f"The data prefer this law to {finding.other_title}: {difference}."
     return f"The data prefer {finding.best_title} (--law {finding.best_source}): {difference}."
@@ -235,18 +233,12 @@ def verdict_sentence(verdict: Verdict, *, trained_only: bool = True) -> str:
 
 @words(found.AxisNeverVaried)
 def _never_varied(finding: found.AxisNeverVaried, metric: Metric) -> str:
-    name, value = (
-        axis_name(finding.axis),
-        f"{finding.value:,.0f}" if finding.axis == "num_examples" else f"{finding.value:g}",
-    )
+    name = axis_name(finding.axis)
+    value = f"{finding.value:,.0f}" if finding.axis == "num_examples" else f"{finding.value:g}"
     return (
         f"The {name} was {value} in every measurement, so the data do not show the effect of another {name}. Treat "
         "this prediction as a guess; its interval is too narrow."
     )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def fit_as_json(fit: Fit, table: Table) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def error(value: float) -> str:
     """An error or a loss: four digits after the point, two significant digits where it is tiny."""
     if not math.isfinite(value):
         return UNKNOWN
-    return f"{value:.4f}" if value >= 0.001 else f"{value:.2g}"
+    return f"{value:.4f}" if value >= 0.001 else _plain(f"{value:.2g}")
 
 
 def interval(ends: tuple[float, float]) -> str:
@@ -83,7 +83,12 @@ def kept_share(value: float) -> str:
 
 def density(value: float) -> str:
     """A density with four significant digits."""
-    return f"{value:.4g}"
+    return _plain(f"{value:.4g}")
+
+
+def target(value: float, digits: int = 6) -> str:
+    """A target error or loss as it was given, with this many significant digits at most."""
+    return _plain(f"{value:.{digits}g}")
 
 
 def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
@@ -95,7 +100,7 @@ def percent(value: float | None, *, sign: bool = False, digits: int = 1) -> str:
 
 def share(value: float) -> str:
     """A share in percent with at least two digits, however small it is."""
-    return f"{value:.0%}" if value >= 0.0995 else f"{100 * value:.2g}%"
+    return f"{value:.0%}" if value >= 0.0995 else f"{_plain(f'{100 * value:.2g}')}%"
 
 
 def probability(value: float) -> str:

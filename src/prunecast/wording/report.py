@@ -17,9 +17,18 @@ from prunecast.studies import (
     Optimality,
     Sensitivity,
 )
-from prunecast.text import listed, plural
+from prunecast.text import capital, listed, plural
 from prunecast.wording import numbers
-from prunecast.wording.choice import NOT_TRUSTED, amount, network_name, unit
+from prunecast.wording.choice import (
+    NOT_TRUSTED,
+    OF_LARGEST,
+    amount,
+    expected_instead,
+    keeping,
+    network_name,
+    train,
+    unit,
+)
 from prunecast.wording.laws import configuration
 
 DEVIATION = "(predicted − measured) / measured"
@@ -29,11 +38,6 @@ DOUBLES = 2.0
 """A rise by this factor or more is shown as a multiple, not as a percentage."""
 SAME_SHARE = 0.01
 """Density ratios that differ from 1 by less than this count as 1."""
-
-
-def capital(text: str) -> str:
-    """The text with a capital first letter."""
-    return text[:1].upper() + text[1:]
 
 
 # the page
@@ -93,9 +97,8 @@ def noise(fit: Fit) -> str:
 def reading_the_fit(metric: Metric) -> str:
     """What the chart and the numbers of a fit mean."""
     return (
-        "Each dot is one network at one level. If the law were exact, all dots would lie on the diagonal. "
-        "The deviation is "
-        f"{DEVIATION}; μ is its mean, σ its standard deviation over all {metric.plural}."
+        "Each dot is one network at one level. If the law were exact, all dots would lie on the diagonal. The "
+        f"deviation is {DEVIATION}; μ is its mean, σ its standard deviation over all {metric.plural}."
     )
 
 
@@ -231,9 +234,8 @@ def headline(choice: Choice) -> str:
     if not choice.trusted:
         return NOT_TRUSTED
     if not choice.met:
-        pruned = f"keeping {kept}" if best.level else "not pruned"
-        return f"No network here meets it. The closest is {network}, {pruned}."
-    return f"Train {network}, and " + (f"keep {kept}." if best.level else "do not prune it.")
+        return f"No network here meets it. The closest is {network}, {keeping(best, kept)}."
+    return train(network, best, kept)
 
 
 def measure_name(measure: Measure) -> str:
@@ -256,13 +258,10 @@ def comparison(choice: Choice, matching: Matching) -> str:
 
 def error_source(choice: Choice) -> str:
     """Where the error of an answer comes from."""
-    best, target = choice.answer, choice.question.target_error
-    if best.source != "measured":
+    if choice.answer.source != "measured":
         return "predicted by the law"
-    if target is not None and choice.met != (best.error <= target):
-        expected = numbers.estimate(best.expected_error, best.interval)
-        return f"measured; a new training run is expected to get about {expected}"
-    return "measured"
+    expected = expected_instead(choice)
+    return f"measured; {expected}" if expected else "measured"
 
 
 def meeting_the_target(choice: Choice) -> str:
@@ -348,7 +347,7 @@ def nothing_meets(
         if confidence == 0.5
         else f"that {numbers.percent(confidence, digits=0)} of training runs reach"
     )
-    pruned = f"keeping {numbers.kept(best.density)}" if best.level else "not pruned"
+    pruned = keeping(best, numbers.kept(best.density))
     return f"No network here reaches {target}{sure}. The lowest {metric.word} {kept} is {least}: {network}, {pruned}."
 
 
@@ -391,8 +390,7 @@ def least_measured(value: float, metric: Metric) -> str:
     """That less was measured than the law's frontier goes down to."""
     return (
         f"The lowest measured {metric.word} is {numbers.error(value)}. A frontier uses the law alone; the answer to "
-        "one "
-        "target also uses measured networks."
+        "one target also uses measured networks."
     )
 
 
@@ -408,12 +406,9 @@ def optimality(study: Optimality, metric: Metric) -> str:
     """How close the law's smallest networks come to the measured ones."""
     return (
         f"At {numbers.percent(study.within_quarter, digits=0)} of {metric.plural}, the smallest size predicted by the "
-        "law is "
-        f"within 25% of the smallest measured one (median deviation {numbers.percent(study.median_miss, digits=0)}). "
-        "On "
-        f"average, the network that the law picks has {numbers.percent(study.mean_regret)} more weights than the best "
-        "one "
-        "in hindsight."
+        "law is within 25% of the smallest measured one (median deviation "
+        f"{numbers.percent(study.median_miss, digits=0)}). On average, the network that the law picks has "
+        f"{numbers.percent(study.mean_regret)} more weights than the best one in hindsight."
     )
 
 
@@ -479,11 +474,7 @@ def single_curves(configurations: int) -> str:
     return f"Eq. 1 fitted to single curves: {plural(configurations, 'configuration', 'determines', 'determine')} it"
 
 
-def relative_sizes(of: str) -> str:
-    """What relative sizes are."""
-    return f"Sizes are shares {of}; add a column `weights` to get counts."
-
-
+RELATIVE_SIZES = f"Sizes are shares {OF_LARGEST}; add a column `weights` to get counts."
 FORMS = "The best predictor of configurations left out comes first: deviation μ ± σ."
 
 

@@ -5,19 +5,22 @@ from typing import Any
 
 from prunecast.metric import Metric
 from prunecast.studies import PAPER_SPLIT, Extrapolation, NextTraining, Step, findings
-from prunecast.text import listed
+from prunecast.text import capital, listed
 from prunecast.wording import numbers
 from prunecast.wording.core import finding_as_json, words
+from prunecast.wording.laws import axis_name
 
 
 @words(findings.AxisNotVaried)
 def _axis_not_varied(own: findings.AxisNotVaried, metric: Metric) -> str:
-    return f"{_axis(own.axis)} does not vary in this table, so this study shows nothing about it."
+    return (
+        f"{capital(axis_name(own.axis))} does not vary in this table, so this study shows nothing about it."
+    )
 
 
 @words(findings.TooFewSizes)
 def _too_few_sizes(own: findings.TooFewSizes, metric: Metric) -> str:
-    return f"{_axis(own.axis)} has fewer than three sizes, so extrapolation along it cannot be tested."
+    return f"{capital(axis_name(own.axis))} has fewer than three sizes, so extrapolation along it cannot be tested."
 
 
 @words(findings.PaperSplitMissing)
@@ -63,13 +66,13 @@ def _no_rectangle(own: findings.NoRectangle, metric: Metric) -> str:
 
 @words(findings.TargetNotReached)
 def _target_not_reached(own: findings.TargetNotReached, metric: Metric) -> str:
-    reached = f"reaches {metric.article} {metric.word} of {own.target_error:g}"
+    reached = f"reaches {metric.article} {metric.word} of {numbers.target(own.target_error)}"
     return f"No network of these sizes {reached}, so there is nothing to choose yet."
 
 
 @words(findings.AxisToTrain)
 def _axis_to_train(own: findings.AxisToTrain, metric: Metric) -> str:
-    known = f"{_axis(own.axis)} never varied, so the law says nothing about it"
+    known = f"{capital(axis_name(own.axis))} never varied, so the law says nothing about it"
     return f"{known}. Train another {own.axis}, for example {own.example:g}."
 
 
@@ -82,10 +85,6 @@ def _unpruned_errors_guessed(own: findings.UnprunedErrorsGuessed, metric: Metric
 @words(findings.GainsAssumeLaw)
 def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
     return "Gains are what the law expects, so they assume that it is right."
-
-
-def _axis(name: str) -> str:
-    return "Number of examples" if name == "num_examples" else name.capitalize()
 
 
 def fitted_to(step: Step) -> str:

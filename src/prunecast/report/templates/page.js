@@ -8,11 +8,19 @@
   const records = ({ columns, rows }) =>
     rows.map((row) => Object.fromEntries(columns.map((column, index) => [column, row[index]])));
 
-  // As many entries in a line of a legend as fit.
-  const legend = (spec, width) => ({ ...spec.config.legend, columns: width < 440 ? 4 : spec.config.legend.columns });
+  // As many entries in a line of a legend as fit beside the labels of the vertical axis; all are as wide as the longest.
+  const legend = (spec, width) => {
+    const scales = spec.layer.flatMap(({ encoding }) => [encoding.color?.scale, encoding.shape?.scale]);
+    const longest = Math.max(1, ...scales.flatMap((scale) => scale?.domain ?? []).map((name) => name.length));
+    return { ...spec.config.legend, columns: Math.max(1, Math.floor((width - 70) / (26 + 7 * longest))) };
+  };
+
+  // The title of an axis in two lines, if it is too long for one.
+  const lines = (title, width) => (title.length * 6 > width - 70 ? title.split(/(?<=,) /) : title);
 
   const whole = (spec, width) => ({
     ...spec,
+    params: spec.params?.map((one) => (one.name === "unit" ? { ...one, value: lines(one.value, width) } : one)),
     config: { ...spec.config, legend: legend(spec, width) },
     datasets: Object.fromEntries(Object.entries(spec.datasets).map(([name, place]) => [name, records(datasets[place])])),
   });
@@ -138,7 +146,9 @@
     document.querySelectorAll("[data-size]").forEach((place) => { place.hidden = sizes[place.dataset.size] !== size; });
     if (!views.answer) return;
     for (const [name, place] of Object.entries(size.datasets)) views.answer.data(name, records(datasets[place]));
-    for (const [name, value] of Object.entries(size.view)) views.answer.signal(name, value);
+    const { unit, ...axes } = size.view;
+    for (const [name, value] of Object.entries(axes)) views.answer.signal(name, value);
+    views.answer.signal("unit", lines(unit, document.getElementById("chart-answer").clientWidth));
   };
 
   if (slider) {

@@ -1,6 +1,7 @@
 """Small helpers for text: numbers of things, durations, lists, numbers that people type, names that people misspell."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -42,17 +43,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def normalized(name: str) -> str:
-    """A name in lower case without spaces, hyphens, underscores and dots, for comparison."""
-    return re.sub(r"[\s\-_.]+", "", name).casefold()
+    """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
+    return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
 
 
 def parse_number(text: str) -> float:
     """A decimal number, a fraction such as 1/16 or a percentage such as 12%; anything else is a ValueError."""
-    number = text.strip()
+    percent = text.strip().endswith("%")
+    number = text.strip().removesuffix("%").strip()
     try:
-        if number.endswith("%"):
-            return float(Fraction(number[:-1].strip()) / 100)
-        return float(Fraction(number)) if "/" in number else float(number)
+        value = Fraction(number) if "/" in number else float(number)
+        if percent and 0 < abs(value) < math.inf:  # as a Fraction, others may have billions of digits
+            value = Fraction(number) / 100
+        return float(value)
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None
 

@@ -1,5 +1,7 @@
 """Helpers for text: numbers of things, durations, lists, numbers as people type them, misspelt names."""
 
+import math
+
 import pytest
 
 from prunecast.errors import PrunecastError
@@ -31,13 +33,17 @@ def test_lists(items, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("0.25", 0.25), ("1/16", 1 / 16), (" 1/4 ", 0.25), ("2e3", 2000)]
+    ("text", "value"),
+    [
+        *(("0.25", 0.25), ("1/16", 1 / 16), (" 1/4 ", 0.25), ("2e3", 2000), ("12.7 %", 0.127), ("1/2%", 0.005)),
+        *(("1e999999999%", math.inf), ("1e-999999999%", 0), ("0e999999999%", 0)),
+    ],
 )
 def test_numbers(text, value):
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "1/0", "1/2/3", "1,5"])
+@pytest.mark.parametrize("text", ["", "x", "1/0", "1/2/3", "1,5", "%", "5%%"])
 def test_what_is_no_number(text):
     with pytest.raises(ValueError, match=r".*"):
         parse_number(text)

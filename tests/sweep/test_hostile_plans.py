@@ -88,6 +88,19 @@ def test_a_network_larger_than_the_memory_is_counted_and_not_built(tmp_path, met
         CliRunner().invoke(plan, [str(tmp_path / "wide.toml")], catch_exceptions=False, standalone_mode=False)
 
 
+def test_a_network_larger_than_any_address_is_refused(tmp_path):
+    (tmp_path / "wide.toml").write_text(
+        WIDE.format(method="imp-2:4").replace("width = 1000\n", "width = 1000000000\n")
+    )
+    with pytest.raises(PrunecastError, match="010 parameters, more than torch can address; choose a smaller"):
+        CliRunner().invoke(
+            plan,
+            [str(tmp_path / "wide.toml"), "--no-estimate"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
+
+
 def test_a_long_word_is_no_long_key():
     """Looking for long keys took quadratic time."""
     assert parsed(f"# {'x' * 200_000}\n{SHORT}").chains == parsed(SHORT).chains

@@ -65,13 +65,14 @@ def refusal(text):
         ("x" + ".x" * 100_000 + " = 1", "has a key of more than 64 parts"),
         ("[" + "'x' . " * 100_000 + "x]", "has a key of more than 64 parts"),
         ("x = 2026-02-31", "is not a TOML file"),
+        (BRIEF.replace("depth = 3", f"depth = 0x{'f' * 5000}"), "is not a TOML file: Exceeds the limit"),
         (
             BRIEF + '[scale."a/../../x"]\nlevel_cap = 0',
             "the scale 'a/../../x' cannot be part of a file's name",
         ),
         (BRIEF + '[scale.".."]\nlevel_cap = 0', "the scale '..' cannot be part of a file's name"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_plans_that_ask_for_too_much_are_one_sentence(text, words):
     assert words in refusal(text)

@@ -137,7 +137,9 @@ def test_plan_refuses_arrays_of_another_type(photos):
 def test_an_image_size_is_refused_where_images_are_not_scaled(photos):
     known = PLAN.replace('loader = "folder"\nroot = "photos"', "image_size = 16")
     for dataset, size in (("digits", "8x8"), ("cifar10", "32x32")):
-        with pytest.raises(PrunecastError, match=f"the images of {dataset} are {size} and are not scaled; remove"):
+        with pytest.raises(
+            PrunecastError, match=f"the images of {dataset} are {size} and are not scaled; remove"
+        ):
             overview(parsed(known.replace('"photos"', f'"{dataset}"').replace('"all"', "40"), photos))
     digits = parsed(known.replace('"photos"', '"digits"').replace("16", "8"), photos)
     assert overview(digits).chains == 1

@@ -77,14 +77,14 @@ class DatasetFacts:
         """The shape of the images after they were scaled to a size; None leaves them as they are."""
         if image_size is None:
             return self.image_shape
-        channels, height, width = self.image_shape
         if not (self.scaled or self.streamed):
-            require_size(self.name, height, width, image_size)
-        return channels, image_size, image_size
+            require_size(self.name, self.image_shape, image_size)
+        return self.image_shape[0], image_size, image_size
 
 
-def require_size(name: str, height: int, width: int, image_size: int) -> None:
+def require_size(name: str, image_shape: tuple[int, ...], image_size: int) -> None:
     """Refuse a size of images that are used as they are, unless they have it."""
+    _, height, width = image_shape
     require(
         (height, width) == (image_size, image_size),
         f"image_size is {image_size}, but the images of {name} are {height}x{width} and are not scaled; remove "

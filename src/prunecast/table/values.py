@@ -132,7 +132,7 @@ def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent:
     metric = called.removeprefix("unpruned_")
     if metric not in CANONICAL_SIZES and value.converted == 0:
         return f"{seen}. Rows with zero {metric.replace('_', ' ')} cannot be fitted; remove them."
-    if 0 < value.converted < TINY or LARGEST < min(value.converted, limit.high):
+    if 0 < value.converted < TINY or min(value.converted, limit.high) > LARGEST:
         which = f"smaller than {TINY:g}" if value.converted < TINY else f"larger than {LARGEST:g}"
         return f"{seen}, but it must not be {which}. Correct it, or remove the row."
     text = f"{seen}, but it must be {limit}."

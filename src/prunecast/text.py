@@ -52,10 +52,10 @@ def parse_number(text: str) -> float:
     percent = text.strip().endswith("%")
     number = text.strip().removesuffix("%").strip()
     try:
-        value: float | Fraction = Fraction(number) if "/" in number else float(number)
+        value = float(Fraction(number)) if "/" in number else float(number)
         if percent and 0 < abs(value) < math.inf:  # as a Fraction, others may have billions of digits
-            value = Fraction(number) / 100
-        return float(value)
+            return float(Fraction(number) / 100)
+        return value
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None
 

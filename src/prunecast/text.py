@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
-    """Text that does nothing to a terminal: control characters and what is not Unicode are written as \\u001b."""
+    """Text without what acts on a terminal or cannot be seen: it and what is not Unicode are written as \\u001b."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 

@@ -80,6 +80,7 @@ def test_durations_have_two_units():
 
 def test_nothing_printed_can_act_on_a_terminal():
     assert printable("a\x1b[31mb\x07\x9bc\udcff\u202e") == r"a\u001b[31mb\u0007\u009bc\udcff\u202e"
+    assert printable("den\u200bsity\ufeff") == r"den\u200bsity\ufeff"
     assert printable("ε_np → 0.1\n\tend") == "ε_np → 0.1\n\tend"
     assert str(PrunecastError("no \x1b]0;title\x07 here")) == r"no \u001b]0;title\u0007 here"
 

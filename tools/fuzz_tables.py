@@ -37,13 +37,14 @@ CELLS = (
     *("1 000", "0x10", "1_000", "true", "x", "x" * 10_000, "\x1b[31m", "\x00", "\udcff", "ε", '"'),
     *("'", "=1+1", "2026-01-01", "٣", "１", "1e-12", "1e15", "torch-1-1", "onnx-64-2"),
     *("two\nlines", "torch-0-1", "torch-99999999999-9", "torch-" + "9" * 5000 + "-1"),
+    *("9" * 400, "0.5\u200b"),
 )
 NAMES = (
     *("density", "sparsity", "error", "accuracy", "loss", "depth", "width", "num_examples"),
     *("replicate", "level", "weights", "parameters", "nonzero", "unpruned_error"),
     *("validation_error", "family", "dataset", "method", "recipe", "", " ", "Density", "density "),
     *("bytes", "multiply_adds", "latency_ms", "timed_with", "latency_low_ms", "Bytes"),
-    *("x", "\x1b[31m", "index", "Unnamed: 0", "remaining", "top1", "flops", "seed"),
+    *("x", "\x1b[31m", "index", "Unnamed: 0", "remaining", "top1", "flops", "seed", "den\u200bsity"),
 )
 OPTIONS = (
     *(["--metric", "loss"], ["--metric", "accuracy"], ["--metric", "f1"], ["--metric", "\x1b"]),
@@ -52,6 +53,7 @@ OPTIONS = (
     *(["--column", "weights=weights*1e300"], ["--column", "x=y"], ["--depth-from", "family"]),
     *(["--without-too-large"], ["--law", "dip"], ["--law", "auto"], ["--num-examples", "1e-12"]),
     *(["--width", "1e-12"], ["--depth", "1e15"], ["--density", "1e-12"], ["--confidence", "1e-300"]),
+    *(["--density", "1e999999999%"], ["--num-examples", "1e-999999999%"]),
 )
 QUESTIONS = (
     *(["fit"], ["fit", "--json"], ["choose", "--target-error", "0.2"]),

@@ -58,7 +58,7 @@ PLAN_KEYS = {
     "dataset": "the dataset's name; for your own data, the name in tables",
     "loader": "a function that returns a pair of PyTorch datasets, as `module:function`",
     "root": "folder, archive or .npz file of your images, relative to the plan",
-    "image_size": "resize images to this size",
+    "image_size": "resize images of a folder, TinyImageNet or ImageNet to this size",
     "patch_size": "family `vit`: pixels of a square patch",
     "test_share": "the share of every class that is held out for testing, if there is no test set",
     "split_seed": "the seed of that split",

@@ -1,5 +1,17 @@
-"""`python -m prunecast`: the command line, also where its script is not on the path."""
+"""`prunecast` and `python -m prunecast`: the command line; Ctrl-C while it is imported ends it like any other."""
 
-from prunecast.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Import the command line and run it."""
+    try:
+        from prunecast.cli import main as command
+    except KeyboardInterrupt:
+        print("prunecast: stopped.", file=sys.stderr)
+        sys.exit(130)
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,19 @@
 """Small helpers for text: numbers of things, durations, lists, numbers that people type, names that people misspell."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fractions import Fraction
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\u2060-\u2064\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def printable(text: str) -> str:
-    """Text that does nothing to a terminal: control characters and what is not Unicode are written as \\u001b."""
+    """Text without what acts on a terminal or cannot be seen: it and what is not Unicode are written as \\u001b."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -48,17 +51,19 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def normalized(name: str) -> str:
-    """A name in lower case without spaces, hyphens, underscores and dots, for comparison."""
-    return re.sub(r"[\s\-_.]+", "", name).casefold()
+    """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
+    return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
 
 
 def parse_number(text: str) -> float:
     """A decimal number, a fraction such as 1/16 or a percentage such as 12%; anything else is a ValueError."""
-    number = text.strip()
+    percent = text.strip().endswith("%")
+    number = text.strip().removesuffix("%").strip()
     try:
-        if number.endswith("%"):
-            return float(Fraction(number[:-1].strip()) / 100)
-        return float(Fraction(number)) if "/" in number else float(number)
+        value = float(Fraction(number)) if "/" in number else float(number)
+        if percent and 0 < abs(value) < math.inf:  # as a Fraction, others may have billions of digits
+            return float(Fraction(number) / 100)
+        return value
     except (ZeroDivisionError, OverflowError):
         raise ValueError(f"{text} is not a number") from None
 

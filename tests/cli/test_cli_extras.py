@@ -1,5 +1,6 @@
 """A plain installation has neither torch nor anything that draws: what is missing is named with its extra."""
 
+import os
 import subprocess
 import sys
 
@@ -55,3 +56,17 @@ def test_the_package_runs_as_a_module(prunecast):
     line = [sys.executable, "-m", "prunecast", "tables", "cifar10-resnet", "--json"]
     done = subprocess.run(line, capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == prunecast("tables", "cifar10-resnet", "--json").stdout
+
+
+def test_ctrl_c_while_the_command_line_is_imported_is_one_line(tmp_path):
+    """A click that is heard in the middle of its import, in place of the installed one."""
+    (tmp_path / "click.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "prunecast", "tables"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (130, "prunecast: stopped.\n")

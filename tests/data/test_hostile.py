@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy.io import savemat
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -212,6 +213,17 @@ def test_images_of_too_many_pixels_are_refused(place, side, little_memory):
     class_folders(place)
     (place / "train" / "bird" / "0.png").write_bytes(png(side, side))
     with pytest.raises(PrunecastError, match=r"bird/0\.png (has 10000x10000 pixels, which|.*exceeds limit)"):
+        load("folder", root=place)
+
+
+@pytest.mark.parametrize(("dtype", "suffix"), [(np.uint16, "png"), (np.int32, "tif"), (np.float32, "tif")])
+def test_pixels_that_a_conversion_would_cut_off_are_refused(place, dtype, suffix):
+    class_folders(place)
+    deep = np.arange(64).reshape(8, 8).astype(dtype) * 1000
+    Image.fromarray(deep).save(place / "train" / "bird" / f"9.{suffix}")
+    with pytest.raises(
+        PrunecastError, match=rf"9\.{suffix} has pixels of more than 8 bits \(mode (I;16|I|F)\)"
+    ):
         load("folder", root=place)
 
 

@@ -59,6 +59,7 @@ def test_image_size_and_counts():
         ("augmented", "item 0 is a different image each time; remove random transforms"),
         ("sizes", "item 1 is 8x9 pixels with 3 channels, but the first image is 8x8 .*set image_size"),
         ("text", "has an image of type str"),
+        ("deep", "item 0 has pixels of more than 8 bits"),
         ("unseen", "has test images of the class 1, but no training image of it"),
         ("broken", "cannot be read: the function raised OSError: the disk is on fire"),
     ],

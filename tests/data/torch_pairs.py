@@ -49,6 +49,10 @@ def floats(root):
     return Items(FORMS["floats"], 40), Items(FORMS["floats"], 10)
 
 
+def deep():
+    return _both(lambda number: (Image.fromarray(pixels(number)[..., 0].astype(np.uint16) * 200), number % 2))
+
+
 def _both(item, count=10):
     return Items(item, count), Items(item, count)
 

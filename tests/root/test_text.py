@@ -1,5 +1,7 @@
 """Helpers for text: numbers of things, durations, lists, numbers as people type them, misspelt names."""
 
+import math
+
 import pytest
 
 from prunecast.errors import PrunecastError
@@ -41,13 +43,24 @@ def test_lists(items, words):
 
 
 @pytest.mark.parametrize(
-    ("text", "value"), [("0.25", 0.25), ("1/16", 1 / 16), (" 1/4 ", 0.25), ("2e3", 2000)]
+    ("text", "value"),
+    [
+        *(
+            ("0.25", 0.25),
+            ("1/16", 1 / 16),
+            (" 1/4 ", 0.25),
+            ("2e3", 2000),
+            ("12.7 %", 0.127),
+            ("1/2%", 0.005),
+        ),
+        *(("1e999999999%", math.inf), ("1e-999999999%", 0), ("0e999999999%", 0)),
+    ],
 )
 def test_numbers(text, value):
     assert parse_number(text) == value
 
 
-@pytest.mark.parametrize("text", ["", "x", "1/0", "1/2/3", "1,5"])
+@pytest.mark.parametrize("text", ["", "x", "1/0", "1/2/3", "1,5", "%", "5%%"])
 def test_what_is_no_number(text):
     with pytest.raises(ValueError, match=r".*"):
         parse_number(text)
@@ -85,6 +98,7 @@ def test_durations_have_two_units():
 
 def test_nothing_printed_can_act_on_a_terminal():
     assert printable("a\x1b[31mb\x07\x9bc\udcff\u202e") == r"a\u001b[31mb\u0007\u009bc\udcff\u202e"
+    assert printable("den\u200bsity\ufeff") == r"den\u200bsity\ufeff"
     assert printable("ε_np → 0.1\n\tend") == "ε_np → 0.1\n\tend"
     assert str(PrunecastError("no \x1b]0;title\x07 here")) == r"no \u001b]0;title\u0007 here"
 

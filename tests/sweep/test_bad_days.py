@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -319,6 +320,32 @@ def test_ctrl_c_stops_cleanly_and_the_same_command_goes_on(tmp_path, plan_file, 
     assert not [own for own in chain_statuses(plan, store) if own.locked]
     list(run_plan(plan, store))
     assert table(plan, store) == unbroken
+
+
+def test_ctrl_c_while_the_fork_server_imports_is_one_line(tmp_path, plan_file):
+    command = [*PRUNECAST, "run", str(plan_file), "--store", str(tmp_path / "store"), "--jobs", "2"]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as running:
+        while not has_fork_server(running.pid):
+            assert running.poll() is None, "it ended before it had a fork server"
+            time.sleep(0.01)
+        time.sleep(0.3)
+        os.killpg(running.pid, signal.SIGINT)
+        _, complaint = running.communicate()
+    assert running.returncode == 130
+    assert complaint == "Stopped. 0 levels are in {}; run the same command to continue.\n".format(
+        tmp_path / "store"
+    )
+
+
+def has_fork_server(process):
+    found = (Path(f"/proc/{own}/cmdline") for own in children(process))
+    return any(b"multiprocessing.forkserver" in path.read_bytes() for path in found)
+
+
+def children(process):
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
 
 
 def test_a_stop_between_two_events_ends_the_sweep_before_the_command(tmp_path, plan_file, monkeypatch):

@@ -65,13 +65,14 @@ def refusal(text):
         ("x" + ".x" * 100_000 + " = 1", "has a key of more than 64 parts"),
         ("[" + "'x' . " * 100_000 + "x]", "has a key of more than 64 parts"),
         ("x = 2026-02-31", "is not a TOML file"),
+        (BRIEF.replace("depth = 3", f"depth = 0x{'f' * 5000}"), "is not a TOML file: Exceeds the limit"),
         (
             BRIEF + '[scale."a/../../x"]\nlevel_cap = 0',
             "the scale 'a/../../x' cannot be part of a file's name",
         ),
         (BRIEF + '[scale.".."]\nlevel_cap = 0', "the scale '..' cannot be part of a file's name"),
     ],
-    ids=range(13),
+    ids=range(14),
 )
 def test_plans_that_ask_for_too_much_are_one_sentence(text, words):
     assert words in refusal(text)
@@ -86,6 +87,19 @@ def test_a_network_larger_than_the_memory_is_counted_and_not_built(tmp_path, met
         PrunecastError, match="Training it needs at least 3,238 GB of memory, and this machine has"
     ):
         CliRunner().invoke(plan, [str(tmp_path / "wide.toml")], catch_exceptions=False, standalone_mode=False)
+
+
+def test_a_network_larger_than_any_address_is_refused(tmp_path):
+    (tmp_path / "wide.toml").write_text(
+        WIDE.format(method="imp-2:4").replace("width = 1000\n", "width = 1000000000\n")
+    )
+    with pytest.raises(PrunecastError, match="010 parameters, more than torch can address; choose a smaller"):
+        CliRunner().invoke(
+            plan,
+            [str(tmp_path / "wide.toml"), "--no-estimate"],
+            catch_exceptions=False,
+            standalone_mode=False,
+        )
 
 
 def test_a_long_word_is_no_long_key():

@@ -14,6 +14,7 @@ from small import parsed
 from prunecast.cli.engine import plan as plan_command
 from prunecast.errors import PrunecastError
 from prunecast.sweep import overview, run_plan
+from prunecast.sweep.proposal import propose
 
 PLAN = """
 family = "digits_cnn"
@@ -131,6 +132,25 @@ def test_plan_refuses_arrays_of_another_type(photos):
     np.savez(photos / "mine.npz", **parts)
     text = PLAN.replace('"folder"', '"arrays"').replace('root = "photos"', 'root = "mine.npz"')
     refused_by_both(text.replace('"all"', "40"), photos, "it must be uint8 of shape N, H, W")
+
+
+def test_an_image_size_is_refused_where_images_are_not_scaled(photos):
+    known = PLAN.replace('loader = "folder"\nroot = "photos"', "image_size = 16")
+    for dataset, size in (("digits", "8x8"), ("cifar10", "32x32")):
+        with pytest.raises(
+            PrunecastError, match=f"the images of {dataset} are {size} and are not scaled; remove"
+        ):
+            overview(parsed(known.replace('"photos"', f'"{dataset}"').replace('"all"', "40"), photos))
+    digits = parsed(known.replace('"photos"', '"digits"').replace("16", "8"), photos)
+    assert overview(digits).chains == 1
+    images, labels = np.zeros((50, 8, 8), np.uint8), np.arange(50) % 10
+    parts = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
+    np.savez(photos / "mine.npz", **parts)
+    arrays = PLAN.replace('"folder"', '"arrays"').replace('root = "photos"', 'root = "mine.npz"')
+    refused_by_both(f"image_size = 16\n{arrays}", photos, "the images of arrays are 8x8 and are not scaled")
+    for data in ("digits", str(photos / "mine.npz")):
+        with pytest.raises(PrunecastError, match="are 8x8 and are not scaled; remove image_size"):
+            propose("digits_cnn", data, image_size=16)
 
 
 def test_a_share_of_data_in_another_folder_is_known_to_every_command(photos, monkeypatch):

@@ -189,6 +189,14 @@ def test_the_number_that_differs_is_the_depth(values: list[str], found: dict[str
     assert depth in table.frame["depth"].tolist()
 
 
+def test_names_with_endless_numbers_have_no_depth() -> None:
+    two = pd.concat([curves((1.0,)).assign(family=value) for value in ("resnet20", "resnet" + "9" * 5000)])
+    with pytest.raises(TableError, match="column family has several values"):
+        read(two)
+    with pytest.raises(TableError, match="in column family has no number, or several that differ"):
+        read(two, depth_from="family")
+
+
 def test_names_without_a_depth_are_refused() -> None:
     two = pd.concat([curves((1.0,)).assign(family=value) for value in ("wrn-28-10", "wrn-16-8")])
     with pytest.raises(

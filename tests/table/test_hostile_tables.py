@@ -183,3 +183,24 @@ def test_sizes_beyond_64_bits_are_refused() -> None:
     words = r"depth is 9\.22337e\+18, but it must not be larger than 1e\+15"
     with pytest.raises(TableError, match=words):
         read(PLAIN.assign(depth=float(2**63)))
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("9" * 400, r"line 3: depth is inf, but it must not be larger than 1e\+15\. Correct it"),
+        ("-" + "9" * 400, r"line 3: depth is -inf, but it must be greater than 0\."),
+        ("9" * 5000, r"line 3: depth is '9{59}\.\.\., which is not a number"),
+    ],
+)
+def test_numbers_that_no_float_holds_are_refused_briefly(tmp_path: Path, cell: str, words: str) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text(f"depth,density,error\n20,1,0.1\n{cell},0.5,0.2\n")
+    with pytest.raises(TableError, match=words):
+        read(path)
+
+
+def test_columns_are_found_in_spite_of_what_nobody_sees(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("den\u200bsity,error\ufeff\n1,0.1\n0.5,0.2\n", encoding="utf-8")
+    assert read(path).frame["error"].tolist() == [0.1, 0.2]

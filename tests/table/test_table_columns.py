@@ -144,6 +144,17 @@ def test_canonical_types_and_order_of_columns_and_rows() -> None:
     assert frame.index.tolist() == [0, 1, 2, 3]
 
 
+def test_columns_in_an_index_count_as_columns() -> None:
+    """What pandas makes of a table by `groupby(...).mean()`; sizes in the index were lost without a word."""
+    plain = base().assign(width=base()["depth"] / 32, num_examples=base()["depth"] * 100)
+    indexed = plain.groupby(["depth", "width", "density"])[["num_examples", "error"]].mean()
+    assert read(indexed).digest == read(indexed.reset_index()).digest
+    assert set(read(indexed).frame["width"]) == {20 / 32, 1.0}
+    assert read(plain.set_index("width")).digest == read(plain).digest
+    with pytest.raises(TableError, match="two columns are called width; rename one"):
+        read(plain.set_index("width", drop=False))
+
+
 def test_fractional_depth_and_size_stay_fractions() -> None:
     frame = read(base().assign(depth=[0.5, 0.5, 1, 1], num_examples=0.25)).frame
     assert frame["depth"].tolist() == [0.5, 0.5, 1, 1]

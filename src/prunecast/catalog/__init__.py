@@ -8,6 +8,7 @@ from prunecast.catalog.datasets import (
     find_dataset,
     own_dataset,
     register_dataset,
+    require_size,
 )
 from prunecast.catalog.families import FAMILIES, LEVEL_CAP, Family, architecture, vit_family
 from prunecast.catalog.layers import IMAGE, Architecture, Kind, Layer, Shape, scaled
@@ -31,6 +32,7 @@ __all__ = [
     "find_dataset",
     "own_dataset",
     "register_dataset",
+    "require_size",
     "scaled",
     "vit_family",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, require
 from prunecast.plugins import load_attribute, load_plugins
 from prunecast.text import normalized
 
@@ -37,6 +37,8 @@ class DatasetFacts:
     """For a dataset of your own: a function from the plan's root, None where it has none, to the arrays."""
     streamed: bool = False
     """Whether the images are decoded from their files for every batch, because they are too many for memory."""
+    scaled: bool = False
+    """Whether a plan's image_size brings the images to another size; those of streamed datasets always may be."""
     mean: tuple[float, ...] = ()
     """Mean of each channel of a streamed dataset, as a share of 255; otherwise computed from the training images."""
     std: tuple[float, ...] = ()
@@ -73,7 +75,21 @@ class DatasetFacts:
 
     def shape_at(self, image_size: int | None) -> tuple[int, int, int]:
         """The shape of the images after they were scaled to a size; None leaves them as they are."""
-        return self.image_shape if image_size is None else (self.image_shape[0], image_size, image_size)
+        if image_size is None:
+            return self.image_shape
+        if not (self.scaled or self.streamed):
+            require_size(self.name, self.image_shape, image_size)
+        return self.image_shape[0], image_size, image_size
+
+
+def require_size(name: str, image_shape: tuple[int, ...], image_size: int) -> None:
+    """Refuse a size of images that are used as they are, unless they have it."""
+    _, height, width = image_shape
+    require(
+        (height, width) == (image_size, image_size),
+        f"image_size is {image_size}, but the images of {name} are {height}x{width} and are not scaled; remove "
+        "image_size.",
+    )
 
 
 _DATASETS: dict[str, DatasetFacts] = {}
@@ -195,6 +211,7 @@ TINYIMAGENET = register_dataset(
         train_examples=100_000,
         test_examples=10_000,
         level_cap=50,
+        scaled=True,
         unpacked=("tiny-imagenet-200",),
         archives=("tiny-imagenet-200.zip",),
         download="tiny-imagenet-200.zip from http://cs231n.stanford.edu/tiny-imagenet-200.zip",

@@ -19,7 +19,7 @@ import numpy as np
 from prunecast.data.cache import reserve, save_classes, save_split
 from prunecast.data.dataset import Bytes, Labels, Split
 from prunecast.data.files import Tree
-from prunecast.errors import PrunecastError
+from prunecast.errors import PrunecastError, require
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -266,11 +266,20 @@ def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = No
                 times = max(1.0, spare(*image.size))
                 image.draft(None, (ceil(image.width / times), ceil(image.height / times)))
             image.load()
+            require_bytes(image.mode, str(place))
             return image if image.mode == "RGB" else image.convert("RGB")
     except PrunecastError:
         raise
     except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
         raise PrunecastError(f"{place} is not a readable image ({broken}); repair or remove it.") from broken
+
+
+def require_bytes(mode: str, place: str) -> None:
+    """Refuse pixels of 16 or 32 bits (Pillow's modes I and F), which a conversion would cut off at 255."""
+    require(
+        not mode.startswith(("I", "F")),
+        f"{place} has pixels of more than 8 bits (mode {mode}); save the image with 8 bits per channel.",
+    )
 
 
 def centred(image: "Image", scaled_size: int, size: int) -> Bytes:

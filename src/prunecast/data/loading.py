@@ -9,7 +9,15 @@ from typing import Any
 
 import torch
 
-from prunecast.catalog import DIGITS, IMAGENET, DatasetFacts, dataset_names, find_dataset, own_dataset
+from prunecast.catalog import (
+    DIGITS,
+    IMAGENET,
+    DatasetFacts,
+    dataset_names,
+    find_dataset,
+    own_dataset,
+    require_size,
+)
 from prunecast.data.arrays import checked, digits, find_arrays
 from prunecast.data.cache import cached, key
 from prunecast.data.dataset import (
@@ -72,6 +80,8 @@ def load(
     if dataset.split is None and split != Split():
         where = f"{root}" if root is not None else f"the dataset {name}"
         raise PrunecastError(f"{where} already has a test set; remove test_share and split_seed.")
+    if image_size is not None:
+        require_size(name, dataset.train.image_shape, image_size)
     return dataset
 
 

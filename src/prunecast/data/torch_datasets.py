@@ -16,7 +16,7 @@ import torch
 
 from prunecast.data.cache import cached, reserve, save_classes
 from prunecast.data.dataset import Bytes, Halves, Labels
-from prunecast.data.folders import centred
+from prunecast.data.folders import centred, require_bytes
 from prunecast.errors import PrunecastError
 
 SAMPLED = 16
@@ -163,6 +163,7 @@ def _words(shape: tuple[int, ...]) -> str:
 def _image(image: object, place: str) -> Bytes:
     """Return an image of PIL, torch or NumPy as bytes H, W, C."""
     if hasattr(image, "convert") and hasattr(image, "mode"):
+        require_bytes(image.mode, place)
         grey = image.mode in ("1", "L", "LA")
         return np.asarray(image.convert("L"))[..., None] if grey else np.asarray(image.convert("RGB"))
     if isinstance(image, torch.Tensor):

@@ -24,6 +24,8 @@ INTO_ATTENTION = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_we
 """The projections of nn.MultiheadAttention besides its linear layer out_proj; a module has the first or the others."""
 ARGUMENTS = ("depth", "width", "num_classes", "image_shape")
 """What a user's own function may take."""
+MOST_PARAMETERS = 2**60
+"""Tensors of more values have a size in bytes that torch cannot hold."""
 Normalising = (_NormBase, nn.LayerNorm, nn.GroupNorm)
 
 
@@ -68,6 +70,10 @@ def outline(
         sizes = {"depth": depth, "width": width, "num_classes": num_classes}
         return build(family, **sizes, generator=generator, image_shape=image_shape)  # type: ignore[arg-type]
     member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
+    if member.parameters > MOST_PARAMETERS:
+        raise PrunecastError(
+            f"the network has {member.parameters:,} parameters, more than torch can address; choose a smaller width."
+        )
     with torch.device("meta"):
         return Network(member)
 

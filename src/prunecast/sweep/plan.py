@@ -95,7 +95,9 @@ def _parsed(text: str, place: str) -> dict[str, Any]:
     """The tables of a plan; nesting that takes the parser's stack, or minutes of its time, is refused."""
     require(LONG_KEY.search(text) is None, f"{place} has a key of more than {MOST_PARTS} parts; shorten it.")
     try:
-        return tomllib.loads(text)
+        body = tomllib.loads(text)
+        repr(body)  # a hexadecimal number can have more digits than Python writes in a message
+        return body
     except (
         tomllib.TOMLDecodeError,
         ValueError,

@@ -4,11 +4,12 @@ import contextlib
 import dataclasses
 import multiprocessing
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from multiprocessing import util
+from multiprocessing import forkserver, resource_tracker, util
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 
@@ -84,8 +85,8 @@ class Processes(Backend):
         )
         here, there = self._context.Pipe()
         process = self._context.Process(target=_serve, args=(there, worker_spec), daemon=True)
-        with _without_current_folder():
-            process.start()
+        _start_fork_server()
+        process.start()
         there.close()
         assert process.pid is not None
         grace = spec.resources.grace
@@ -135,16 +136,19 @@ def _shorten_sockets() -> None:
         tempfile.tempdir = given
 
 
-@contextlib.contextmanager
-def _without_current_folder() -> Iterator[None]:
-    """Start the fork server without the current folder on its path: a `numpy.py` there would be imported.
+def _start_fork_server() -> None:
+    """Start the fork server, unless it runs, so that Ctrl-C does not end it while it imports: it ends with its driver.
 
-    Workers have the path of this process, where the current folder comes last.
+    The current folder is not on its path, because a `numpy.py` there would be imported. Workers have the path of this
+    process, where the current folder comes last.
     """
+    resource_tracker.ensure_running()  # the fork server starts it first, and that would unblock the signal
     given = os.environ.setdefault(SAFE_PATH, NOT_GIVEN)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        yield
+        forkserver.ensure_running()
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if given == NOT_GIVEN:
             del os.environ[SAFE_PATH]
 

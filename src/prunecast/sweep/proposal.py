@@ -241,13 +241,13 @@ def _files(path: Path, image_size: int | None) -> Iterator[ProposedData]:
         (facts for facts in map(find_dataset, dataset_names()) if facts and path.name in facts.files), None
     )
     if official is not None:
-        yield _loaded(official.name, root=path)
+        yield _loaded(official.name, root=path, image_size=image_size)
         return
     name = path.name.partition(".")[0] or "images"
     taken = normalized(name) in map(normalized, (*dataset_names(), "folder", "arrays"))
     dataset = f"{name}-images" if taken else name
     if path.suffix == ".npz" or (path / "train_images.npy").exists():
-        yield _loaded(dataset, loader="arrays", root=path)
+        yield _loaded(dataset, loader="arrays", root=path, image_size=image_size)
         return
     seen = survey(path)
     width, height = min(seen.sizes)

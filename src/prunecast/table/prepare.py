@@ -26,6 +26,8 @@ from prunecast.text import listed, nearest, normalized, parse_number
 SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
 PERCENT = 100.0
+DEPTH_DIGITS = 9
+"""Longer numbers in a name are no depths."""
 SIZES = ("parameters", "params", "num_params", "num_parameters", "n_params", "n_parameters", "model_size")
 """Names of a size that is used if there is neither depth nor width."""
 DATA = (
@@ -213,7 +215,7 @@ def _depth_from(frame: pd.DataFrame, column: str, label: str) -> tuple[pd.DataFr
     without = next((text for text in texts.unique() if text not in split), None)
     if without is not None:
         raise TableError(
-            f"{label}: {without!r} in column {name} has no number, or several that differ, so the depth cannot be "
+            f"{label}: {without[:60]!r} in column {name} has no number, or several that differ, so the depth cannot be "
             "taken from it. Add a column depth."
         )
     frame = frame.drop(columns=[c for c in frame.columns if normalized(c) in own])
@@ -227,7 +229,7 @@ def _depth_from(frame: pd.DataFrame, column: str, label: str) -> tuple[pd.DataFr
 def split_depths(names: Iterable[str]) -> dict[str, tuple[str, int]]:
     """Names as a family and a depth: the only number that differs among names that are the same but for numbers.
 
-    Names without a number, and those with several that differ, are left out.
+    Names without a number, those with several that differ and those with a longer one than any depth are left out.
     """
     alike: dict[tuple[str, ...], dict[str, list[str]]] = defaultdict(dict)
     for name in names:
@@ -239,6 +241,8 @@ def split_depths(names: Iterable[str]) -> dict[str, tuple[str, int]]:
         varying = [at for at in numbers if len({parts[at] for parts in members.values()}) > 1] or numbers[:1]
         if len(varying) == 1:
             for name, parts in members.items():
+                if len(parts[varying[0]]) > DEPTH_DIGITS:
+                    continue
                 before, after = "".join(parts[: varying[0]]), "".join(parts[varying[0] + 1 :])
                 found[name] = (f"{before.rstrip('-_ .')}{after}", int(parts[varying[0]]))
     return found

@@ -292,6 +292,8 @@ def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]
             path.parent == shipped.FOLDER
         ):  # messages name the table, not the place where the package is installed
             places = replace(places, label=name)
+    named = [level for level, column in enumerate(frame.index.names) if column is not None]
+    frame = frame.reset_index(named, allow_duplicates=True) if named else frame  # as groupby leaves them
     frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
     refuse_repeated(list(frame.columns), places.label)
     return frame, places, name

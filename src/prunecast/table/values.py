@@ -19,6 +19,9 @@ TINY = 1e-12
 LARGEST = 1e15
 """Larger whole numbers are not exact as float64."""
 
+SHOWN = 60
+"""How many characters of a cell are shown."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
@@ -53,12 +56,22 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
         return np.full(len(column), np.nan)
     if kind == "O" and isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(object)
-    numbers = pd.to_numeric(column, errors="coerce")
+    try:
+        numbers = pd.to_numeric(column, errors="coerce")
+    except OverflowError:
+        numbers = pd.to_numeric(column.map(_bounded), errors="coerce")
     values = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
     if kind == "O":
         unread = np.isnan(values)
         values[unread] = [_fraction(cell) for cell in column[unread]]
     return values
+
+
+def _bounded(cell: object) -> object:
+    """A cell with an infinity in place of a whole number that no float can hold."""
+    if isinstance(cell, int) and abs(cell) > LARGEST:
+        return np.inf if cell > 0 else -np.inf
+    return cell
 
 
 def _fraction(cell: object) -> float:
@@ -112,14 +125,14 @@ def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent:
     if np.isnan(given) and (pd.isna(value.raw) or value.raw == ""):  # type: ignore[call-overload]
         return f"{known} is missing. Add the value, or remove the row."
     if np.isnan(given):
-        return f"{known} is {value.raw!r}, which is not a number. {_unreadable(str(value.raw))}"
+        return f"{known} is {_short(value.raw)}, which is not a number. {_unreadable(str(value.raw))}"
     if binding.transform is Transform.INVERSE and given < 1:
         return _not_a_ratio(heading, given)
     seen = f"{known} is {given:g}" + (f", so {called} is {value.converted:g}" if binding.computed else "")
     metric = called.removeprefix("unpruned_")
     if metric not in CANONICAL_SIZES and value.converted == 0:
         return f"{seen}. Rows with zero {metric.replace('_', ' ')} cannot be fitted; remove them."
-    if 0 < value.converted < TINY or LARGEST < value.converted < np.inf:
+    if 0 < value.converted < TINY or min(value.converted, limit.high) > LARGEST:
         which = f"smaller than {TINY:g}" if value.converted < TINY else f"larger than {LARGEST:g}"
         return f"{seen}, but it must not be {which}. Correct it, or remove the row."
     text = f"{seen}, but it must be {limit}."
@@ -143,6 +156,12 @@ def _not_a_ratio(heading: str, given: float) -> str:
         f"be 1 or more. If it is the share of weights kept, use {column_option(density=heading)}. If it is the share "
         f"pruned, use {column_option(density=f'1-{heading}')}."
     )
+
+
+def _short(raw: object) -> str:
+    """A cell as it can be part of a sentence."""
+    text = repr(raw)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _unreadable(raw: str) -> str:

@@ -102,7 +102,7 @@ def screenshot(file: Path, path: Path) -> None:
         return
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        tab = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme="light")
+        tab = browser.new_page(viewport={"width": 1180, "height": 1040}, color_scheme="light")
         tab.goto(file.resolve().as_uri())
         tab.wait_for_selector("body[data-ready=yes]")
         tab.screenshot(path=path)
@@ -247,10 +247,10 @@ def _runs(law: prunecast.Fit, answer: Network, target: float) -> list[Spec]:
 
 
 def dip_picture(path: Path) -> None:
-    """Errors relative to the unpruned one, after short and long training, and of training on without pruning."""
+    """Errors relative to the unpruned one, after short and long training, and of repeated training without pruning."""
     shown: dict[str, str | Path] = {
         "24 epochs, pruned": "cifar10-resnet-24ep",
-        "24 epochs, trained on": research_tables.path("cifar10-resnet20-24ep-none-rate-rewinding"),
+        "24 epochs, not pruned": research_tables.path("cifar10-resnet20-24ep-none-rate-rewinding"),
         "160 epochs, pruned": research_tables.path("cifar10-resnet-160ep"),
     }
     panels = []

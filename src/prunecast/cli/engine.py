@@ -266,7 +266,7 @@ def _start(planned: "Plan", store: Path, progress: "SweepProgress", *, err: bool
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
 @JSON
 def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool, as_json: bool) -> None:
-    """Show the state of PLAN's sweep, also while it runs in another terminal."""
+    """Show the state of each chain of PLAN, also while `prunecast run` works on it in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import chain_statuses
 

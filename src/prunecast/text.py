@@ -42,7 +42,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A question about a name that was probably misspelt, for the end of a message; empty if nothing known is like it."""
+    """A question for the end of a message about a misspelt name; empty if no known name is like it."""
     near = nearest(name, known)
     return "" if near is None else f" Did you mean {near}?"
 

@@ -286,7 +286,7 @@ def status(plan: str, scale: str, data: Path | None, store: Path, everything: bo
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
 @JSON
 def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, as_json: bool) -> None:
-    """Write the table of PLAN so far; also while it runs."""
+    """Write the finished training runs of PLAN as a table, also while it runs."""
     rows, damaged = _export(read(plan, scale, data), store, output, err=as_json)
     if as_json:
         echo(dumps({"output": str(output), "rows": rows, "damaged": damaged}))

@@ -53,7 +53,8 @@ def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable
 LATEX = click.option("--latex", "as_latex", is_flag=True, help="Print the tables as LaTeX, for booktabs.")
 BEST_LAW = law_option(
     AUTO,
-    "The law to fit; auto averages those that best predict configurations left out of the fit, MODULE:NAME is your own.",
+    "The law to fit; auto averages those that best predict configurations left out of the fit, MODULE:NAME is your "
+    "own.",
 )
 TABLE = (
     click.argument("table", metavar="TABLE", is_eager=True),

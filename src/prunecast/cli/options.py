@@ -212,9 +212,9 @@ def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Comma
 
 
 def command_line(context: click.Context) -> str:
-    """The command with all its arguments, as it would be typed again."""
+    """The command with all its arguments and then its options, as it would be typed again."""
     words = [context.command_path]
-    for own in context.command.params:
+    for own in sorted(context.command.params, key=lambda own: isinstance(own, click.Option)):
         value = context.params[own.name or ""]
         if context.get_parameter_source(own.name or "") != click.core.ParameterSource.COMMANDLINE:
             continue

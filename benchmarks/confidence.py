@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     header = ["configurations", "replicates", *(f"{100 * c:g}" for c in CONFIDENCES), "interval", "draws"]
-    print(f"per cent of new training runs that meet the target, {arguments.simulations} simulations per row")
+    print(f"percent of new training runs that meet the target, {arguments.simulations} simulations per row")
     for row in chain([header], rows(arguments.simulations, arguments.workers)):
         print(
             "".join(cell.rjust(max(8, len(name) + 2)) for cell, name in zip(row, header, strict=True)),

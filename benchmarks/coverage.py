@@ -78,7 +78,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     header = ["configurations", "replicates", "ε↑", "γ", "p′", "φ", "ψ", "new runs"]
-    print(f"per cent inside the 95% interval, {arguments.simulations} simulations per row")
+    print(f"percent inside the 95% interval, {arguments.simulations} simulations per row")
     for row in chain([header], rows(arguments.simulations, arguments.workers)):
         print(
             "".join(cell.rjust(max(8, len(name) + 2)) for cell, name in zip(row, header, strict=True)),

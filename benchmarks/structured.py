@@ -180,7 +180,9 @@ def draw(found: Sequence[Point], whole: Point) -> None:
         order = {"order": {"field": "place", "type": "quantitative"}}
         layers = [layer(data, "line", {**encoding, **order}, strokeWidth=1.2), dots(data, encoding)]
         panels.append(panel(axis[0].upper() + axis[1:], layers, size=SMALL))
-    PICTURE.write_bytes(rendered(figure(panels, one_legend=True))["png"])
+    drawn = {**figure(panels, one_legend=True), "columns": 2}
+    drawn["config"] = drawn["config"] | {"legend": {**drawn["config"].get("legend", {}), "orient": "top"}}
+    PICTURE.write_bytes(rendered(drawn)["png"])
 
 
 def main(folder: Path) -> None:

@@ -16,7 +16,7 @@ from scipy import stats
 import prunecast
 from prunecast.choice import Network
 from prunecast.laws import DEFAULT_LAW
-from prunecast.report import draw_figures, page
+from prunecast.report import page
 from prunecast.report.charts import FittedTable
 from prunecast.report.figures import error_against_invariant, frontier, regions_and_roles
 from prunecast.report.vega import (
@@ -45,13 +45,6 @@ TARGET = {"color": FIGURE.accent, "strokeDash": [5, 4]}
 LAST_LEVEL = 16
 """The picture of the dip ends here."""
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-
-
-def law_picture(table: prunecast.Table, path: Path) -> None:
-    """Measured errors of five widths with the fitted law, and the same rows collapsing on the invariant m*."""
-    with tempfile.TemporaryDirectory() as folder:
-        (drawn,) = draw_figures(table, Path(folder), law=DEFAULT_LAW, only=("error-against-invariant",))
-        shutil.copy(next(one for one in drawn.paths if one.suffix == ".png"), path)
 
 
 def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
@@ -89,7 +82,15 @@ def published_picture(measured: dict[str, prunecast.Table], path: Path) -> None:
             dots(here, encoding),
         ]
         panels.append(panel(title, layers, size=WIDE))
-    path.write_bytes(rendered(figure(panels, one_legend=True))["png"])
+    save(figure(panels, one_legend=True), path)
+
+
+def faded(picture: Image.Image, height: int = 60) -> Image.Image:
+    """The picture with its lower edge faded to white, which shows that the page goes on."""
+    fade = Image.linear_gradient("L").resize((picture.width, height))
+    edge = Image.new("RGB", (picture.width, height), "white")
+    picture.paste(edge, (0, picture.height - height), fade)
+    return picture
 
 
 def screenshot(file: Path, path: Path) -> None:
@@ -102,11 +103,12 @@ def screenshot(file: Path, path: Path) -> None:
         return
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        tab = browser.new_page(viewport={"width": 1180, "height": 1010}, color_scheme="light")
+        tab = browser.new_page(viewport={"width": 1180, "height": 1080}, color_scheme="light")
         tab.goto(file.resolve().as_uri())
         tab.wait_for_selector("body[data-ready=yes]")
-        tab.screenshot(path=path)
+        shot = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
         browser.close()
+    faded(shot).quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def save(spec: Spec, path: Path) -> None:
@@ -163,9 +165,9 @@ def parameters_picture(path: Path) -> None:
     save({**spec, "concat": spec["concat"][1:], "columns": 2}, path)
 
 
-def invariant_picture(path: Path) -> None:
-    """All configurations against density and against the invariant."""
-    table = prunecast.read(TABLE)
+def invariant_picture(path: Path, **where: float) -> None:
+    """All configurations, or those selected, against density and against the invariant."""
+    table = prunecast.read(TABLE, where=where)
     save(error_against_invariant(FittedTable(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW))), path)
 
 
@@ -247,10 +249,10 @@ def _runs(law: prunecast.Fit, answer: Network, target: float) -> list[Spec]:
 
 
 def dip_picture(path: Path) -> None:
-    """Errors relative to the unpruned one, after short and long training, and of training on without pruning."""
+    """Errors relative to the unpruned one, after short and long training, and of repeated training without pruning."""
     shown: dict[str, str | Path] = {
         "24 epochs, pruned": "cifar10-resnet-24ep",
-        "24 epochs, trained on": research_tables.path("cifar10-resnet20-24ep-none-rate-rewinding"),
+        "24 epochs, not pruned": research_tables.path("cifar10-resnet20-24ep-none-rate-rewinding"),
         "160 epochs, pruned": research_tables.path("cifar10-resnet-160ep"),
     }
     panels = []
@@ -273,7 +275,7 @@ def dip_picture(path: Path) -> None:
 
 def law(path: Path) -> None:
     """The law at the largest dataset."""
-    law_picture(prunecast.read(TABLE, where={"num_examples": 50000}), path)
+    invariant_picture(path, num_examples=50000)
 
 
 def published(path: Path) -> None:

@@ -30,8 +30,8 @@ def fitted() -> str:
     assert law.noise_floor is not None
     return (
         f"The table `{TABLE}` has {len(law.configurations)} configurations of CIFAR-10 ResNets and {len(table):,} "
-        f"training runs. The paper's law describes all of them with five parameters to {deviation(law.deviation)}; "
-        f"the same network trained again differs by {law.noise_floor.replicate:.1%}."
+        f"training runs. The paper's law, with five parameters, misses their errors by {deviation(law.deviation)} "
+        f"(mean ± standard deviation); the same network trained again differs by {law.noise_floor.replicate:.1%}."
     )
 
 
@@ -45,7 +45,7 @@ def limits() -> str:
         f"and Eq. 2 overestimates it: by {above:.1%} on average after 24 epochs. The law `dip` follows it "
         f"({deviation(fit(short, law='dip').deviation)}). Answers average over the laws that predict left-out networks "
         f"best.\n"
-        f"- Beyond the measured sizes it extrapolates only if you ask for it, and marks the answer. Fitted to widths "
+        f"- Beyond the measured sizes it extrapolates only if you ask for it. Fitted to widths "
         f"up to 1/4 and compared with widths up to 1, Eq. 2 deviates by {deviation(steps['width', 'eq2'])} and `dip` "
         f"by {deviation(steps['width', 'dip'])}."
     )

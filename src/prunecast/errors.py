@@ -7,7 +7,7 @@ import errno
 import math
 from collections.abc import Iterable, Mapping
 
-from prunecast.text import printable
+from prunecast.text import did_you_mean, printable
 
 STOPPED = 130
 """Exit status of a command that was stopped, as shells define it."""
@@ -85,7 +85,10 @@ def require(condition: bool, message: str) -> None:
 def require_one_of(place: str, value: object, valid: Iterable[str]) -> None:
     """Refuse a value that is not in the list; the message shows the list."""
     known = tuple(valid)
-    require(value in known, f"{place} is {value!r}; choose one of {', '.join(known)}.")
+    require(
+        value in known,
+        f"{place} is {value!r}; choose one of {', '.join(known)}.{did_you_mean(str(value), known)}",
+    )
 
 
 def require_known_keys(place: str, given: object, valid: Iterable[str]) -> None:
@@ -95,8 +98,10 @@ def require_known_keys(place: str, given: object, valid: Iterable[str]) -> None:
         raise PrunecastError(f"{place} is {given!r}; give a table, with keys of {', '.join(known)}.")
     unknown = [key for key in given if key not in known]
     if unknown:
+        word = "key" if len(unknown) == 1 else "keys"
         raise PrunecastError(
-            f"{place} has the unknown key {', '.join(map(repr, unknown))}; valid keys are {', '.join(known)}."
+            f"{place} has the unknown {word} {', '.join(map(repr, unknown))}; valid keys are {', '.join(known)}."
+            f"{did_you_mean(unknown[0], known)}"
         )
 
 

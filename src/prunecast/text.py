@@ -50,6 +50,12 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(known), n=1, cutoff=0.66)), None)
 
 
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """A question for the end of a message about a misspelt name; empty if no known name is like it."""
+    near = nearest(name, known)
+    return "" if near is None else f" Did you mean {near}?"
+
+
 def normalized(name: str) -> str:
     """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
     return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()

@@ -62,7 +62,7 @@ def test_every_fit_answer_and_page_says_it_on_one_line(trust: str, tmp_path: Pat
     table(*CASES[trust]).frame.drop(columns="unpruned_error").to_csv(path, index=False)
     said = verdict_sentence(verdict(law))
     assert said.startswith(f"Trust in this law here: {trust}; configurations left out are predicted within ")
-    assert "training runs differ by" in said
+    assert "noise alone causes" in said
     assert f"{verdict(law).parameters} parameters" in said
     for line in (["fit"], ["choose", "--target-error", "0.3"]):
         done = CliRunner().invoke(cli, [*line, str(path), "--law", "eq2"], catch_exceptions=False)

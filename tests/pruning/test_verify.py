@@ -101,6 +101,6 @@ def test_the_command_names_faults_and_exits_with_1(store):
 
 def test_what_is_no_store_is_refused(tmp_path):
     with pytest.raises(
-        PrunecastError, match=r"holds no chains .*give the folder that `prunecast run --store` wrote"
+        PrunecastError, match=r"holds no chains; give the folder that `prunecast run --store` wrote"
     ):
         verify_store(tmp_path)

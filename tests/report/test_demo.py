@@ -37,7 +37,7 @@ def test_the_whole_journey_and_once_more_from_its_store(tmp_path):
         "1. Sweep",
         "2. Fit",
         "3. Choice",
-        "4. Proof",
+        "4. Test",
         "5. Page",
         "Found: digits_cnn, depth 3",
         "The network and its card are in demo/network",

@@ -61,7 +61,7 @@ def test_tables_change_presets():
         (BASE + "[[grid]]\nseeds = 3", "unknown key 'seeds'"),
         (BASE + "[grid]\ndepth = 3", "write a grid as [[grid]]"),
         (BASE.replace("depth", "# depth"), "lacks the key depth"),
-        (BASE.replace('recipe = "digits"', 'recipe = "digit"'), "Recipe is 'digit'; choose one of cifar10"),
+        (BASE.replace('recipe = "digits"', 'recipe = "digit"'), "recipe is 'digit'; choose one of cifar10"),
         (
             BASE.replace('recipe = "digits"', "") + "[recipe]\nepochs = 3",
             "[recipe] lacks the key preset; name the recipe to start from, or give name and learning_rate and",

@@ -165,7 +165,7 @@ def test_mistakes_are_one_sentence_and_exit_with_two(tmp_path):
         check=False,
     )
     assert done.returncode == 2
-    assert done.stderr.startswith("Error: There is no plan missing.toml")
+    assert done.stderr.startswith("Error: there is no plan missing.toml")
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -51,7 +51,6 @@ def law_of(source: Source, law: str | None) -> Fit:
 
 
 @click.command()
-@table_options
 @click.option(
     "--target-error",
     type=Number(),
@@ -74,9 +73,11 @@ def law_of(source: Source, law: str | None) -> Fit:
 @click.option("--density", type=Number(), help="Consider only networks pruned to this density.")
 @law_option(
     None,
-    "The law to fit to a table; auto picks the one that best predicts sizes left out of the fit.  [default: auto]",
+    "The law to fit to a table; auto averages those that best predict configurations left out of the fit.  "
+    "[default: auto]",
 )
 @click.option("--frontier", is_flag=True, help="Show the smallest network for each of 200 errors.")
+@table_options
 def choose(
     source: Source, as_json: bool, as_latex: bool, law: str | None, frontier: bool, **question: Any
 ) -> None:
@@ -98,8 +99,8 @@ def choose(
 
 @click.command(epilog="\b\n" + "\n".join(f"{name:14} {study.summary}" for name, study in STUDIES.items()))
 @click.argument("name", type=click.Choice(list(STUDIES)), metavar="STUDY")
-@table_options
 @law_option(None, f"The law, for studies that take one.  [default: {DEFAULT_LAW}]", auto=False)
+@table_options
 def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | None) -> None:
     """Study the law on TABLE as the paper does; STUDY is one of those listed below."""
     if law is not None and not STUDIES[name].takes_law:
@@ -114,8 +115,6 @@ def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | N
 
 
 @click.command("next")
-@table_options
-@BEST_LAW
 @click.option(
     "--target-error",
     type=Number(),
@@ -129,8 +128,12 @@ def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | N
     help="Probability that the target is met.",
 )
 @click.option(
-    "--num-examples", type=Number(), help="Training examples; by default the largest measured number."
+    "--num-examples",
+    type=Number(),
+    help="Number of training examples; by default the largest measured number.",
 )
+@BEST_LAW
+@table_options
 def next_(
     source: Source,
     as_json: bool,
@@ -140,7 +143,7 @@ def next_(
     confidence: float,
     num_examples: float | None,
 ) -> None:
-    """Suggest what to train next to make the answers from TABLE certain, and say how certain they are."""
+    """Suggest what to train next to make the answers from TABLE more certain, and say how certain they are."""
     table = source.read()
     found = next_training(
         table, law=law, target_error=target_error, confidence=confidence, num_examples=num_examples

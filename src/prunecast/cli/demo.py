@@ -56,7 +56,7 @@ def demo(
     )
     chosen = choose(fitted, target_error=target_error, confidence=CONFIDENCE)
     say(terminal.text(choice(chosen)))
-    say("\n4. Proof: the chosen network, trained and pruned with a seed that the fit has not seen.")
+    say("\n4. Test: the chosen network, trained and pruned with a seed that the fit has not seen.")
     card = _made(planned, fitted, target_error, folder, err=err) if chosen.met else None
     say("\n5. Page.")
     path = folder / "report.html"

@@ -196,7 +196,7 @@ def showing_ways_of_training() -> Iterator[None]:
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
 @JSON
 def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool, as_json: bool) -> None:
-    """Show the state of PLAN's sweep, also while it runs in another terminal."""
+    """Show the state of each chain of PLAN, also while `prunecast run` works on it in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import chain_statuses
 
@@ -216,7 +216,7 @@ def status(plan: str, scale: str, data: Path | None, store: Path, everything: bo
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
 @JSON
 def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, as_json: bool) -> None:
-    """Write the table of PLAN so far; also while it runs."""
+    """Write the finished training runs of PLAN as a table, also while it runs."""
     from prunecast.sweep import export_rows
 
     rows, damaged = export_rows(read(plan, scale, data), store, output, echo, err=as_json)

@@ -31,14 +31,18 @@ class HighError(click.ParamType[str | float]):
 
 
 @click.command()
-@table_options
 @click.option("-o", "--output", type=OutputFile(), help="Save the law as JSON.")
 @law_option(
     laws.AUTO,
-    "The law to fit; auto is the one that the data prefer, eq2 is the paper's, MODULE:NAME is your own.",
+    "The law to fit; auto shows one of those that best predict configurations left out of the fit and averages "
+    "their predictions, eq2 is the paper's, MODULE:NAME is your own.",
 )
 @click.option(
-    "--high-error", type=HighError(), default="free", show_default=True, help="ε↑: fitted, or fixed."
+    "--high-error",
+    type=HighError(),
+    default="free",
+    show_default=True,
+    help="Fit the error of the high plateau, or fix it.",
 )
 @click.option(
     "--residual",
@@ -52,6 +56,7 @@ class HighError(click.ParamType[str | float]):
     "--each-replicate", is_flag=True, help="Fit every replicate's row instead of means over replicates."
 )
 @click.option("--each-configuration", is_flag=True, help="Fit Eq. 1 to each configuration alone.")
+@table_options
 def fit(
     source: Source,
     as_json: bool,

@@ -70,7 +70,9 @@ def make(
     echo(dumps(card.as_json()) if as_json else f"\n{card_text(card, output)}")
 
 
-make.params[:0] = [param for param in choose.params if param.name not in ("frontier", "as_latex")]
+_asked = [param for param in choose.params if param.name not in ("frontier", "as_latex")]
+_table = next(place for place, param in enumerate(_asked) if param.name == "table")
+make.params[:] = [*_asked[:_table], *make.params, *_asked[_table:]]
 
 
 def make_shown(placed: "Order", *, err: bool = False, executor: "Executor | None" = None) -> "Card":

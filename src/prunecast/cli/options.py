@@ -53,7 +53,8 @@ def law_option(default: str | None, text: str, *, auto: bool = True) -> Callable
 
 BEST_LAW = law_option(
     AUTO,
-    "The law to fit; auto is the one that best predicts sizes left out of the fit, MODULE:NAME is your own.",
+    "The law to fit; auto averages those that best predict configurations left out of the fit, MODULE:NAME is your "
+    "own.",
 )
 TABLE = (
     click.argument("table", metavar="TABLE", is_eager=True),
@@ -96,8 +97,8 @@ CANDIDATES = (
         type=click.Choice([*(measure.value for measure in Measure), PARAMETERS]),
         default=Measure.STORED.value,
         show_default=True,
-        help="The size to minimise: non-zero weights with (parameters) or without biases and normalisation, "
-        "arithmetic, l·w²·d, or bytes or latency if the table has them.",
+        help="The size to minimise: stored or parameters (non-zero weights, biases and normalisation), nonzero "
+        "(prunable weights alone), multiply-adds, paper (depth·width²·density), or the table's bytes or latency.",
     ),
     click.option(
         "--confidence",
@@ -211,9 +212,9 @@ def output(default: str, help_: str, *, folder: bool = False) -> Callable[[Comma
 
 
 def command_line(context: click.Context) -> str:
-    """The command with all its arguments, as it would be typed again."""
+    """The command with all its arguments and then its options, as it would be typed again."""
     words = [context.command_path]
-    for own in context.command.params:
+    for own in sorted(context.command.params, key=lambda own: isinstance(own, click.Option)):
         value = context.params[own.name or ""]
         if context.get_parameter_source(own.name or "") != click.core.ParameterSource.COMMANDLINE:
             continue

@@ -22,8 +22,6 @@ from prunecast.files import dumps, write_text
 
 
 @click.command()
-@table_source
-@BEST_LAW
 @output("report.html", "File for the page.")
 @click.option(
     "--target-error", type=Number(), help="The target that the page shows first, such as 0.12 or 12%."
@@ -33,6 +31,8 @@ from prunecast.files import dumps, write_text
     "--studies/--no-studies", default=True, help="Whether to include the paper's studies of the law."
 )
 @click.option("--all-studies", is_flag=True, help="Also include studies that take minutes on large tables.")
+@BEST_LAW
+@table_source
 @JSON
 def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
     """Write one page that shows, for every target error, which network of TABLE's family to train and prune."""
@@ -56,19 +56,19 @@ def report(source: Source, output: Path, as_json: bool, **asked: Any) -> None:
 
 
 @click.command()
-@table_source
-@BEST_LAW
 @output("figures", "Folder for the figures.", folder=True)
 @click.option(
     "--paper",
     is_flag=True,
-    help="Draw the paper's own figures, by their numbers and in their layout, with Eq. 1 and Eq. 2.",
+    help="Draw the paper's figures 1 to 19 instead, in their layout, with Eq. 1 and Eq. 2.",
 )
 @click.option("--only", multiple=True, metavar="NAME", help="Draw only this figure; may be repeated.")
 @click.option("--latex", is_flag=True, help="Also write a .tex file with a figure environment for each.")
+@BEST_LAW
+@table_source
 @JSON
 def figures(source: Source, output: Path, paper: bool, as_json: bool, **asked: Any) -> None:
-    """Draw every figure of the paper that TABLE allows, as PDF, PNG and SVG."""
+    """Draw figures of TABLE and its law as PDF, PNG and SVG; those that TABLE does not allow are named."""
     from prunecast.laws import AUTO, DEFAULT_LAW
     from prunecast.report import draw_figures, draw_paper_figures
 
@@ -98,7 +98,7 @@ def figures(source: Source, output: Path, paper: bool, as_json: bool, **asked: A
 @click.option("--plan", metavar="PLAN", default="demo", show_default=True, help="The plan of the sweep.")
 @JSON
 def demo(output: Path, target_error: float, plan: str, as_json: bool) -> None:
-    """Run everything on two cores: sweep, fit, choice, training the chosen network, and the page."""
+    """Run everything once: train a small grid, fit the law, choose a network, train it, and write the page."""
     try:
         from prunecast.cli.demo import demo as run
     except ImportError as missing:

@@ -108,7 +108,11 @@ def history_section(rounds: Sequence[Round]) -> Section:
     return Section(
         name="search",
         title="The search",
-        text=list(round_text(now)),
+        text=[
+            f"Trained: {spent_words(now.spent)}.",
+            *(f"Target {answer_words(state)}." for state in now.decision.states),
+            *(f"Next: {step_words(step)}." for step in now.steps),
+        ],
         grids=[Grid(header=header, rows=rows, left=0, caption="All decisions of the search", long=True)],
         notes=["Uncertainty is the standard deviation of the logarithm of the smallest network's size."],
     )

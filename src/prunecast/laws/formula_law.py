@@ -19,7 +19,7 @@ from prunecast.laws.dual import Array, Dual
 from prunecast.laws.law import Form, Law, Parameter, PruningForm, Role, natural, starts
 from prunecast.laws.points import AXES, Floats, Points
 from prunecast.metric import Metric
-from prunecast.text import listed, nearest
+from prunecast.text import did_you_mean, listed
 
 MAX_LOG_ERROR = 50.0
 """Predictions of log error are kept within ± this, so that a search can come back from nonsense."""
@@ -179,8 +179,7 @@ class FormulaLaw(Law):
         taken = [argument.name for argument in arguments]
         unknown = next((name for name in taken if name not in known), None)
         if unknown is not None:
-            near = nearest(unknown, known)
-            guess = "" if near is None else f" Did you mean {near}?"
+            guess = did_you_mean(unknown, known)
             raise PrunecastError(
                 f"The formula of the law {self.name!r} takes {unknown!r}, but the law's parameters are "
                 f"{listed(known)}.{guess}"

@@ -22,7 +22,7 @@ import numpy as np
 from prunecast.errors import PrunecastError
 from prunecast.laws.points import AXES, Floats, Points
 from prunecast.plugins import load_attribute, load_plugins
-from prunecast.text import listed, nearest
+from prunecast.text import did_you_mean, listed
 
 MAX_LOG_PARAMETER = 230.0
 """Logarithms of parameters are cut here, at 1e100, so that an open interval is still a number."""
@@ -314,8 +314,7 @@ def get_law(name: str) -> Law:
         load_plugins()
     if name in _LAWS:
         return _LAWS[name]
-    near = nearest(name, _LAWS)
-    guess = "" if near is None else f" Did you mean {near}?"
+    guess = did_you_mean(name, _LAWS)
     raise PrunecastError(
         f"No law is called {name!r}; choose one of {', '.join(selectable_laws())}.{guess} To use a law of your own, "
         "name "

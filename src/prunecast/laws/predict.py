@@ -60,7 +60,8 @@ class Prediction(Displayable):
             return repr(self)
         frame = self.frame
         shown = [name for name in frame if name in FIRST or (name in AXES and frame[name].nunique() > 1)]
-        return str(frame[[*shown, "region"]].to_string(index=False, max_rows=SHOWN_ROWS))
+        digits = dict.fromkeys(("error", "lower", "upper"), "{:.4g}".format)
+        return str(frame[[*shown, "region"]].to_string(index=False, max_rows=SHOWN_ROWS, formatters=digits))
 
     @property
     def frame(self) -> pd.DataFrame:

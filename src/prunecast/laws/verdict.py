@@ -36,7 +36,7 @@ class Verdict:
     left_out: bool
     """whether `missed` is of configurations left out"""
     noise: float
-    """by how much training runs differ"""
+    """the deviation that differences between training runs alone cause"""
     replicated: bool
     """whether replicates show the noise; else it is inferred from the roughness of the curves"""
     determined: int

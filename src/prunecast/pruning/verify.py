@@ -61,9 +61,11 @@ def verify_store(store: Path) -> StoreCheck:
 def _chains(store: Path) -> list[Path]:
     try:
         found = sorted(path for path in (store / "chains").iterdir() if path.is_dir())
+    except FileNotFoundError:
+        found = []
     except OSError as failure:
         raise PrunecastError(
-            f"{store} holds no chains ({failure.strerror}); give the folder that `prunecast run --store` wrote."
+            f"{store} cannot be read ({failure.strerror}); give the folder that `prunecast run --store` wrote."
         ) from failure
     if not found:
         raise PrunecastError(f"{store} holds no chains; give the folder that `prunecast run --store` wrote.")

@@ -217,5 +217,5 @@ RECIPES = {recipe.name: recipe for recipe in _RECIPES}
 
 def recipe(name: str) -> Recipe:
     """The preset recipe of this name."""
-    require_one_of("Recipe", name, RECIPES)
+    require_one_of("recipe", name, RECIPES)
     return RECIPES[name]

@@ -125,7 +125,8 @@ def grid_chains(
     `num_examples` is a share of it.
     """
     missing = [key for key in REQUIRED if key not in grid]
-    require(not missing, f"{place} lacks the key {', '.join(missing)}; add it.")
+    words = ("key", "it") if len(missing) == 1 else ("keys", "them")
+    require(not missing, f"{place} lacks the {words[0]} {', '.join(missing)}; add {words[1]}.")
     root, keep = grid.get("root"), grid.get("keep_weights", False)
     if root is not None:
         require_text(f"{place}: root", root)

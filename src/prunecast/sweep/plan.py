@@ -18,6 +18,7 @@ from prunecast.errors import PrunecastError, require, require_known_keys
 from prunecast.files import read_input
 from prunecast.spec import ChainSpec
 from prunecast.sweep.grid import ALL, KEYS, PlannedChain, check_count, grid_chains
+from prunecast.text import did_you_mean
 
 FULL = "full"
 """The scale of the file as it is; `[scale.NAME]` tables override its keys."""
@@ -72,7 +73,9 @@ def read_plan(source: str | Path, *, scale: str = FULL, data: Path | None = None
     name = str(source)
     if name in shipped:
         return parse_plan(shipped[name], name=name, place=f"plan {name}", scale=scale, data=data)
-    raise PrunecastError(f"There is no plan {source}; give a TOML file, or one of {', '.join(shipped)}.")
+    raise PrunecastError(
+        f"there is no plan {source}; give a TOML file, or one of {', '.join(shipped)}.{did_you_mean(name, shipped)}"
+    )
 
 
 def _text(path: Path) -> str:

@@ -21,7 +21,7 @@ from prunecast.table.counts import FEW
 from prunecast.table.options import column_option
 from prunecast.table.selection import find_column
 from prunecast.table.values import Numbers, as_numbers
-from prunecast.text import listed, nearest, normalized, parse_number
+from prunecast.text import did_you_mean, listed, normalized, parse_number
 
 SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
 """Names that a caller can define a column as."""
@@ -144,8 +144,7 @@ def _settable(name: str, metric: Metric, label: str) -> str:
     names = {normalized(own): title(own, metric) for own in SETTABLE}
     names |= {normalized(title(own, metric)): title(own, metric) for own in SETTABLE}
     if normalized(name) not in names:
-        near = nearest(name, SETTABLE)
-        guess = "" if near is None else f" Did you mean {near}?"
+        guess = did_you_mean(name, SETTABLE)
         raise TableError(
             f"{label}: prunecast has no column {name!r}.{guess} Its columns are {listed(SETTABLE)}."
         )

@@ -9,7 +9,7 @@ import pandas as pd
 from prunecast.errors import TableError
 from prunecast.table import findings
 from prunecast.table.values import Rows, as_numbers
-from prunecast.text import nearest, normalized, parse_number
+from prunecast.text import did_you_mean, normalized, parse_number
 
 MOST = 8
 """Values that a message lists."""
@@ -69,8 +69,7 @@ def find_column(name: str, names: Iterable[str], label: str) -> str:
         return name
     alike = [column for column in columns if normalized(column) == normalized(name)]
     if len(alike) != 1:
-        near = nearest(name, columns)
-        guess = "" if near is None else f" Did you mean {near}?"
+        guess = did_you_mean(name, columns)
         shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
         raise TableError(f"{label}: there is no column {name}.{guess} The columns are {shown}.")
     return alike[0]

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 
 from prunecast.errors import PrunecastError
-from prunecast.text import nearest
+from prunecast.text import did_you_mean
 
 FOLDER = Path(__file__).parent / "shipped_data"
 CHAIN = ("depth", "width", "num_examples", "replicate")
@@ -86,8 +86,7 @@ def unknown(name: str) -> str:
                 f"benchmarks/tables/{name}.csv in prunecast's repository."
             )
     available = (*pairs(), *names())
-    near = nearest(name, available)
-    guess = "" if near is None else f" Did you mean {near}?"
+    guess = did_you_mean(name, available)
     return f"no table that ships with prunecast is called {name!r}.{guess} The tables are {', '.join(available)}."
 
 

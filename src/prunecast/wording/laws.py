@@ -217,11 +217,11 @@ def verdict_numbers(verdict: Verdict) -> str:
     noise = (
         f"{verdict.noise:.1%}"
         if verdict.replicated
-        else f"about {verdict.noise:.1%} (estimated from the roughness of the curves)"
+        else f"about {verdict.noise:.1%}, estimated from the roughness of the curves"
     )
     return (
-        f"{what} predicted within {verdict.missed:.1%}, training runs differ by {noise}, and the data determine "
-        f"{share} {plural(verdict.parameters, 'parameter')}"
+        f"{what} predicted within {verdict.missed:.1%} (noise alone causes {noise}), and the data determine {share} "
+        f"{plural(verdict.parameters, 'parameter')}"
     )
 
 

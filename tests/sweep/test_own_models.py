@@ -50,6 +50,21 @@ def test_networks_that_cannot_be_trained_are_refused_before_anything_runs(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def keeping(family):
+    return parsed(
+        BRIEF.replace('"digits_cnn"', f'"{family}"').replace("[recipe]", '[recipe]\ninitial_weights = "own"')
+    )
+
+
+def test_own_initial_weights_are_refused_where_there_are_none_or_others_every_time():
+    assert {chain.spec.recipe.initial_weights for chain in keeping("own_models:stock").chains} == {"own"}
+    overview(keeping("own_models:stock"))
+    with pytest.raises(PrunecastError, match="but digits_cnn is built in; remove it"):
+        keeping("digits_cnn")
+    with pytest.raises(PrunecastError, match=r"makes another 1\.bias every time"):
+        overview(keeping("own_models:of_the_moment"))
+
+
 def test_a_plan_shows_the_sizes_of_your_own_networks():
     (network,) = overview(plan("own_models:of_one_size")).networks
     assert (network.parameters, network.weights) == (650, 640)
@@ -72,7 +87,7 @@ def test_fleets_train_what_they_cannot_pack_as_the_plain_loop_does(tmp_path, fam
 
 def test_what_cannot_be_traced_is_named_in_plain_words(tmp_path, caplog):
     _, said = lines("own_models:choosy", tmp_path, packed=True)
-    place = "module '2' (Choosy, own_models.py, line 30) cannot be followed operation by operation"
+    place = "module '2' (Choosy, own_models.py, line 32) cannot be followed operation by operation"
     assert f"({place}, so it is not known which weights are on a path)" in said[0]
     assert place in caplog.text
     assert "symbolically" not in caplog.text

@@ -218,6 +218,14 @@ def _recipe_lines(recipe: "Recipe") -> list[str]:
     ]
     if recipe.weight_decay_on != "all":
         lines.insert(6, _line("weight_decay_on", recipe.weight_decay_on, "not on norms and biases"))
+    if recipe.initial_weights == "own":
+        lines.append(
+            _line(
+                "initial_weights",
+                "own",
+                "those that the function makes; he-uniform draws others, as in the paper",
+            )
+        )
     return lines
 
 
@@ -260,11 +268,6 @@ def summary_as_json(found: "proposal.Proposal", place: Path) -> dict[str, Any]:
 def _notes(found: "proposal.Proposal") -> list[str]:
     missing = [name for name in ("depth", "width") if name not in found.takes]
     notes = []
-    if found.keep_init:
-        notes.append(
-            f"{found.family} has no batch norm. Such networks often train better from their own initialisation: set "
-            f"{found.family.partition(':')[2]}.own_init = True below the function, and run init again."
-        )
     if missing:
         several = f"arguments {' and '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
         compared = "networks of different sizes" if len(missing) > 1 else f"{missing[0]}s"

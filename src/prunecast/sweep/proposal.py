@@ -106,8 +106,6 @@ class Proposal:
     """Chains at a time."""
     threads: int = 1
     """Of a chain on the CPU."""
-    keep_init: bool = False
-    """Whether the family's own initialisation may be better than He uniform: it has no batch norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,8 +184,6 @@ class Sizes:
     """Of the largest network."""
     normalised: bool
     """Whether it has batch norm."""
-    keep_init: bool
-    """Whether its own initialisation may be better than He uniform."""
 
 
 def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
@@ -319,7 +315,6 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
         takes=takes,
         weights=largest or weights(depth, width) or 1,
         normalised=normalised,
-        keep_init=users_own and not normalised and not getattr(families.find(family), "own_init", False),
     )
 
 
@@ -365,7 +360,10 @@ def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[floa
 
 
 def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
-    """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine."""
+    """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine.
+
+    A user's own network keeps its initial weights: they belong to its design, above all in transformers.
+    """
     batch = 8
     while batch < 128 and 16 * batch <= facts.train_examples:
         batch *= 2
@@ -382,6 +380,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         epochs=epochs,
         batch_size=batch,
         schedule="cosine",
+        initial_weights="own" if ":" in sizes.family else "he-uniform",
         augmentation="flip-shift" if photos else "none",
         **optimizer,  # type: ignore[arg-type]
     )
@@ -451,7 +450,6 @@ def _candidates(
                 device="",
                 jobs=at_once,
                 threads=threads,
-                keep_init=sizes.keep_init,
             )
 
 

@@ -25,6 +25,13 @@ def stock(depth: int, width: float, num_classes: int) -> nn.Module:
     return Stock(depth, 2 * max(1, round(4 * width)), num_classes)
 
 
+def kept(depth: int, width: float, num_classes: int) -> nn.Module:
+    return stock(depth, width, num_classes)
+
+
+kept.own_init = True  # type: ignore[attr-defined]
+
+
 class Choosy(nn.Module):
     """Decides by the values of its input what to compute."""
 

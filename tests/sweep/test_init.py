@@ -123,7 +123,12 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
 
 def test_more_time_is_a_richer_plan_and_every_plan_fits(timed):
     timed(1e-3)
-    found = [propose("my_models:mlp", "photos", hours=hours, jobs=2) for hours in (0.02, 0.1, 0.5, 3)]
+    steps = []
+    found = [
+        propose("my_models:mlp", "photos", hours=hours, jobs=2, on_timing=lambda *step: steps.append(step))
+        for hours in (0.02, 0.1, 0.5, 3)
+    ]
+    assert steps == 4 * [(number, 9) for number in range(1, 10)]
     sizes = [len(own.depths) * len(own.widths) * own.replicates for own in found]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[1] < sizes[-1] == 27

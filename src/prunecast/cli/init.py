@@ -58,15 +58,24 @@ def init(
     Networks of several depths and widths are built and timed here for a few seconds. The plan has comments and runs as
     it is.
     """
+    from rich.console import Console
+
     from prunecast.sweep import inspect, parse_plan, proposal
 
     check_folder(output)
     if output.exists():
         raise PrunecastError(f"{output} exists already; remove it, or name another file with -o.")
     import_from(output)
-    found = proposal.propose(
-        checked_family(family), data, hours=hours, device=device, jobs=jobs, image_size=image_size
-    )
+    with Console(stderr=True).status("building networks of several sizes") as status:  # on a terminal only
+        found = proposal.propose(
+            checked_family(family),
+            data,
+            hours=hours,
+            device=device,
+            jobs=jobs,
+            image_size=image_size,
+            on_timing=lambda number, networks: status.update(f"timing network {number} of {networks}"),
+        )
     place = str(found.data.root or found.data.dataset)
     if not place.isprintable():
         raise PrunecastError(f"the name {place!r} cannot be written into a plan; rename the data.")

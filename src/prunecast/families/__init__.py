@@ -9,9 +9,11 @@ from prunecast.families.building import (
     check_own_weights,
     find,
     initialise,
+    like_a_transformer,
     not_prunable,
     outline,
     prunable,
+    replaces_weights,
 )
 from prunecast.families.dependencies import find_units
 from prunecast.families.network import Attention, Network, Tokens
@@ -58,6 +60,7 @@ __all__ = [
     "find_units",
     "full_sizes",
     "initialise",
+    "like_a_transformer",
     "multiply_adds",
     "named_axis",
     "not_prunable",
@@ -65,6 +68,7 @@ __all__ = [
     "outline",
     "place_of",
     "prunable",
+    "replaces_weights",
     "signature",
     "trace",
     "try_network",

@@ -223,6 +223,16 @@ def check_own_weights(family: str, *, depth: int, width: float, num_classes: int
             )
 
 
+def replaces_weights(family: str) -> bool:
+    """Whether a recipe may draw the initial weights of a family anew that its function makes."""
+    return ":" in family and not getattr(find(family), "own_init", False)
+
+
+def like_a_transformer(model: nn.Module) -> bool:
+    """Whether a network has layer norms or attention; He uniform is too large for such."""
+    return any(isinstance(module, nn.LayerNorm | nn.MultiheadAttention) for module in model.modules())
+
+
 def _unknown(family: str) -> str:
     return (
         f"unknown family {family!r}; the built-in families are {', '.join(FAMILIES)}, and your own is named "

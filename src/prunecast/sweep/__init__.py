@@ -1,7 +1,7 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import BACKENDS, Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
+from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview, replaced_weights
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -68,6 +68,7 @@ from prunecast.sweep.wording import (
     event_line,
     failure_lines,
     never_pruned_lines,
+    replaced_weights_lines,
     split_words,
     start_lines,
     stopped_line,
@@ -146,6 +147,8 @@ __all__ = [
     "pull_chains",
     "read_plan",
     "remember_plan",
+    "replaced_weights",
+    "replaced_weights_lines",
     "row",
     "rows",
     "rows_of",

@@ -13,6 +13,7 @@ limit.
 import dataclasses
 import heapq
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -144,18 +145,21 @@ def propose(
     device: str = "cpu",
     image_size: int | None = None,
     jobs: int | None = None,
+    on_timing: Callable[[int, int], None] = lambda number, networks: None,
 ) -> Proposal:
-    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits."""
+    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits.
+
+    `on_timing` is called before each network is timed, with its number and how many there are.
+    """
     place = torch_device(device)
     family, found, sizes = _match(family, data, image_size)
     recipe, chains = _recipe(sizes, found.facts), jobs or usual_jobs(device)
-    timings = {
-        (depth, width): time_network(
-            _spec(sizes, found, recipe, depth, width, found.facts.train_examples), place, found.facts
-        )
-        for depth in sizes.depths
-        for width in sizes.widths
-    }
+    grid = list(itertools.product(sizes.depths, sizes.widths))
+    timings: dict[tuple[int, float], Timing] = {}
+    for number, size in enumerate(grid, 1):
+        on_timing(number, len(grid))
+        spec = _spec(sizes, found, recipe, *size, found.facts.train_examples)
+        timings[size] = time_network(spec, place, found.facts)
     largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
     speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
     candidates = [

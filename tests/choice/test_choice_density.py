@@ -164,3 +164,8 @@ def test_errors_that_never_change_leave_nothing_to_choose() -> None:
     flat = planted(configurations=6).assign(error=0.3)
     with pytest.raises(PrunecastError, match="no curve of DataFrame rises above its unpruned error"):
         choose(read(flat), target_error=0.2999)
+    fallen = flat.assign(chance_error=0.9).assign(
+        error=lambda table: table["error"].where(table["density"] > table["density"].quantile(0.3), 0.9)
+    )
+    with pytest.raises(PrunecastError, match="before it is at chance.*a smaller fraction per level"):
+        choose(read(fallen), target_error=0.2999)

@@ -267,6 +267,11 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
             f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
             f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
         )
+    if not fit.rises and fit.at_chance > 0:
+        raise PrunecastError(
+            f"no curve of {fit.origin.table} rises above its unpruned {word} before it is at chance, so no law of "
+            "pruning can be fitted; remove a smaller fraction per level, or train longer"
+        )
     if not fit.rises:
         raise PrunecastError(
             f"no curve of {fit.origin.table} rises above its unpruned {word}, so no law of pruning can be fitted; "

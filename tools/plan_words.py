@@ -66,6 +66,7 @@ def recipe_words(recipe: Recipe) -> str:
         f"gradients clipped to a norm of {clip:g}" if clip is not None else "",
         f"augmentation {recipe.augmentation}",
         recipe.precision,
+        "initial weights of the model function" if recipe.initial_weights == "own" else "",
     ]
     return ", ".join(filter(None, parts))
 

@@ -1,6 +1,7 @@
 """The smallest density that meets an error, against brute force."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import research_tables
 from planted import planted
@@ -164,3 +165,20 @@ def test_errors_that_never_change_leave_nothing_to_choose() -> None:
     flat = planted(configurations=6).assign(error=0.3)
     with pytest.raises(PrunecastError, match="no curve of DataFrame rises above its unpruned error"):
         choose(read(flat), target_error=0.2999)
+    fallen = flat.assign(chance_error=0.9).assign(
+        error=lambda table: table["error"].where(table["density"] > table["density"].quantile(0.3), 0.9)
+    )
+    with pytest.raises(PrunecastError, match=r"before it reaches chance.*; prune in smaller steps"):
+        choose(read(fallen), target_error=0.2999)
+
+
+def test_a_rise_that_is_too_steep_asks_for_smaller_steps() -> None:
+    error = [0.075, 0.025, 0.025, 0.0375, 0.2375, 0.525, 0.75, 0.75, 0.75]
+    levels = {
+        "density": [0.7**level for level in range(9)],
+        "error": error,
+        "width": 0.5,
+        "chance_error": 0.75,
+    }
+    with pytest.raises(PrunecastError, match=r"how far the error rises .*, or prune in smaller steps"):
+        choose(read(pd.DataFrame(levels)), target_error=0.35)

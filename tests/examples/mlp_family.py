@@ -9,7 +9,7 @@ from torch import nn
 
 
 def mlp(depth, width, num_classes):
-    """Return an untrained network; prunecast initialises it from the replicate's random numbers."""
+    """Return an untrained network; prunecast draws its weights anew unless the recipe keeps them."""
     hidden = max(1, round(64 * width))
     sizes = [64, *[hidden] * (depth - 1), num_classes]
     layers = [nn.Flatten()]

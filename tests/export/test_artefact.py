@@ -14,7 +14,7 @@ import torch
 import yaml
 from made_networks import ASKED, Made, Swept, error_without_prunecast, isolated
 from onnx import numpy_helper
-from own_networks import Branching, Encoder, Fixed, Hidden, vit
+from own_networks import Branching, Encoder, Fixed, Hidden, Reshaping, vit
 from torch import nn
 
 import prunecast
@@ -116,6 +116,7 @@ NETWORKS = {
     "encoder": (Encoder(), "layers", False),
     "fixed": (Fixed(), "operators", True),
     "hidden": (Hidden(), "operators", False),
+    "reshaping": (Reshaping(), "layers", False),
     "branching": (Branching(1, 10, (1, 8, 8)), "source", False),
     "built-in": (
         families.build(

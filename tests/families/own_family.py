@@ -1,5 +1,8 @@
 """A user's own families, imported by the tests as `own_family:name`."""
 
+import random
+
+import numpy as np
 import torch
 from torch import nn
 
@@ -45,6 +48,21 @@ def own(depth, width, num_classes):
 
 
 own.own_init = True
+
+
+def of_numpy(depth, width, num_classes):
+    model = nn.Linear(3, num_classes)
+    with torch.no_grad():
+        model.weight.copy_(torch.from_numpy(np.random.normal(size=model.weight.shape)))  # noqa: NPY002
+        model.bias.fill_(random.random())
+    return model
+
+
+def of_the_moment(depth, width, num_classes):
+    model = nn.Linear(3, num_classes)
+    with torch.no_grad():
+        model.bias.copy_(torch.from_numpy(np.random.default_rng().normal(size=num_classes)))
+    return model
 
 
 def weightless(depth, width, num_classes):

@@ -1,13 +1,15 @@
 import math
+import random
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from prunecast.errors import PrunecastError
-from prunecast.families import build, prunable
+from prunecast.families import build, check_own_weights, find, prunable
 
 
 @pytest.fixture(autouse=True)
@@ -17,9 +19,9 @@ def importable(monkeypatch):
     sys.modules.pop("own_family", None)
 
 
-def own(name, seed=0, depth=3):
+def own(name, seed=0, depth=3, **how):
     generator = torch.Generator().manual_seed(seed)
-    return build(f"own_family:{name}", depth=depth, width=0.5, num_classes=10, generator=generator)
+    return build(f"own_family:{name}", depth=depth, width=0.5, num_classes=10, generator=generator, **how)
 
 
 def test_a_users_family_is_built_and_initialised_like_the_others():
@@ -53,6 +55,31 @@ def test_own_init_is_kept():
     model = own("own")
     assert prunable(model) == ("weight",)
     assert (model.bias == 7).all()
+
+
+def test_own_weights_follow_the_generator_whatever_draws_them():
+    states = random.getstate(), str(np.random.get_state())  # noqa: NPY002
+    first, again, other = (own("of_numpy", seed=seed, own_weights=True) for seed in (5, 5, 6))
+    assert (random.getstate(), str(np.random.get_state())) == states  # noqa: NPY002
+    assert all(map(torch.equal, first.parameters(), again.parameters()))
+    assert not any(map(torch.equal, first.parameters(), other.parameters()))
+    assert not own("of_numpy", seed=5).bias.any(), "He uniform sets biases to 0"
+
+
+def test_own_weights_are_those_that_the_function_makes_without_prunecast():
+    """It is called under the seed that the generator gives."""
+    seed = int(torch.randint(2**62, (), generator=torch.Generator().manual_seed(5)))
+    kept = own("plain", seed=5, own_weights=True)
+    torch.manual_seed(seed)
+    expected = find("own_family:plain")(3, 0.5, 10).float()
+    assert all(map(torch.equal, kept.parameters(), expected.parameters()))
+
+
+def test_weights_that_cannot_be_made_again_are_refused():
+    sizes = {"depth": 3, "width": 1, "num_classes": 10, "image_shape": (1, 8, 8)}
+    check_own_weights("own_family:of_numpy", **sizes)
+    with pytest.raises(PrunecastError, match="'own_family:of_the_moment' makes another bias every time"):
+        check_own_weights("own_family:of_the_moment", **sizes)
 
 
 def test_tied_weights_are_pruned_once_and_a_model_may_choose():

@@ -2,6 +2,8 @@
 
 import threading
 
+import numpy as np
+import torch
 from torch import nn
 
 from prunecast.training import Loss, Optimizer
@@ -55,6 +57,31 @@ def disturbed(depth, width, num_classes):
 
 
 disturbed.own_init = True
+
+
+class Projected(nn.Module):
+    """A fixed random projection, drawn anew for every network, before layers with weights and scales of their own."""
+
+    def __init__(self, channels, num_classes):
+        super().__init__()
+        self.register_buffer("projection", torch.randn(64, 32) / 8)
+        self.register_buffer("shift", torch.randn(32), persistent=False)
+        self.hidden = nn.Linear(32, channels)
+        self.scale = nn.Parameter(torch.full((channels,), 0.5))
+        self.head = nn.Linear(channels, num_classes)
+        nn.init.trunc_normal_(self.hidden.weight, std=0.2)
+        with torch.no_grad():
+            self.hidden.bias.copy_(torch.from_numpy(np.random.normal(size=channels)))  # noqa: NPY002
+
+    def forward(self, images):
+        features = images.flatten(1) @ self.projection + self.shift
+        return self.head(torch.relu(self.hidden(features)) * self.scale)
+
+
+def projected(depth, width, num_classes):
+    return Projected(max(2, 2 * round(8 * width)), num_classes)
+
+
 OTHERS = []
 
 

@@ -121,6 +121,17 @@ def test_methods_and_recipes(tmp_path, method, recipe):
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
 
 
+@pytest.mark.parametrize("method", ["imp", "synflow"])
+def test_weights_that_the_function_makes(tmp_path, method):
+    """Four replicates with weights, biases and buffers of their own share packs."""
+    own = chain(family="fleet_own:projected", recipe={"initial_weights": "own", "rewind": 0.0}, method=method)
+    specs = [dataclasses.replace(own, width=w, replicate=r) for w in (0.5, 0.25) for r in range(2)]
+    jobs = jobs_of(specs, cap=2)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet"))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
 @pytest.mark.parametrize("method", ["imp", "imp-rate-rewinding", "imp-fine-tuning"])
 @pytest.mark.parametrize("trained", [True, False])
 def test_chains_that_start_from_a_file(tmp_path, method, trained):

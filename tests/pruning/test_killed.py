@@ -61,6 +61,7 @@ def files(store, spec):
         ("imp-rate-rewinding", {"epochs": 16, **MODERN}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60}, KILLS // 4),
         ("synflow", {"steps": 60}, KILLS // 4),
+        ("synflow", {"steps": 60, "initial_weights": "own"}, KILLS // 4),
         ("imp-channels", {"epochs": 16}, KILLS // 4),
         ("imp-2:4", {"epochs": 16}, KILLS // 4),
         ("imp-fine-tuning", {"steps": 60, **MODERN, "final_learning_rate": 0.001, "start": True}, KILLS // 4),
@@ -71,7 +72,9 @@ def test_a_chain_killed_again_and_again_ends_like_an_unbroken_one(
 ):
     monkeypatch.setenv("PRUNECAST_TRIES", "1000")
     starts = changes.get("start", False)
-    spec = chain(method=method, recipe={name: own for name, own in changes.items() if name != "start"})
+    family = "own_networks:vit" if "initial_weights" in changes else "digits_cnn"
+    recipe = {name: own for name, own in changes.items() if name != "start"}
+    spec = chain(family=family, method=method, recipe=recipe)
     if starts:
         network = open_chain(spec, tmp_path / "network", digits()).untrained
         torch.save(network.state_dict(), tmp_path / "weights.pt")

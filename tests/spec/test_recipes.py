@@ -92,6 +92,10 @@ def test_explicit_positions_win_over_scaling():
         ({"label_smoothing": 0.1, "loss": "own:loss"}, "let own:loss smooth labels itself"),
         ({"gradient_clip": 0}, "gradient_clip is 0; give a positive number"),
         ({"gradient_clip": "1"}, "gradient_clip is '1'; give a number"),
+        (
+            {"initial_weights": "xavier"},
+            "initial_weights is 'xavier'; choose one of he-uniform, own",
+        ),
         ({"weight_decay_on": "norms"}, "weight_decay_on is 'norms'; choose one of all, weights"),
     ],
 )

@@ -1,5 +1,7 @@
 """Networks of a user's own, which plans in the tests name `own_models:...`."""
 
+import itertools
+
 import torch
 from torch import Tensor, nn
 
@@ -23,6 +25,13 @@ def stock(depth: int, width: float, num_classes: int) -> nn.Module:
     return Stock(depth, 2 * max(1, round(4 * width)), num_classes)
 
 
+def kept(depth: int, width: float, num_classes: int) -> nn.Module:
+    return stock(depth, width, num_classes)
+
+
+kept.own_init = True  # type: ignore[attr-defined]
+
+
 class Choosy(nn.Module):
     """Decides by the values of its input what to compute."""
 
@@ -36,6 +45,15 @@ def choosy(depth: int, width: float, num_classes: int) -> nn.Module:
 
 def of_one_size(num_classes: int, image_shape: tuple[int, int, int]) -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(torch.Size(image_shape).numel(), num_classes))
+
+
+def of_the_moment(depth: int, width: float, num_classes: int) -> nn.Module:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, num_classes))
+    nn.init.constant_(model[1].bias, next(MOMENTS))
+    return model
+
+
+MOMENTS = itertools.count(1.0)
 
 
 def shallow(depth: int, width: float, num_classes: int) -> nn.Module:

@@ -109,13 +109,13 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
     assert "test_share = 0.2" in text
     assert "image_size = 32" in text
     assert "prunecast run plan.toml -o table.csv" in said
-    assert "my_models:mlp has no batch norm" in said
-    assert "set mlp.own_init = True below the function" in said
+    assert 'initial_weights = "own"                 # those that the function makes' in text
     plan = read_plan(desk / "plan.toml")
     seen = overview(plan)
     assert {chain.spec.num_examples for chain in plan.chains} == {48}
     assert seen.chains >= 1
     assert plan.chains[0].spec.recipe.optimizer == "adamw"
+    assert {chain.spec.recipe.initial_weights for chain in plan.chains} == {"own"}
     events = run_plan(plan, desk / "store")
     assert next(events).record.level == 0
     events.close()
@@ -123,7 +123,12 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
 
 def test_more_time_is_a_richer_plan_and_every_plan_fits(timed):
     timed(1e-3)
-    found = [propose("my_models:mlp", "photos", hours=hours, jobs=2) for hours in (0.02, 0.1, 0.5, 3)]
+    steps = []
+    found = [
+        propose("my_models:mlp", "photos", hours=hours, jobs=2, on_timing=lambda *step: steps.append(step))
+        for hours in (0.02, 0.1, 0.5, 3)
+    ]
+    assert steps == 4 * [(number, 9) for number in range(1, 10)]
     sizes = [len(own.depths) * len(own.widths) * own.replicates for own in found]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[1] < sizes[-1] == 27
@@ -217,6 +222,7 @@ def test_built_in_families_and_archives(desk, timed, family):
     found = {"vit": ("vit_patch4", {3, 6, 12}), "cifar_resnet": ("cifar_resnet", {8, 14})}[family]
     assert plan.chains[0].spec.family == found[0]
     assert {chain.spec.depth for chain in plan.chains} == found[1]
+    assert "initial_weights" not in (desk / "plan.toml").read_text()
 
 
 def test_built_in_data(desk, timed):

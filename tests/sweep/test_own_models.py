@@ -10,7 +10,7 @@ from small import BRIEF, parsed
 sys.path.insert(0, str(Path(__file__).parent))
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep import event_line, overview, run_plan, work
+from prunecast.sweep import SweepProgress, event_line, overview, replaced_weights, run_plan, start_lines, work
 
 
 def plan(family, **changes):
@@ -50,6 +50,38 @@ def test_networks_that_cannot_be_trained_are_refused_before_anything_runs(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def keeping(family):
+    return parsed(
+        BRIEF.replace('"digits_cnn"', f'"{family}"').replace("[recipe]", '[recipe]\ninitial_weights = "own"')
+    )
+
+
+def test_own_initial_weights_are_refused_where_there_are_none_or_others_every_time():
+    assert {chain.spec.recipe.initial_weights for chain in keeping("own_models:stock").chains} == {"own"}
+    overview(keeping("own_models:stock"))
+    with pytest.raises(PrunecastError, match="but digits_cnn is built in; remove it"):
+        keeping("digits_cnn")
+    with pytest.raises(PrunecastError, match=r"makes another 1\.bias every time"):
+        overview(keeping("own_models:of_the_moment"))
+
+
+@pytest.mark.parametrize(
+    ("own", "named"),
+    [
+        (plan("own_models:stock"), ("own_models:stock",)),
+        (keeping("own_models:stock"), ()),
+        (plan("own_models:kept"), ()),
+        (plan("own_models:of_one_size"), ()),
+        (plan("vit_patch2"), ()),
+    ],
+)
+def test_transformers_whose_weights_are_replaced_are_named(tmp_path, own, named):
+    seen = overview(own).plan
+    assert replaced_weights(seen) == named
+    said = [line for line in start_lines(seen, tmp_path, SweepProgress([])) if "initial_weights" in line]
+    assert [line.partition(" has layer norms or attention")[0] for line in said] == list(named)
+
+
 def test_a_plan_shows_the_sizes_of_your_own_networks():
     (network,) = overview(plan("own_models:of_one_size")).networks
     assert (network.parameters, network.weights) == (650, 640)
@@ -72,7 +104,7 @@ def test_fleets_train_what_they_cannot_pack_as_the_plain_loop_does(tmp_path, fam
 
 def test_what_cannot_be_traced_is_named_in_plain_words(tmp_path, caplog):
     _, said = lines("own_models:choosy", tmp_path, packed=True)
-    place = "module '2' (Choosy, own_models.py, line 30) cannot be followed operation by operation"
+    place = "module '2' (Choosy, own_models.py, line 39) cannot be followed operation by operation"
     assert f"({place}, so it is not known which weights are on a path)" in said[0]
     assert place in caplog.text
     assert "symbolically" not in caplog.text

@@ -52,7 +52,8 @@ CIFAR = CIFAR10.image_shape
 LARGE = tuple(IMAGENET_BLOCKS)
 
 VIT_GAIN = 1 / 3
-"""With He's own bounds a small ViT on the digits, trained for 25 epochs, had an error of 0.17; with this one 0.07."""
+"""With He's own bounds small ViTs on the digits, trained for 40 epochs, had an error of 0.13; with this one, and with
+torch's own bounds, 0.05; with a normal distribution of deviation 0.02, truncated, 0.13."""
 
 FAMILIES = {
     "cifar_resnet": Family(layers=cifar_resnet, image_shape=CIFAR, depths=range(8, 1203, 6)),

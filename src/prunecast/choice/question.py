@@ -10,6 +10,7 @@ import pandas as pd
 
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, Fit, Prediction, fit, load
+from prunecast.laws import findings as law_findings
 from prunecast.metric import Metric
 from prunecast.table import LARGEST, TINY, Table, as_table
 
@@ -207,6 +208,17 @@ def ceiling(fit: Fit) -> float:
     return min(fit.high_error, np.inf if fit.origin.chance is None else fit.origin.chance)
 
 
+def all_at_chance(fit: Fit) -> bool:
+    """Whether every curve was pruned until it was at chance, but has too few rows on the way."""
+    short = [finding for finding in fit.findings if isinstance(finding, law_findings.CurvesTooShort)]
+    return bool(short) and all(finding.more_levels is None for finding in short)
+
+
+def more_of_the_rise(fit: Fit) -> str:
+    """What would show more of how the curves rise."""
+    return "prune in smaller steps (a smaller `fraction`)" if all_at_chance(fit) else "prune further"
+
+
 def check_reachable(target_error: float | None, fit: Fit) -> None:
     """Refuse a target that every network meets however far it is pruned: there is no smallest one then."""
     check_target(target_error, fit.metric)
@@ -218,7 +230,7 @@ def check_reachable(target_error: float | None, fit: Fit) -> None:
     elif fit.plateau in fit.undetermined:
         raise PrunecastError(
             f"the data do not show how far the {word} rises (the law guesses {fit.high_error:.3g}), so it is unknown "
-            f"which networks reach {target_error:g}; ask for a lower {word}, or prune further"
+            f"which networks reach {target_error:g}; ask for a lower {word}, or {more_of_the_rise(fit)}"
         )
     else:
         why = (

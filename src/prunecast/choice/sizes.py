@@ -9,7 +9,15 @@ import numpy as np
 
 from prunecast.catalog import FAMILIES
 from prunecast.choice.counts import Arrays, Counter, Counts
-from prunecast.choice.question import ALLOW_AROUND, DEFAULT_SIZES, Question, SizeRange, as_size_range
+from prunecast.choice.question import (
+    ALLOW_AROUND,
+    DEFAULT_SIZES,
+    Question,
+    SizeRange,
+    all_at_chance,
+    as_size_range,
+    more_of_the_rise,
+)
 from prunecast.errors import PrunecastError
 from prunecast.laws import (
     Fit,
@@ -268,9 +276,10 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
             f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
         )
     if not fit.rises:
+        before = " before it reaches chance" if all_at_chance(fit) else ""
         raise PrunecastError(
-            f"no curve of {fit.origin.table} rises above its unpruned {word}, so no law of pruning can be fitted; "
-            "prune further"
+            f"no curve of {fit.origin.table} rises above its unpruned {word}{before}, so no law of pruning can be "
+            f"fitted; {more_of_the_rise(fit)}"
         )
     good = found.expected_unpruned_error < high * (
         1 - 1e-9
@@ -282,7 +291,7 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
     if fit.plateau in fit.undetermined and not more:
         raise PrunecastError(
             f"the data do not show how far the {word} rises (the law guesses {high:.3g}, no more than the unpruned "
-            f"{word} of these networks), so no law of pruning can be fitted; prune further"
+            f"{word} of these networks), so no law of pruning can be fitted; {more_of_the_rise(fit)}"
         )
     raise PrunecastError(
         f"with {asked:,.0f} examples these networks would have an unpruned {word} of "

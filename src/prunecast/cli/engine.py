@@ -87,7 +87,14 @@ def plan(
         listed = {name: (summary(text), scales(text)) for name, text in shipped_plans().items()}
         echo(dumps(show.plans_as_json(listed)) if as_json else show.plans(listed))
         return
-    from prunecast.sweep import never_pruned, never_pruned_lines, overview, usual_jobs
+    from prunecast.sweep import (
+        never_pruned,
+        never_pruned_lines,
+        overview,
+        replaced_weights,
+        replaced_weights_lines,
+        usual_jobs,
+    )
 
     planned = read(plan, scale, data)
     seen, measured = overview(planned), None
@@ -105,7 +112,8 @@ def plan(
     if as_json:
         echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
     else:
-        echo(show.plan(seen, measured, at_once, left_dense, threads))
+        notes = [*left_dense, *replaced_weights_lines(replaced_weights(seen.plan))]
+        echo(show.plan(seen, measured, at_once, notes, threads))
 
 
 @click.command()

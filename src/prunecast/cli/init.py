@@ -58,15 +58,24 @@ def init(
     Networks of several depths and widths are built and timed here for a few seconds. The plan has comments and runs as
     it is.
     """
+    from rich.console import Console
+
     from prunecast.sweep import inspect, parse_plan, proposal
 
     check_folder(output)
     if output.exists():
         raise PrunecastError(f"{output} exists already; remove it, or name another file with -o.")
     import_from(output)
-    found = proposal.propose(
-        checked_family(family), data, hours=hours, device=device, jobs=jobs, image_size=image_size
-    )
+    with Console(stderr=True).status("building networks of several sizes") as status:  # on a terminal only
+        found = proposal.propose(
+            checked_family(family),
+            data,
+            hours=hours,
+            device=device,
+            jobs=jobs,
+            image_size=image_size,
+            on_timing=lambda number, networks: status.update(f"timing network {number} of {networks}"),
+        )
     place = str(found.data.root or found.data.dataset)
     if not place.isprintable():
         raise PrunecastError(f"the name {place!r} cannot be written into a plan; rename the data.")
@@ -218,6 +227,14 @@ def _recipe_lines(recipe: "Recipe") -> list[str]:
     ]
     if recipe.weight_decay_on != "all":
         lines.insert(6, _line("weight_decay_on", recipe.weight_decay_on, "not on norms and biases"))
+    if recipe.initial_weights == "own":
+        lines.append(
+            _line(
+                "initial_weights",
+                "own",
+                "those that the function makes; he-uniform draws others, as in the paper",
+            )
+        )
     return lines
 
 
@@ -260,11 +277,6 @@ def summary_as_json(found: "proposal.Proposal", place: Path) -> dict[str, Any]:
 def _notes(found: "proposal.Proposal") -> list[str]:
     missing = [name for name in ("depth", "width") if name not in found.takes]
     notes = []
-    if found.keep_init:
-        notes.append(
-            f"{found.family} has no batch norm. Such networks often train better from their own initialisation: set "
-            f"{found.family.partition(':')[2]}.own_init = True below the function, and run init again."
-        )
     if missing:
         several = f"arguments {' and '.join(missing)}" if len(missing) > 1 else f"an argument {missing[0]}"
         compared = "networks of different sizes" if len(missing) > 1 else f"{missing[0]}s"

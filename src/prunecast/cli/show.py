@@ -100,10 +100,10 @@ def plan(
     seen: "Overview",
     measured: "estimation.Estimate | None",
     jobs: int,
-    never_pruned: Sequence[str] = (),
+    about_networks: Sequence[str] = (),
     threads: "estimation.Threads | None" = None,
 ) -> str:
-    """A plan on one screen; `never_pruned` are sentences about tensors that stay dense."""
+    """A plan on one screen; `about_networks` are sentences about tensors that stay dense, and initial weights."""
     from prunecast.sweep import absent_words, split_words
 
     most = "at most " if any(seen.level_caps) else ""
@@ -121,7 +121,7 @@ def plan(
     return terminal.text(
         Section(
             title=f"{seen.name}: {counts}, {seen.epochs:,.0f} network-epochs",
-            text=[*text, *never_pruned],
+            text=[*text, *about_networks],
             grids=[_axes(seen), _networks(seen.networks), *timed],
             notes=[_time(measured, jobs), *_assumptions(measured), *_more_threads(threads)]
             if measured

@@ -10,6 +10,7 @@ source      the code calls the family's own function, of which a copy is written
 """
 
 import ast
+import builtins
 import contextlib
 import inspect
 import io
@@ -333,10 +334,10 @@ def _literal(value: Tensor) -> str:
 
 
 def _forward(graph: fx.Graph) -> list[str]:
-    """The forward pass as torch.fx writes it; functions that are not torch's own cannot be written."""
+    """The forward pass as torch.fx writes it; functions that are neither torch's nor built in cannot be written."""
     written = graph.python_code("self")
     known = {"torch", "device", "inf", "nan", "NoneType", "fx_pytree", "pytree"}
-    if unknown := set(written.globals) - known:
+    if unknown := set(written.globals) - known - set(vars(builtins)):
         raise _CannotWriteError(f"it calls {', '.join(sorted(unknown))}")
     return [f"    {line}" if line else line for line in written.src.strip().splitlines()]
 

@@ -1,10 +1,13 @@
 """From a family's name to an initialised module, for the built-in families and your own."""
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+import random
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod, sqrt
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
@@ -37,17 +40,18 @@ def build(
     num_classes: int,
     generator: torch.Generator | None = None,
     image_shape: Shape | None = None,
+    own_weights: bool = False,
 ) -> nn.Module:
     """Return a CPU float32 module, initialised from the generator alone; without one the weights are always the same.
 
     `family` is a built-in name or `package.module:function`. Such a function is called with those of depth, width,
-    num_classes and image_shape that it takes, and its module is initialised like the others unless the function has
-    `own_init = True`.
+    num_classes and image_shape that it takes. Its module keeps its own weights with `own_weights`, and always if the
+    function has `own_init = True`; otherwise it is initialised like the others.
     """
     generator = generator or torch.Generator().manual_seed(0)
     if ":" in family:
         given = {"depth": depth, "width": width, "num_classes": num_classes, "image_shape": image_shape}
-        model = _users_own(family, given, generator)
+        model = _users_own(family, given, generator, own_weights)
     else:
         member = architecture(
             family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
@@ -161,12 +165,13 @@ def arguments(family: str) -> tuple[str, ...]:
     return tuple(name for name in ARGUMENTS if name in {parameter.name for parameter in named})
 
 
-def _users_own(family: str, given: Mapping[str, object], generator: torch.Generator) -> nn.Module:
+def _users_own(
+    family: str, given: Mapping[str, object], generator: torch.Generator, own_weights: bool
+) -> nn.Module:
     function = find(family)
     taken = {name: given[name] for name in arguments(family)}
     seed = int(torch.randint(2**62, (), generator=generator))
-    with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with MODULE_CALLS, TORCH_GENERATOR, _seeded(seed):
         try:
             model = function(**taken)
         except PrunecastError:
@@ -183,9 +188,55 @@ def _users_own(family: str, given: Mapping[str, object], generator: torch.Genera
         if isinstance(shape, tuple):
             create_lazy_parameters(model, shape)
     model = model.to(device="cpu", dtype=torch.float32)
-    if not getattr(function, "own_init", False):
+    if not (own_weights or getattr(function, "own_init", False)):
         initialise(model, generator)
     return model
+
+
+@contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the global generators of torch, numpy and Python, and restore them afterwards."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+
+
+def check_own_weights(family: str, *, depth: int, width: float, num_classes: int, image_shape: Shape) -> None:
+    """Refuse a function of a user's own whose weights differ although it is called with the same random numbers."""
+    one, again = (
+        build(
+            family,
+            depth=depth,
+            width=width,
+            num_classes=num_classes,
+            image_shape=image_shape,
+            own_weights=True,
+        ).state_dict()
+        for _ in range(2)
+    )
+    for name, tensor in one.items():
+        if not torch.equal(tensor.nan_to_num(), again[name].nan_to_num()):
+            raise PrunecastError(
+                f"initial_weights is own, but {family!r} makes another {name} every time, so its chains could not be "
+                "repeated; draw it from the random numbers of torch, which prunecast seeds."
+            )
+
+
+def replaces_weights(family: str) -> bool:
+    """Whether a recipe may draw the initial weights of a family anew that its function makes."""
+    return ":" in family and not getattr(find(family), "own_init", False)
+
+
+def like_a_transformer(model: nn.Module) -> bool:
+    """Whether a network has layer norms or attention; He uniform is too large for such."""
+    return any(isinstance(module, nn.LayerNorm | nn.MultiheadAttention) for module in model.modules())
 
 
 def _unknown(family: str) -> str:

@@ -80,6 +80,7 @@ def built(spec: ChainSpec, store: Path, dataset: Dataset) -> Chain:
         num_classes=dataset.num_classes,
         generator=generator,
         image_shape=shape,
+        own_weights=spec.recipe.initial_weights == "own",
     )
     if spec.start is not None:
         load_start(store, spec, untrained)

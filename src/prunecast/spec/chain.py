@@ -84,6 +84,10 @@ class ChainSpec:
             if (value := getattr(self, field)) is not None:
                 require_number(field, value, whole=True)
                 require(value > 0, f"{field} is {value}; give a positive number.")
+        require(
+            ":" in self.family or self.recipe.initial_weights != "own",
+            f"initial_weights own needs a model function of your own, but {self.family} is built in; remove it.",
+        )
         ends_at_zero = self.recipe.schedule in ANNEALED and not self.recipe.final_learning_rate
         require(
             self.method.retraining != "fine-tuning" or not ends_at_zero,

@@ -13,6 +13,7 @@ from prunecast.plugins import require_registered
 
 RecipePart = Literal["optimizer", "schedule", "loss"]
 Decayed = Literal["all", "weights"]
+InitialWeights = Literal["he-uniform", "own"]
 ANNEALED = ("cosine", "one-cycle")
 """Built-in schedules that end at `final_learning_rate`."""
 RECIPE_NAMES: dict[RecipePart, list[str]] = {
@@ -45,6 +46,9 @@ class Recipe:
     """Epochs over which the learning rate rises linearly from zero."""
     drop_factor: float = 0.1
     """The factor by which a drop multiplies the learning rate."""
+    initial_weights: InitialWeights = "he-uniform"
+    """he-uniform draws new ones, as in the paper; own keeps those that your model function makes. Every replicate has
+    random numbers of its own."""
     optimizer: str = "sgd"
     """sgd (with momentum), adam, adamw, or your own as `package.module:attribute`."""
     momentum: float = 0.9
@@ -81,6 +85,7 @@ class Recipe:
         place = f"Recipe {self.name!r}:"
         for part, known in RECIPE_NAMES.items():
             require_registered(f"{place} {part}", getattr(self, part), known)
+        require_one_of(f"{place} initial_weights", self.initial_weights, ("he-uniform", "own"))
         require_one_of(f"{place} weight_decay_on", self.weight_decay_on, ("all", "weights"))
         require_one_of(f"{place} precision", self.precision, ("fp32", "tf32", "bf16"))
         require_one_of(f"{place} augmentation", self.augmentation, ("flip-shift", "resized-crop", "none"))

@@ -1,7 +1,7 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview
+from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview, replaced_weights
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -64,6 +64,7 @@ from prunecast.sweep.wording import (
     error_rise_words,
     event_line,
     never_pruned_lines,
+    replaced_weights_lines,
     split_words,
 )
 from prunecast.sweep.worker import (
@@ -132,6 +133,8 @@ __all__ = [
     "pull_chains",
     "raising_after",
     "read_plan",
+    "replaced_weights",
+    "replaced_weights_lines",
     "row",
     "rows",
     "rows_of",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
-from prunecast.families import NotPrunable, not_prunable, prunable
+from prunecast.families import NotPrunable, like_a_transformer, not_prunable, prunable, replaces_weights
 from prunecast.pruning import NOfM, structure_of
 from prunecast.spec import ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
@@ -146,6 +146,25 @@ def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         structure=structure,
     )
+
+
+def replaced_weights(plan: Plan) -> tuple[str, ...]:
+    """The functions of a user's own whose networks are like transformers, but whose initial weights are replaced."""
+    drawn = {
+        chain.spec.family: chain
+        for chain in reversed(plan.chains)
+        if chain.spec.recipe.initial_weights != "own" and chain.spec.start is None
+    }
+    return tuple(family for family, chain in reversed(drawn.items()) if _replaced(chain))
+
+
+def _replaced(chain: PlannedChain) -> bool:
+    if chain.facts is None or not replaces_weights(chain.spec.family):
+        return False
+    try:
+        return like_a_transformer(network_outline(chain))
+    except Exception:  # the run reports why
+        return False
 
 
 def _epochs(chain: PlannedChain) -> float:

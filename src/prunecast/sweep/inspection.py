@@ -90,6 +90,7 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
         for chain in plan.chains
     )
     sizes = _sizes(chains)
+    _check_own_weights(chains)
     check_starts(chains)
     sized = tuple(dataclasses.replace(chain, size=sizes[network_key(chain)]) for chain in chains)
     return Inspection(plan=dataclasses.replace(plan, chains=sized), data=tuple(seen.values()), absent=absent)
@@ -127,6 +128,16 @@ def check_starts(chains: Iterable[PlannedChain]) -> None:
             continue
         checked.add((network_key(chain), chain.start))
         fitting(read_start(chain.start), chain.spec, build_network(chain), str(chain.start))
+
+
+def _check_own_weights(chains: Iterable[PlannedChain]) -> None:
+    """Refuse families whose own initial weights cannot be made again."""
+    keeping = [chain for chain in chains if chain.spec.recipe.initial_weights == "own"]
+    for chain in {chain.spec.family: chain for chain in reversed(keeping)}.values():
+        spec, (shape, num_classes) = chain.spec, image_facts(chain)
+        families.check_own_weights(
+            spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
+        )
 
 
 def image_facts(chain: PlannedChain) -> tuple[Shape, int]:

@@ -13,6 +13,7 @@ limit.
 import dataclasses
 import heapq
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -106,8 +107,6 @@ class Proposal:
     """Chains at a time."""
     threads: int = 1
     """Of a chain on the CPU."""
-    keep_init: bool = False
-    """Whether the family's own initialisation may be better than He uniform: it has no batch norm."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,18 +145,21 @@ def propose(
     device: str = "cpu",
     image_size: int | None = None,
     jobs: int | None = None,
+    on_timing: Callable[[int, int], None] = lambda number, networks: None,
 ) -> Proposal:
-    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits."""
+    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits.
+
+    `on_timing` is called before each network is timed, with its number and how many there are.
+    """
     place = torch_device(device)
     family, found, sizes = _match(family, data, image_size)
     recipe, chains = _recipe(sizes, found.facts), jobs or usual_jobs(device)
-    timings = {
-        (depth, width): time_network(
-            _spec(sizes, found, recipe, depth, width, found.facts.train_examples), place, found.facts
-        )
-        for depth in sizes.depths
-        for width in sizes.widths
-    }
+    grid = list(itertools.product(sizes.depths, sizes.widths))
+    timings: dict[tuple[int, float], Timing] = {}
+    for number, size in enumerate(grid, 1):
+        on_timing(number, len(grid))
+        spec = _spec(sizes, found, recipe, *size, found.facts.train_examples)
+        timings[size] = time_network(spec, place, found.facts)
     largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
     speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
     candidates = [
@@ -186,8 +188,6 @@ class Sizes:
     """Of the largest network."""
     normalised: bool
     """Whether it has batch norm."""
-    keep_init: bool
-    """Whether its own initialisation may be better than He uniform."""
 
 
 def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
@@ -319,7 +319,6 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
         takes=takes,
         weights=largest or weights(depth, width) or 1,
         normalised=normalised,
-        keep_init=users_own and not normalised and not getattr(families.find(family), "own_init", False),
     )
 
 
@@ -365,7 +364,10 @@ def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[floa
 
 
 def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
-    """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine."""
+    """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine.
+
+    A user's own network keeps its initial weights: they belong to its design, above all in transformers.
+    """
     batch = 8
     while batch < 128 and 16 * batch <= facts.train_examples:
         batch *= 2
@@ -382,6 +384,7 @@ def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
         epochs=epochs,
         batch_size=batch,
         schedule="cosine",
+        initial_weights="own" if ":" in sizes.family else "he-uniform",
         augmentation="flip-shift" if photos else "none",
         **optimizer,  # type: ignore[arg-type]
     )
@@ -451,7 +454,6 @@ def _candidates(
                 device="",
                 jobs=at_once,
                 threads=threads,
-                keep_init=sizes.keep_init,
             )
 
 

@@ -8,7 +8,7 @@ from prunecast.families import NotPrunable
 from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ErrorRise
-from prunecast.sweep.cost import NeverPruned, never_pruned
+from prunecast.sweep.cost import NeverPruned, never_pruned, replaced_weights
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
@@ -57,6 +57,15 @@ def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
         words = not_prunable_words(dense.tensors, dense.parameters)
         network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
         yield f"{network}: apart from biases and normalisation, {words}."
+
+
+def replaced_weights_lines(families: Sequence[str]) -> Iterator[str]:
+    """A sentence about each family of a user's own that trains better from the weights that its function makes."""
+    for family in families:
+        yield (
+            f"{family} has layer norms or attention, and the recipe draws its initial weights anew (He uniform). Such "
+            'networks usually train better from their own: set initial_weights = "own" in [recipe].'
+        )
 
 
 def _not_grouped(dense: NeverPruned) -> str:
@@ -138,6 +147,7 @@ def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[st
     if edit := plan_edit(plan, store):
         yield edit_sentence(edit)
     yield from never_pruned_lines(never_pruned(plan))
+    yield from replaced_weights_lines(replaced_weights(plan))
     chains = f"{progress.chains_done:,} of {plural(progress.chains, 'chain', 'is', 'are')} finished"
     yield f"{plan.name}: {chains}, {plural(progress.levels_done, 'level', 'is', 'are')} in {store}."
 

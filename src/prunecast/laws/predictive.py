@@ -248,5 +248,8 @@ def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
     """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
     if fit.dense is None:
         return np.full(np.shape(next(iter(places.values()))), fit.spread.unpruned)
-    usual = max(predictive(fit).scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
+    scatter = predictive(fit).scatter
+    measured = scatter.noise**2 * float(np.mean([1 / max(c.replicates, 1.0) for c in fit.configurations]))
+    left_out = float(np.sqrt(max(fit.dense.deviation**2 - measured, 0.0)))
+    usual = max(left_out, scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
     return np.asarray(np.hypot(usual, DENSE_GROWTH * doublings_outside(fit, places) * fit.dense.deviation))

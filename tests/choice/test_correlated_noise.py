@@ -4,7 +4,7 @@ A measured replicate that is worse than another at one level is likely to be wor
 along a chain then see only half of the noise. `benchmarks/promises.py` has the numbers of measured tables.
 
 The best of many measured sizes is often a lucky one, or one that the law takes for better than it is. Similar sizes
-show both, so the third kind of table has a law that misses similar sizes alike.
+show both, so one kind of table has a law that misses similar sizes alike.
 """
 
 from functools import cache
@@ -94,17 +94,17 @@ def test_new_replicates_fall_into_the_95_percent_interval(correlation: float, mi
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("confidence", "too_much"), [(0.5, 0.1), (0.8, 0.0), (0.95, 0.0)])
-@pytest.mark.parametrize(("correlation", "missed"), KINDS)
+@pytest.mark.parametrize("correlation", [0.0, CORRELATION], ids=["independent", "correlated"])
 def test_new_replicates_meet_targets_as_often_as_promised(
-    correlation: float, missed: float, confidence: float, too_much: float
+    correlation: float, confidence: float, too_much: float
 ) -> None:
     """New replicates of an answer share the noise of the chain that it rests on, so simulations are what is counted.
 
-    At one half the best of many sizes still promises up to ten points too much, here and in measured tables.
+    Eight simulations at one half show no less than ten points; `tests/laws/test_laws_scatter.py` has 150.
     """
     short = []
     for seed in range(SIMULATIONS):
-        law, new = fitted(correlation, missed, seed)
+        law, new = fitted(correlation, 0.0, seed)
         promised, met = [], []
         for choice in choose_each(
             law, TARGETS, confidence=confidence, num_examples=EXAMPLES, sizes="measured"

@@ -33,7 +33,7 @@ CORRELATION, CORRELATION_LENGTH = 0.85, 10 * LEVEL
 MISFIT_LENGTH, MISFIT_ONSET = 6 * LEVEL, 2 * LEVEL
 """Over how much log density the misfit changes, and over how much it sets in."""
 SIZE_LENGTH = 1.5
-"""Over how many doublings of a size it changes: the likeliest of 1 to 3, in halves, for the measured tables together."""
+"""Over how many doublings of a size it changes: the likeliest of 1 to 3 in halves for the measured tables together."""
 MOST_CURVES = 150
 """Of more configurations than these, about so many are enough to infer noise and misfit from, and as neighbours."""
 RANGE = (1e-4, 2.0)

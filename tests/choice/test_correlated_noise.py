@@ -3,7 +3,8 @@
 A measured replicate that is worse than another at one level is likely to be worse at the next, too. Second differences
 along a chain then see only half of the noise. `benchmarks/promises.py` has the numbers of measured tables.
 
-The best of many measured sizes is often a lucky one; `laws/scatter.py` shrinks misfit so that it promises no more.
+The best of many measured sizes is often a lucky one, or one that the law takes for better than it is. Similar sizes
+show both, so one kind of table has a law that misses similar sizes alike.
 """
 
 from functools import cache
@@ -23,11 +24,17 @@ SIMULATIONS, CONFIGURATIONS, NEW, EXAMPLES = 8, 36, 8, 50_000
 TARGETS = np.geomspace(0.12, 0.6, 12)
 MOST_MARGIN = 0.1
 """With more than this between promised and met, a test tells nothing."""
-BOTH = [pytest.param(0.0, id="independent"), pytest.param(CORRELATION, id="correlated")]
+MISSED = 0.08
+"""By how much the law misses pruned networks of some sizes: more of some widths, less of others."""
+KINDS = [
+    pytest.param(0.0, 0.0, id="independent"),
+    pytest.param(CORRELATION, 0.0, id="correlated"),
+    pytest.param(CORRELATION, MISSED, id="correlated, and a law that misses similar sizes alike"),
+]
 
 
 @cache
-def fitted(correlation: float, seed: int) -> tuple[Fit, pd.DataFrame]:
+def fitted(correlation: float, missed: float, seed: int) -> tuple[Fit, pd.DataFrame]:
     """A law fitted to one replicate, and the rows of others."""
     frame = planted(
         configurations=CONFIGURATIONS,
@@ -38,6 +45,9 @@ def fitted(correlation: float, seed: int) -> tuple[Fit, pd.DataFrame]:
         num_examples=(EXAMPLES,),
         seed=seed,
     )
+    doublings = np.log2(frame["width"]) + np.log2(frame["depth"]) + np.random.default_rng(seed).uniform(0, 6)
+    factor = np.exp(missed * (1 - frame["density"]) * np.sin(doublings * np.pi / 3))
+    frame = frame.assign(error=np.minimum(frame["error"] * factor, 1.0))
     first = frame["replicate"] == 1
     return fit(read(frame[first])), frame[~first]
 
@@ -70,11 +80,11 @@ def test_planted_replicates_deviate_independently() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("correlation", BOTH)
-def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) -> None:
+@pytest.mark.parametrize(("correlation", "missed"), KINDS)
+def test_new_replicates_fall_into_the_95_percent_interval(correlation: float, missed: float) -> None:
     inside = []
     for seed in range(SIMULATIONS):
-        law, new = fitted(correlation, seed)
+        law, new = fitted(correlation, missed, seed)
         rows = new[new["level"] > 0]
         places = {name: rows[name].to_numpy() for name in CONFIGURATION}
         found = law.predict(rows["density"].to_numpy(), **places)
@@ -84,17 +94,17 @@ def test_new_replicates_fall_into_the_95_percent_interval(correlation: float) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("confidence", "too_much"), [(0.5, 0.1), (0.8, 0.0), (0.95, 0.0)])
-@pytest.mark.parametrize("correlation", BOTH)
+@pytest.mark.parametrize("correlation", [0.0, CORRELATION], ids=["independent", "correlated"])
 def test_new_replicates_meet_targets_as_often_as_promised(
     correlation: float, confidence: float, too_much: float
 ) -> None:
     """New replicates of an answer share the noise of the chain that it rests on, so simulations are what is counted.
 
-    At one half the best of many sizes still promises up to ten points too much, here and in measured tables.
+    Eight simulations at one half show no less than ten points; `tests/laws/test_laws_scatter.py` has 150.
     """
-    missing = []
+    short = []
     for seed in range(SIMULATIONS):
-        law, new = fitted(correlation, seed)
+        law, new = fitted(correlation, 0.0, seed)
         promised, met = [], []
         for choice in choose_each(
             law, TARGETS, confidence=confidence, num_examples=EXAMPLES, sizes="measured"
@@ -109,7 +119,7 @@ def test_new_replicates_meet_targets_as_often_as_promised(
                 promised.append(answer.probability)
                 met.append(error <= choice.question.target_error)
         assert len(met) >= NEW * len(TARGETS) / 2
-        missing.append(np.mean(promised) - np.mean(met))
-    margin = 2 * np.std(missing, ddof=1) / np.sqrt(SIMULATIONS)
+        short.append(np.mean(promised) - np.mean(met))
+    margin = 2 * np.std(short, ddof=1) / np.sqrt(SIMULATIONS)
     assert margin < MOST_MARGIN
-    assert np.mean(missing) <= margin + too_much, missing
+    assert np.mean(short) <= margin + too_much, short

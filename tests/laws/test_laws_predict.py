@@ -37,7 +37,7 @@ def test_at_measured_sizes_predictions_are_nearer_to_what_was_measured(shipped, 
     delta = found.error / points.error - 1
     assert (found.unpruned_source == "measured").all()
     assert not found.extrapolated.any()
-    assert np.hypot(delta.mean(), delta.std()) < 0.6 * partial.deviation.rms
+    assert np.hypot(delta.mean(), delta.std()) < 0.7 * partial.deviation.rms
     inside = (found.lower <= points.error) & (points.error <= found.upper)
     assert inside.mean() > 0.95
 

@@ -83,7 +83,7 @@ def test_with_more_replicates_it_approaches_the_measurement(odd):
         _, _, error, law, median = at_place(result, place)
         missed[count] = np.sqrt(np.mean((median - error) ** 2) / np.mean((law - error) ** 2))
     assert missed[1] > missed[4] > missed[100]
-    assert missed[100] < 0.02
+    assert missed[100] < 0.03
 
 
 def test_at_measured_sizes_a_new_run_is_never_surer_than_its_noise(odd, averaged):

@@ -53,7 +53,7 @@ class Candidates(Arrays):
     unpruned_error: Floats
     """ε_np as measured, or as the dense law predicts it"""
     expected_unpruned_error: Floats
-    """ε_np to expect of a new run; a measured one is shrunk towards the dense law and its own curve"""
+    """ε_np to expect of a new run; a measured one is shrunk towards the dense law, similar sizes and its own curve"""
     unpruned_std: Floats
     """standard deviation of log ε_np"""
     own: Integers

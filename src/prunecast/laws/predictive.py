@@ -1,10 +1,11 @@
 """The distribution of a new training run's error, which is behind every answer.
 
-At a measured size more is known than the law: the size's own curve. What `scatter` says of the misfit of the law, the
-noise of a chain and of the unpruned error is conditioned on the measured rows, and a new chain adds noise of its own.
-Between the measured densities this interpolates, beyond them it returns to the law. At other sizes only the law is used
-with its deviation on configurations left out of the fit, which grows with the distance from what was measured. The
-parameters' doubt counts everywhere, as does that about the law itself, where the data allow several.
+At a measured size more is known than the law: the size's own curve, and those of similar sizes. What `scatter` says of
+the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a new
+chain adds noise of its own. Between the measured densities this interpolates, beyond them it returns to the law. At
+other sizes only the law is used with its deviation on configurations left out of the fit, which grows with the distance
+from what was measured. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
+several.
 """
 
 from collections.abc import Mapping
@@ -12,13 +13,22 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy import special  # `stats` takes longer to import than most fits take
+from scipy import linalg, special  # `stats` takes longer to import than most fits take
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats, Integers, Points
 from prunecast.laws.predictor import Average, Predictor, average, query
-from prunecast.laws.scatter import MOST_CURVES, TINY, Curve, Scatter, inferred
+from prunecast.laws.scatter import (
+    MOST_CURVES,
+    TINY,
+    Curve,
+    Expected,
+    Neighbours,
+    Others,
+    Scatter,
+    inferred,
+)
 from prunecast.laws.support import doublings_outside
 
 UNKNOWN = 1.0
@@ -52,12 +62,27 @@ class _Law:
     """deviations from the law, one a row, whose squares add up to the variance"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """A measured configuration, what its neighbours say of it, and how far its own rows are from that."""
+
+    curve: Curve
+    law: _Law
+    expected: Expected
+    coupled: Floats
+    root: Floats
+    """the Cholesky factor of the covariance of its rows"""
+    surprise: Floats
+    """the inverse of that covariance times what its rows deviate from what was expected"""
+
+
 @dataclass(frozen=True, eq=False)
 class Predictive:
     """What a fit knows of new training runs."""
 
     fit: Predictor
     _known: dict[int, tuple[Curve, _Law]] = field(default_factory=dict)
+    _all_seen: dict[int, _Seen] = field(default_factory=dict)
 
     def of(self, points: Points, own: Integers, unpruned_std: Floats) -> Distribution:
         """New runs of networks, each a configuration of its own in `points`.
@@ -100,37 +125,65 @@ class Predictive:
 
     def at(self, index: int, density: Floats) -> tuple[Floats, Floats]:
         """The median of log ε of new runs of a measured configuration at some densities, and its variance."""
-        curve, there = self._measured(index)
-        law, scatter, x = self._at_measured(index, density), self.scatter, np.log(density)
-        slope, std = law.average.unpruned_slope, self.scatter.unpruned
-        cross = scatter.of_law(x, curve.log_density) + law.doubt.T @ there.doubt
-        cross += std**2 * np.outer(slope, curve.slope)
-        alone = scatter.variance_of_law(x) + (law.doubt**2).sum(axis=0) + (std * slope) ** 2
-        gain = np.linalg.solve(self._covariance(curve), cross.T).T
-        doubt = np.maximum(alone - np.einsum("ij,ij->i", gain, cross), 0.0)
-        median = law.average.log_error + slope * curve.unpruned_shift + gain @ curve.missed
-        return median, doubt + scatter.noise**2
+        own, scatter, x = self._seen(index), self.scatter, np.log(density)
+        law, curve, expected = self._at_measured(index, density), own.curve, own.expected
+        slope = law.average.unpruned_slope
+        coupled = scatter.coupled(x, slope)
+        cross = scatter.alone(x, curve.log_density) + law.doubt.T @ own.law.doubt
+        cross += coupled @ expected.covariance @ own.coupled.T
+        before = scatter.variance_alone(x) + (law.doubt**2).sum(axis=0)
+        before += np.einsum("ij,jk,ik->i", coupled, expected.covariance, coupled)
+        told = (linalg.solve_triangular(own.root, cross.T, lower=True) ** 2).sum(axis=0)
+        median = law.average.log_error + slope * curve.unpruned_shift + coupled @ expected.mean
+        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise**2
+
+    def _seen(self, index: int) -> _Seen:
+        """A measured configuration with what its neighbours say of it."""
+        if index not in self._all_seen:
+            (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
+            x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
+            known = scatter.alone(x, x) + scatter.of_chains(x, curve.replicates) + curve.known
+            known += coupled @ expected.covariance @ coupled.T
+            root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
+            surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
+            self._all_seen[index] = _Seen(
+                curve=curve, law=law, expected=expected, coupled=coupled, root=root, surprise=surprise
+            )
+        return self._all_seen[index]
 
     @cached_property
     def scatter(self) -> Scatter:
         """Noise and misfit of this fit's data."""
-        floor, count = self.fit.noise_floor, len(self.fit.configurations)
-        some = range(0, count, max(1, -(-count // MOST_CURVES)))
-        curves = [self._measured(index)[0] for index in some]
-        unpruned = UNKNOWN if self.fit.dense is None else self.fit.dense.deviation
+        floor = self.fit.noise_floor
         try:
-            return inferred(curves, None if floor is None else floor.replicate, unpruned)
+            return inferred(
+                self._informing,
+                None if floor is None else floor.replicate,
+                UNKNOWN if self.fit.dense is None else None,
+            )
         except ValueError as problem:  # of linear algebra too: a file of a law that somebody edited
             raise PrunecastError(
                 "the parameters of this law contradict the curves that it was fitted to; fit the table again"
             ) from problem
 
-    def _covariance(self, curve: Curve) -> Floats:
-        """Of the measured rows of a configuration."""
-        x = curve.log_density
-        known = self.scatter.of_law(x, x) + self.scatter.of_chains(x, curve.replicates) + curve.known
-        known += self.scatter.unpruned**2 * np.outer(curve.slope, curve.slope)
-        return np.asarray(known + TINY * np.eye(len(x)))
+    @cached_property
+    def _informing(self) -> list[Curve]:
+        """The curves that others are compared with: all, or a share of very many."""
+        return [self._measured(index)[0] for index in range(0, len(self.fit.configurations), self._every)]
+
+    @property
+    def _every(self) -> int:
+        return -(-len(self.fit.configurations) // MOST_CURVES)
+
+    @cached_property
+    def _others(self) -> Others:
+        """What the curves say of other configurations."""
+        return Neighbours(self._informing, dense=self.fit.dense is not None).seen(self.scatter)
+
+    def _expected(self, index: int) -> Expected:
+        """What is expected of a measured configuration before its own curve is seen."""
+        member, left = divmod(index, self._every)
+        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place)
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""
@@ -153,6 +206,9 @@ class Predictive:
                 slope=slope,
                 known=law.doubt.T @ law.doubt,
                 unpruned_shift=shift,
+                place=np.log2(
+                    [max(float(getattr(c, name)), 1.0 if name == "num_examples" else TINY) for name in AXES]
+                ),
             )
             self._known[index] = curve, law
         return self._known[index]
@@ -192,5 +248,8 @@ def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
     """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
     if fit.dense is None:
         return np.full(np.shape(next(iter(places.values()))), fit.spread.unpruned)
-    usual = max(predictive(fit).scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
+    scatter = predictive(fit).scatter
+    measured = scatter.noise**2 * float(np.mean([1 / max(c.replicates, 1.0) for c in fit.configurations]))
+    left_out = float(np.sqrt(max(fit.dense.deviation**2 - measured, 0.0)))
+    usual = max(left_out, scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
     return np.asarray(np.hypot(usual, DENSE_GROWTH * doublings_outside(fit, places) * fit.dense.deviation))

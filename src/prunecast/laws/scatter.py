@@ -4,22 +4,25 @@ With x the log density, the log error of a training run is taken as
 
     log ε(x) = log ε̂(θ, ℓ, x) + misfit(x) + noise(x).
 
-`misfit` belongs to a configuration: all of its replicates share it. It is smooth in x (Matérn 3/2) and zero at density
+`misfit` belongs to a configuration: all of its replicates share it. It is smooth in x (Matérn 5/2) and zero at density
 1, where every law gives the unpruned error. `noise` belongs to a chain, whose levels resemble one another because each
 begins with the mask of the one before: two of them have the correlation ρ·exp(−|x − x′|/L). ℓ is log ε_np of the
-configuration without the noise of its measurement. Its variance around the dense law is σ_d² − σ²/R, where σ_d is the
-deviation of the measured unpruned errors and σ²/R their noise.
+configuration without the noise of its measurement.
 
-Replicates show the noise σ, and the misfit is then the most likely one. Without replicates both are inferred together
-from the curves, as misfit is smooth and noise is partly not. Too much misfit would make an answer trust a size's own
-curve, so lucky chains would be chosen; the ratio misfit/noise is therefore shrunk towards that of measured tables.
+What a law misses at one size it misses at similar sizes, too: misfit, and what the dense law misses of ℓ, are smooth in
+the logarithms of depth, width and number of examples (Matérn 3/2). So the curves of other sizes say what to expect of
+one, and a curve that its neighbours do not confirm was lucky or unlucky. This separates misfit from noise in tables
+without replicates, and keeps the best of many sizes from promising what only its one chain has shown.
+
+Neighbours are coupled by the misfit at a few densities, the knots, and by ℓ; around the knots every misfit is free.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from scipy import optimize
+from scipy import linalg, optimize
 
 from prunecast.laws.points import Floats
 
@@ -27,32 +30,32 @@ LEVEL = float(np.log(1.25))
 """The log density between two levels of the paper."""
 CORRELATION, CORRELATION_LENGTH = 0.85, 10 * LEVEL
 """ρ and L; replicates of measured chains have about these."""
-MISFIT_LENGTH, MISFIT_ONSET = 5 * LEVEL, 2 * LEVEL
+MISFIT_LENGTH, MISFIT_ONSET = 6 * LEVEL, 2 * LEVEL
 """Over how much log density the misfit changes, and over how much it sets in."""
-MOST_CURVES = 200
-"""Of more configurations than these, about so many are enough to infer noise and misfit from."""
+SIZE_LENGTH = 1.5
+"""Over how many doublings of a size it changes: the likeliest of 1 to 3 in halves for the measured tables together."""
+MOST_CURVES = 150
+"""Of more configurations than these, about so many are enough to infer noise and misfit from, and as neighbours."""
 RANGE = (1e-4, 2.0)
 """The standard deviations that are searched."""
 NOISE_PER_ROUGHNESS = 2.1
 """How much more replicates differ than second differences along one curve show, in measured tables; see ρ."""
-USUAL_RATIO, RATIO_STD = 0.75, 0.4
-"""misfit/noise in measured tables with replicates; by how much its logarithm differs among them, which is also by how
-much it is wrong where it is inferred from one replicate"""
-RATIOS, NEAR = (0.3, 50.0), 1.5
-"""Which ratios are searched, and how far from its first estimate the logarithm of the noise."""
+LEAST_RATIO = 0.3
+"""Misfit, and what the dense law misses, are at least this share of the noise: no law is exact."""
 FEW_CURVES = 5
 """Fewer than these do not separate noise from misfit: the roughness along them is taken for noise."""
 MOST_NOISE = 0.8
 """Then of the mean square deviation from a law at most this share is noise."""
-FIRST_STEPS = np.array([[0.0, 0.0], [0.3, 0.0], [0.0, 0.5]])
-LEAST_UNPRUNED = 0.5
-"""Of the deviations from the dense law at most three quarters of the variance are noise."""
-TINY = 1e-10
+FIRST_STEP = 0.4
+TINY, OWN = 1e-10, 1e-6
+"""Shares of a variance that keep matrices regular; the second is that of a configuration alone."""
+
+Vector = np.ndarray[tuple[int], np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """The measured rows of a configuration and the law's estimates: arrays of one length, but for the prior of ℓ."""
+    """The measured rows of a configuration and the law's estimates: arrays of one length, but for the last two."""
 
     log_density: Floats
     deviation: Floats
@@ -64,6 +67,8 @@ class Curve:
     """the covariance of log ε̂ that the parameters of the law leave"""
     unpruned_shift: float
     """the dense law's ℓ less the measured one; zero where there is no such law"""
+    place: Floats
+    """depth, width and number of examples, in doublings"""
 
     @property
     def missed(self) -> Floats:
@@ -81,6 +86,8 @@ class Scatter:
     """of the law around that, where pruning is under way"""
     unpruned: float
     """of log ε_np around the dense law, without noise"""
+    knots: Floats = field(default_factory=lambda: np.zeros(0))
+    """log densities whose misfit is coupled between neighbours"""
 
     def of_chains(self, x: Floats, replicates: Floats) -> Floats:
         """The covariance of the noise at log densities x of means over replicates, the later among the earlier ones."""
@@ -90,12 +97,38 @@ class Scatter:
 
     def of_law(self, x: Floats, other: Floats) -> Floats:
         """The covariance of the misfit between two sets of log densities."""
-        apart = np.sqrt(3.0) * np.abs(np.subtract.outer(x, other)) / MISFIT_LENGTH
-        return np.asarray(self.misfit**2 * (1 + apart) * np.exp(-apart) * np.outer(onset(x), onset(other)))
+        return np.asarray(self.misfit**2 * smooth(x, other) * np.outer(onset(x), onset(other)))
 
     def variance_of_law(self, x: Floats) -> Floats:
         """The variance of the misfit at log densities."""
         return np.asarray((self.misfit * onset(x)) ** 2)
+
+    def alone(self, x: Floats, other: Floats) -> Floats:
+        """The covariance of the misfit that neighbours do not share."""
+        shared, others = (self._at_knots(rows) for rows in (x, other))
+        return self.of_law(x, other) - shared @ others.T
+
+    def variance_alone(self, x: Floats) -> Floats:
+        """The variance of the misfit that neighbours do not share."""
+        return np.asarray(self.variance_of_law(x) - (self._at_knots(x) ** 2).sum(axis=1))
+
+    def coupled(self, x: Floats, slope: Floats) -> Floats:
+        """How rows depend on what neighbours share: independent numbers of variance 1, the last of them that of ℓ."""
+        return np.column_stack([self._at_knots(x), self.unpruned * slope])
+
+    def _at_knots(self, x: Floats) -> Floats:
+        """How the misfit at log densities depends on independent numbers of variance 1 that give it at the knots."""
+        root = np.linalg.cholesky(smooth(self.knots, self.knots))
+        near = smooth(self.knots, x) * onset(x)
+        return np.asarray(self.misfit * np.linalg.solve(root, near).T)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What other configurations say of the numbers of one that `Scatter.coupled` is about."""
+
+    mean: Floats
+    covariance: Floats
 
 
 def onset(x: Floats) -> Floats:
@@ -103,47 +136,56 @@ def onset(x: Floats) -> Floats:
     return np.asarray(-np.expm1(-np.abs(x) / MISFIT_ONSET))
 
 
-def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: float) -> Scatter:
-    """The noise of replicates and the most likely misfit; without replicates, the most likely of both."""
-    likely = _Likelihood(curves, unpruned)
+def smooth(x: Floats, other: Floats) -> Floats:
+    """The correlation of the misfit between two sets of log densities, but for its onset."""
+    apart = np.sqrt(5.0) * np.abs(np.subtract.outer(x, other)) / MISFIT_LENGTH
+    return np.asarray((1 + apart + apart**2 / 3) * np.exp(-apart))
+
+
+def resemblance(places: Floats, others: Floats) -> Floats:
+    """The correlation of what a law misses at two sets of sizes, each row a place."""
+    square = ((places[:, None, :] - others[None, :, :]) ** 2).sum(axis=2)
+    apart: Floats = np.sqrt(np.asarray(3.0 * square, dtype=float)) / SIZE_LENGTH
+    return np.asarray((1 + apart) * np.exp(-apart))
+
+
+def knots_of(curves: Sequence[Curve]) -> Floats:
+    """Knots every misfit length down to the lowest measured density."""
+    lowest = min(float(curve.log_density.min()) for curve in curves)
+    count = max(1, round(-lowest / MISFIT_LENGTH))
+    return np.asarray(-MISFIT_LENGTH * (0.5 + np.arange(count)), dtype=float)
+
+
+def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: float | None) -> Scatter:
+    """The most likely noise, misfit and deviation of the dense law; where there are replicates, they show the noise.
+
+    `unpruned` is the standard deviation of ℓ where there is no dense law.
+    """
+    together = Neighbours(curves, dense=unpruned is None)
     whole = float(np.sqrt(np.concatenate([c.deviation**2 * c.replicates for c in curves]).mean()))
     rough = float(np.clip(NOISE_PER_ROUGHNESS * roughness(curves, whole), *RANGE))
-    if replicate_noise is not None or len(curves) < FEW_CURVES:
+    noise = replicate_noise
+    if noise is None and len(curves) < FEW_CURVES:
         noise = min(rough, max(np.sqrt(MOST_NOISE) * whole, RANGE[0]))
-        log_noise = float(np.log(noise if replicate_noise is None else replicate_noise))
-        ratios = float(np.log(RATIOS[0])), float(np.log(RATIOS[1]))
-        return likely.scatter(log_noise, shrunk(_least(lambda at: likely.cost(log_noise, at), ratios)))
-    start = np.array([np.log(rough), np.log(USUAL_RATIO)])
 
-    def cost(at: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
-        return likely.cost(float(at[0]), float(at[1]))
+    def scatter(at: Vector) -> Scatter:
+        own = noise or float(np.exp(np.clip(at[2], *np.log(RANGE))))
+        least = np.log(max(LEAST_RATIO * own, RANGE[0]))
+        misfit, missed = np.exp(np.clip(at[:2], least, np.log(RANGE[1]))).tolist()
+        return Scatter(noise=own, misfit=misfit, unpruned=unpruned or missed, knots=together.knots)
 
-    first: Floats = start + FIRST_STEPS
-    most = optimize.minimize(
-        cost, start, method="Nelder-Mead", options={"initial_simplex": first, "xatol": 0.03, "fatol": 0.05}
-    ).x
-    log_ratio = shrunk(float(np.clip(most[1], *np.log(RATIOS))))
-    near = float(most[0]) - NEAR, float(most[0]) + NEAR
-    return likely.scatter(_least(lambda at: likely.cost(at, log_ratio), near), log_ratio)
+    def cost(at: Vector) -> float:
+        return together.cost(scatter(at))
 
-
-def shrunk(log_ratio: float) -> float:
-    """The logarithm of misfit/noise between the most likely and the usual one.
-
-    Minimises (r − r̂)²/2s² + log(1 + (r − r₀)²/s²): a normal error of the most likely r̂, and a Cauchy distribution
-    around the usual r₀, both of width s. Near r₀ this goes a third of the way; an r̂ far away is believed.
-    """
-    usual = float(np.log(USUAL_RATIO))
-
-    def cost(at: float) -> float:
-        return float(((at - log_ratio) / RATIO_STD) ** 2 / 2 + np.log1p(((at - usual) / RATIO_STD) ** 2))
-
-    return _least(cost, (min(usual, log_ratio) - 0.01, max(usual, log_ratio) + 0.01))
-
-
-def _least(cost: Callable[[float], float], bounds: tuple[float, float]) -> float:
-    found = optimize.minimize_scalar(cost, bounds=bounds, method="bounded", options={"xatol": 0.005})
-    return float(found.x)
+    start: Vector = np.full(2 if noise else 3, np.log(noise or rough))
+    first: Floats = np.vstack([start, start + FIRST_STEP * np.eye(len(start))])
+    found = optimize.minimize(
+        cost,
+        start,
+        method="Nelder-Mead",
+        options={"initial_simplex": first, "xatol": 0.03, "fatol": 0.05},
+    )
+    return scatter(found.x)
 
 
 def roughness(curves: Sequence[Curve], otherwise: float) -> float:
@@ -159,41 +201,113 @@ def roughness(curves: Sequence[Curve], otherwise: float) -> float:
     return float(np.sqrt(every.mean())) if len(every) else otherwise
 
 
-class _Likelihood:
-    """The likelihood of some curves together, each padded with rows that carry no information."""
+class Neighbours:
+    """Curves that inform one another, each padded with rows that carry no information.
 
-    def __init__(self, curves: Sequence[Curve], unpruned: float) -> None:
-        one = Scatter(noise=1.0, misfit=1.0, unpruned=1.0)
+    Given the numbers that couple them, curves are independent, so only these numbers need one large matrix.
+    """
+
+    def __init__(self, curves: Sequence[Curve], *, dense: bool) -> None:
         count, longest = len(curves), max(len(curve.deviation) for curve in curves)
-        self._noise, self._misfit, self._unpruned, self._rest = (
-            np.zeros((count, longest, longest)) for _ in range(4)
+        self.knots = knots_of(curves)
+        one = Scatter(noise=1.0, misfit=1.0, unpruned=1.0, knots=self.knots)
+        self._noise, self._misfit, self._rest = (np.zeros((count, longest, longest)) for _ in range(3))
+        self._coupled, self._missed = (
+            np.zeros((count, longest, len(self.knots) + 1)),
+            np.zeros((count, longest)),
         )
-        self._missed = np.zeros((count, longest))
         self._rest[:] = np.eye(longest)
-        self._deviation = unpruned
-        self._share = float(np.mean([1 / curve.replicates[curve.log_density.argmax()] for curve in curves]))
         for index, curve in enumerate(curves):
             x, rows = curve.log_density, slice(len(curve.deviation))
             at = index, rows, rows
-            self._noise[at], self._misfit[at] = one.of_chains(x, curve.replicates), one.of_law(x, x)
-            self._unpruned[at] = np.outer(curve.slope, curve.slope)
+            coupled = one.coupled(x, curve.slope)
+            self._noise[at] = one.of_chains(x, curve.replicates)
+            self._misfit[at] = one.alone(x, x)
             self._rest[at] = curve.known + TINY * np.eye(len(x))
-            self._missed[index, rows] = curve.missed
+            self._coupled[index, rows], self._missed[index, rows] = coupled, curve.missed
+        self._places = np.stack([curve.place for curve in curves])
+        self._dense = dense
 
-    def scatter(self, log_noise: float, log_ratio: float) -> Scatter:
-        """Standard deviations from the logarithms of the noise and of misfit/noise."""
-        noise, misfit = np.exp(np.clip([log_noise, log_noise + log_ratio], *np.log(RANGE)))
-        unpruned = max(self._deviation**2 - self._share * noise**2, (LEAST_UNPRUNED * self._deviation) ** 2)
-        return Scatter(noise=float(noise), misfit=float(misfit), unpruned=float(np.sqrt(unpruned)))
+    @cached_property
+    def _apart(self) -> Floats:
+        """The inverse of the correlation between configurations."""
+        alike = resemblance(self._places, self._places) + OWN * np.eye(len(self._places))
+        return np.asarray(np.linalg.inv(alike))
 
-    def cost(self, log_noise: float, log_ratio: float) -> float:
-        """Minus the log likelihood, but for a constant."""
-        own = self.scatter(log_noise, log_ratio)
-        root = np.linalg.cholesky(
-            own.noise**2 * self._noise
-            + own.misfit**2 * self._misfit
-            + own.unpruned**2 * self._unpruned
-            + self._rest
+    def weights(self, place: Floats) -> tuple[Floats, Floats]:
+        """How each number at a place follows from those of all configurations, and the variance that is left."""
+        near = resemblance(place[None], self._places)[0]
+        weight = np.repeat((self._apart @ near)[:, None], len(self.knots) + 1, axis=1)
+        left = np.repeat(max(1.0 - float(near @ weight[:, 0]), 0.0), len(self.knots) + 1)
+        if not self._dense:
+            weight[:, -1], left[-1] = 0.0, 1.0
+        return weight, left
+
+    def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
+        """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
+        scale = np.append(np.full(len(self.knots), scatter.misfit), scatter.unpruned)
+        own = scatter.noise**2 * self._noise + scatter.misfit**2 * self._misfit + self._rest
+        root = np.linalg.cholesky(own)
+        white = np.linalg.solve(
+            root, np.concatenate([self._coupled * scale, self._missed[:, :, None]], axis=2)
         )
-        white = np.linalg.solve(root, self._missed[:, :, None])
-        return float((white**2).sum() / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum())
+        basis, missed = white[:, :, :-1], white[:, :, -1]
+        cost = (missed**2).sum() / 2 + np.log(np.diagonal(root, axis1=1, axis2=2)).sum()
+        return basis.transpose(0, 2, 1) @ basis, np.einsum("crj,cr->cj", basis, missed), float(cost)
+
+    def _precision(self, seen: Floats) -> Floats:
+        """Of all numbers of all configurations together, after the curves were seen."""
+        count, numbers = seen.shape[:2]
+        whole = np.zeros((count, numbers, count, numbers))
+        for number in range(numbers):
+            alone = number == numbers - 1 and not self._dense
+            whole[:, number, :, number] = np.eye(count) if alone else self._apart
+        every = np.arange(count)
+        whole[every, :, every, :] += seen
+        return whole.reshape(count * numbers, -1)
+
+    def cost(self, scatter: Scatter) -> float:
+        """Minus the log likelihood, but for a constant."""
+        seen, weighted, cost = self._seen(scatter)
+        root = linalg.cholesky(self._precision(seen), lower=True, overwrite_a=True, check_finite=False)
+        white = linalg.solve_triangular(root, weighted.ravel(), lower=True, check_finite=False)
+        return cost + float(np.log(np.diagonal(root)).sum() - white @ white / 2)
+
+    def seen(self, scatter: Scatter) -> "Others":
+        """What all curves together say."""
+        seen, weighted, _ = self._seen(scatter)
+        count, numbers = weighted.shape
+        whole = np.asarray(np.linalg.inv(self._precision(seen)), dtype=float)
+        return Others(
+            neighbours=self,
+            seen=seen,
+            weighted=weighted,
+            mean=(whole @ weighted.ravel()).reshape(count, numbers),
+            covariance=whole.reshape(count, numbers, count, numbers),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Others:
+    """What curves say of other configurations."""
+
+    neighbours: Neighbours
+    seen: Floats
+    weighted: Floats
+    """what each curve says of its own numbers: their precisions, and these times their means"""
+    mean: Floats
+    covariance: Floats
+    """of the numbers of all configurations after all curves were seen"""
+
+    def of(self, index: int) -> Expected:
+        """What all other curves say of one of the configurations."""
+        after = np.linalg.inv(self.covariance[index, :, index, :])
+        covariance = np.linalg.inv(after - self.seen[index])
+        mean = covariance @ (after @ self.mean[index] - self.weighted[index])
+        return Expected(mean=mean, covariance=(covariance + covariance.T) / 2)
+
+    def at(self, place: Floats) -> Expected:
+        """What all curves say of a configuration that is not among them."""
+        weight, left = self.neighbours.weights(place)
+        covariance = np.einsum("cj,cjdl,dl->jl", weight, self.covariance, weight)
+        return Expected(mean=(weight * self.mean).sum(axis=0), covariance=covariance + np.diag(left))

@@ -102,5 +102,5 @@ def test_the_sizes_chosen_are_the_sizes_made(
     call("run", str(tmp_path / "plan.toml"), "--store", store, "--jobs", "1", "-o", table)
     best = min(float(line.split(",")[10]) for line in Path(table).read_text().splitlines()[1:])
     for question in ASKED.values():
-        asked = [word.format(depth=depth, target=round(min(0.8, 1.3 * best), 3)) for word in question]
+        asked = [word.format(depth=depth, target=round(min(0.8, 1.5 * best), 3)) for word in question]
         assert answered(tmp_path, asked)["code"]["kind"] == kind

@@ -32,7 +32,8 @@ def test_the_parts_of_plans_that_guides_show_are_accepted():
     whole, selection = plans("how-to/train-a-grid.md")
     recipe, start, channels = plans("how-to/bring-a-network.md")
     sizes = whole[: whole.index("[recipe]")]
-    chains = parse_plan(sizes + recipe, name="page").chains
+    own = re.sub(r"^family = .*$", 'family = "my_model:build"', sizes, flags=re.MULTILINE)
+    chains = parse_plan(own + recipe, name="page").chains
     assert {chain.spec.recipe.optimizer for chain in chains} == {"adamw"}
     assert chains[0].spec.recipe.drops == ()
     other = sizes.replace('method = "imp"', 'recipe = "cifar10"\n#')

@@ -271,7 +271,7 @@ MISTAKES = [
     ({"target_error": 0.2, "num_examples": np.inf}, "examples must be a positive number, not inf"),
     (
         {"target_error": 0.6, "num_examples": 50.0},
-        "at or above the law's high plateau at 0.8.*; ask for more",
+        "the law's high plateau is at 0.8.*; ask for more",
     ),
     (
         {"target_error": 0.3, "depth": 20.5},

@@ -23,8 +23,8 @@ def test_report_writes_one_file(tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("The page is in page.html")
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    again = f"prunecast report {MEASURED[0]} --where num_examples=50000 --output page.html --target-error 0.2"
-    assert f"{again} --no-studies" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    again = f"prunecast report {MEASURED[0]} --output page.html --target-error 0.2 --no-studies"
+    assert f"{again} --where num_examples=50000" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_figures_are_written_in_their_folder(tmp_path):

@@ -38,6 +38,8 @@ AROUND_WIDTH, AROUND_DEPTH = 2.0, 1.5
 """How far outside the measured sizes candidates go, as factors."""
 DEPTH_STEP = 1.15
 """Depths that were not trained are at least this factor apart."""
+ROOM_TO_RISE = 0.98
+"""Of the high plateau: the law says nothing useful of networks whose unpruned error is higher."""
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
 
@@ -281,9 +283,7 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
             f"no curve of {fit.origin.table} rises above its unpruned {word}{before}, so no law of pruning can be "
             f"fitted; {more_of_the_rise(fit)}"
         )
-    good = found.expected_unpruned_error < high * (
-        1 - 1e-9
-    )  # a plateau at its bound lies there but for rounding
+    good = found.expected_unpruned_error < ROOM_TO_RISE * high
     if good.any():
         return found[good]
     asked = float(found.num_examples[0])
@@ -295,6 +295,6 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
         )
     raise PrunecastError(
         f"with {asked:,.0f} examples these networks would have an unpruned {word} of "
-        f"{found.expected_unpruned_error.min():.3g} or more, at or above the law's high plateau at {high:.3g}, where "
-        "it predicts nothing; ask for more examples"
+        f"{found.expected_unpruned_error.min():.3g} or more, and the law's high plateau is at {high:.3g}, so it "
+        "predicts nothing useful of them; ask for more examples"
     )

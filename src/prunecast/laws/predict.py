@@ -102,6 +102,8 @@ def predict(
     found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std)
     log_error = found.log_error
     score = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2))
+    with np.errstate(over="ignore"):  # nothing may be known of a size, whatever its median
+        upper = np.exp(log_error + score * found.spread)
     names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
     columns = {
         **flat,
@@ -109,7 +111,7 @@ def predict(
         "unpruned_source": source,
         "error": np.minimum(np.exp(log_error), fit.metric.highest),
         "lower": np.exp(log_error - score * found.below),
-        "upper": np.minimum(np.exp(log_error + score * found.spread), fit.metric.highest),
+        "upper": np.minimum(upper, fit.metric.highest),
         "region": names,
         "extrapolated": below(fit, flat["density"]) | outside(fit, {name: flat[name] for name in axes}),
     }

@@ -11,7 +11,7 @@ from fleet_digits import CPU, chain, folders
 from fused_packs import compile_for_cpu
 
 from prunecast.data import from_arrays
-from prunecast.fleet import Job, Options, run_fleet, runner_pool
+from prunecast.fleet import ChainJob, Options, run_fleet, runner_pool
 from prunecast.fleet.kernels import NoKernels
 from prunecast.fleet.members import kind_of
 from prunecast.pruning import StopRules, open_chain, run_chain
@@ -45,7 +45,7 @@ def jobs_of(widths, *, cap):
     own = {"family": "cifar_resnet", "dataset": "arrays", "depth": 8, "num_examples": 22}
     specs = [chain(**own, width=width, recipe=RECIPE) for width in widths]
     rules = StopRules(level_cap=cap, at_chance=0)
-    return [Job(spec=spec, rules=rules, dataset=lambda: dataset, keep_weights=True) for spec in specs]
+    return [ChainJob(spec=spec, rules=rules, dataset=lambda: dataset, keep_weights=True) for spec in specs]
 
 
 def plain(jobs, store):

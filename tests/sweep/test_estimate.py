@@ -18,8 +18,8 @@ from prunecast.sweep.cost import chain_steps, overview
 from prunecast.sweep.estimation import (
     Estimate,
     Share,
-    Timing,
-    Work,
+    TimedWork,
+    TrainingSpeed,
     add_up,
     deal_packs,
     estimate,
@@ -52,14 +52,14 @@ def words(found, plan, jobs=1):
 
 def timing(**changes):
     usual = {"family": "vgg", "depth": 16, "widths": (1.0, 0.5), "batch": 128, "way": "written"}
-    return Timing(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
+    return TrainingSpeed(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
 
 
 def work(size, seconds, **changes):
     """A work whose timing is given; a fixed time and one in proportion to its size."""
     made = timing(step_seconds=seconds, image_seconds=seconds / 10, build_seconds=seconds * 10)
     usual = {"comparable": (), "shape": (size,), "size": size, "steps": 100, "images": 1000}
-    return Work(**{**usual, "time": lambda: made, **changes})
+    return TimedWork(**{**usual, "time": lambda: made, **changes})
 
 
 def test_packs_count_by_their_steps_images_and_building():

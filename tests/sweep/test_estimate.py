@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 import torch
 from compiled_programs import compiled
+from PIL import Image
 from small import BRIEF, parsed
 
 from prunecast.cli.show import plan as show_plan
@@ -91,8 +92,24 @@ def test_what_no_fleet_can_pack_counts_one_after_the_other(tmp_path, monkeypatch
 
 
 def test_data_that_is_read_while_training_is_not_packed():
-    assert not any(fits(spec, CPU) for spec in specs(read_plan("imagenet-resnet50", scale="smoke")))
-    assert all(fits(spec, CPU) for spec in specs(read_plan("cifar10-resnet")))
+    assert not any(fits(chain, CPU) for chain in read_plan("imagenet-resnet50", scale="smoke").chains)
+    assert all(fits(chain, CPU) for chain in read_plan("cifar10-resnet").chains)
+
+
+@pytest.mark.parametrize(("free", "room"), [(1_000, False), (1_000_000, True)])
+def test_a_folder_with_the_name_of_an_official_dataset_counts_as_it_is_on_disk(
+    tmp_path, monkeypatch, free, room
+):
+    """CIFAR-10 itself is never scaled and has 50,000 images; the images of a folder are scaled to any size."""
+    for place in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / "images" / place).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (20, 20), (number, 0, 0)).save(tmp_path / "images" / place / f"{number}.png")
+    text = BRIEF.replace('dataset = "digits"', 'dataset = "cifar10"\nloader = "folder"\nimage_size = 8')
+    text = f'root = "{tmp_path / "images"}"\n{text.replace("[100, 200]", "4")}'
+    (chain, *_) = overview(parsed(text)).plan.chains
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, free))
+    assert fits(chain, torch.device("cuda")) == room
 
 
 @pytest.mark.parametrize(

@@ -376,7 +376,7 @@ def _groups(
     groups, alone = dict[tuple[object, ...], list[Member]](), list[PlannedChain]()
     for number, planned in enumerate(chains):
         spec = planned.spec
-        if planned.devices > 1 or not fits(spec, device):
+        if planned.devices > 1 or not fits(planned, device):
             alone.append(planned)
             continue
         data = noise(*image_facts(planned), NOISE_IMAGES, device)
@@ -394,10 +394,11 @@ def _groups(
     return list(groups.values()), alone
 
 
-def fits(spec: ChainSpec, device: torch.device) -> bool:
-    """Whether a chain's data fits on the device. Data of your own is assumed to fit."""
-    facts = find_dataset(spec.dataset, spec.loader)
-    if facts is not None and facts.streamed and spec.loader in (None, facts.name):
+def fits(planned: PlannedChain, device: torch.device) -> bool:
+    """Whether a chain's data fits on the device. Data that is neither known by name nor read is assumed to fit."""
+    spec, facts = planned.spec, planned.facts
+    known = find_dataset(spec.dataset, spec.loader)
+    if known is not None and known.streamed and spec.loader in (None, known.name):
         return False
     if facts is None or device.type != "cuda":
         return True

@@ -12,7 +12,7 @@ from fleet_rows import ROWS, Row
 
 from prunecast.data import Dataset, MemorySource
 from prunecast.families import prunable
-from prunecast.fleet import ChainJob, Options
+from prunecast.fleet import ChainJob, FleetOptions
 from prunecast.fleet.device import Loop, host_threads
 from prunecast.fleet.level import Coroutine, LevelResult, LevelTraining
 from prunecast.fleet.members import Member, kind_of
@@ -109,8 +109,8 @@ def fleet(setting: Setting, name: str) -> Way:
         raise SystemExit(f"There is no way {name}.")
     on_gpu = setting.device.type == "cuda"
     streams = int(found[5] or (2 if on_gpu else 1))
-    options = Options(
-        workers=streams,
+    options = FleetOptions(
+        most_packs=streams,
         budget=float(found[3] or (8 if on_gpu else 4)),
         compile=on_gpu and found[6] is None,
         smallest_group=int(found[4] or 32) or None,

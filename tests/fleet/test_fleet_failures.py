@@ -8,7 +8,7 @@ from fleet_digits import ANY, CPU, chain, jobs_of
 
 from prunecast import data
 from prunecast.errors import BusyError, DamagedError
-from prunecast.fleet import ChainFailed, LevelFinished, Options, fleet_events, run_fleet
+from prunecast.fleet import ChainFailed, FleetOptions, LevelFinished, fleet_events, run_fleet
 from prunecast.pruning import chain_folder, open_chain
 
 BRIEF = {"epochs": 2, "rewind": 1.0}
@@ -103,5 +103,5 @@ def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplo
 
 
 def test_few_chains_open_at_once(tmp_path):
-    events = events_of(jobs(), tmp_path, options=Options(workers=2, threads=1, most_chains=1))
+    events = events_of(jobs(), tmp_path, options=FleetOptions(most_packs=2, threads=1, most_chains=1))
     assert [event.number for event in events] == [0, 0, 1, 1, 2, 2]

@@ -11,7 +11,7 @@ from small import BRIEF, parsed
 
 from prunecast.cli.show import plan as show_plan
 from prunecast.errors import PrunecastError
-from prunecast.fleet import Options, runner_pool
+from prunecast.fleet import FleetOptions, runner_pool
 from prunecast.fleet.step import EAGER
 from prunecast.sweep import estimation as module
 from prunecast.sweep import read_plan
@@ -129,7 +129,7 @@ def test_every_level_of_every_chain_has_a_place_in_a_pack(name, scale, budget):
         )
         for number, chain in enumerate(plan.chains)
     ]
-    works, alone = deal_packs(chains, CPU, Options(budget=budget))
+    works, alone = deal_packs(chains, CPU, FleetOptions(budget=budget))
     assert alone == []
     slots = Counter()
     for one in works:
@@ -187,7 +187,7 @@ def compiler(monkeypatch):
 
 
 def time_one(plan, **options):
-    works, _ = deal_packs(plan.chains, CPU, Options(budget=4.0, **options))
+    works, _ = deal_packs(plan.chains, CPU, FleetOptions(budget=4.0, **options))
     timings, seconds = add_up(works)
     share = Share(chains=len(plan.chains), training_runs=6, seconds=seconds)
     return timings, words(Estimate(device="cpu", packs=tuple(timings), packed=share), plan)

@@ -2,7 +2,15 @@
 
 from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import ChainFailed, ChainJob, LevelFinished, Member, Options, PackKind, kind_of
+from prunecast.fleet.members import (
+    ChainFailed,
+    ChainJob,
+    FleetOptions,
+    LevelFinished,
+    Member,
+    PackKind,
+    kind_of,
+)
 from prunecast.fleet.pack import pack
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
 from prunecast.fleet.runner import STEPS_PER_GRAPH
@@ -16,9 +24,9 @@ __all__ = [
     "STEPS_PER_GRAPH",
     "ChainFailed",
     "ChainJob",
+    "FleetOptions",
     "LevelFinished",
     "Member",
-    "Options",
     "PackKind",
     "PackShape",
     "RunnerPool",

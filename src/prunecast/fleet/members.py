@@ -18,10 +18,10 @@ from prunecast.training import draw_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class FleetOptions:
     """Settings of a fleet."""
 
-    workers: int = 6
+    most_packs: int = 6
     """Maximum number of packs in training at the same time, each on its own stream; two full packs keep a GPU busy."""
     budget: float | None = None
     """Total width of one pack; None measures on a GPU whether another size than the default is faster."""

@@ -17,7 +17,7 @@ from torch import nn
 from prunecast import families
 from prunecast.fleet.kernels import Unfused, compiler, fused_step, lower, refuse_recipe, variants
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Member, Options, PackKind
+from prunecast.fleet.members import FleetOptions, Member, PackKind
 from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
 from prunecast.fleet.runner import Runner, Way, compiled_programs, make_fused_runner, make_runner
@@ -113,12 +113,12 @@ class PacksOfKind:
 class RunnerPool:
     """All packs of a fleet."""
 
-    def __init__(self, specs: Sequence[ChainSpec], options: Options, packs: int | None = None) -> None:
+    def __init__(self, specs: Sequence[ChainSpec], options: FleetOptions, packs: int | None = None) -> None:
         """Look at all specs, so that buffers are large enough for the longest epoch from the start.
 
-        `packs` are expected to train at once, as many as there are workers by default.
+        `packs` are expected to train at once, by default the most that the options allow.
         """
-        self._options, self._packs = options, packs or options.workers
+        self._options, self._packs = options, packs or options.most_packs
         self._kinds: dict[PackKind, PacksOfKind] = {}
         self._programs: Programs | None = None
         self._fusable: dict[tuple[PackKind, float], bool] = {}
@@ -382,7 +382,7 @@ class RunnerPool:
         device = kind.device
         if device.type != "cuda":
             return True
-        if streams_left() < 2 * self._options.workers:
+        if streams_left() < 2 * self._options.most_packs:
             return False
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

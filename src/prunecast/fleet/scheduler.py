@@ -23,9 +23,9 @@ from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped
 from prunecast.fleet.members import (
     ChainFailed,
     ChainJob,
+    FleetOptions,
     LevelFinished,
     Member,
-    Options,
     PackKind,
     group_of,
     kind_of,
@@ -68,7 +68,7 @@ class Scheduler:
         jobs: Sequence[tuple[int, ChainJob]],
         store: Path,
         device: torch.device,
-        options: Options,
+        options: FleetOptions,
         opener: Opener,
     ) -> None:
         """Nothing is opened yet."""
@@ -104,7 +104,7 @@ class Scheduler:
         """Run all chains except those in `left`, and report every finished level."""
         began = time.perf_counter()
         self._report = report
-        with host_threads(2 * self._options.workers + 4, self._options.threads) as self._host:
+        with host_threads(2 * self._options.most_packs + 4, self._options.threads) as self._host:
             try:
                 changed = True
                 while changed or self._loop:
@@ -192,17 +192,17 @@ class Scheduler:
         under_way = self._under_way
         while (
             not self._stopping.is_set()
-            and len(under_way.training) < self._options.workers
+            and len(under_way.training) < self._options.most_packs
             and under_way.full_packs < FULL_PACKS
         ):
-            at_once = self._options.workers if self._singles else self._packs_at_once()
+            at_once = self._options.most_packs if self._singles else self._packs_at_once()
             members = self._queue.next_pack(at_once, self._coming())
             if members is None or not self._start(members):
                 return
 
     def _packs_at_once(self) -> int:
         usual = BUDGET if self._device.type == "cuda" else BUDGET_ON_CPU
-        return self._remaining.packs_at_once(self._options.budget or usual, self._options.workers)
+        return self._remaining.packs_at_once(self._options.budget or usual, self._options.most_packs)
 
     def _start(self, members: list[Member]) -> bool:
         """Begin a level of a pack; False where it must wait until another gives its runner back."""
@@ -359,7 +359,7 @@ def run_fleet(
     store: Path,
     *,
     device: torch.device,
-    options: Options | None = None,
+    options: FleetOptions | None = None,
     opener: Opener = open_chain,
 ) -> Iterator[LevelFinished]:
     """Run every chain to its end and yield each level as it is finished; the first failure is raised."""
@@ -374,7 +374,7 @@ def fleet_events(
     store: Path,
     *,
     device: torch.device,
-    options: Options | None = None,
+    options: FleetOptions | None = None,
     opener: Opener = open_chain,
 ) -> Iterator[FleetEvent]:
     """Run every chain as far as it goes and yield each level as it is finished, stored ones at once.
@@ -383,7 +383,7 @@ def fleet_events(
     only; one that cannot be written ends everything with a StoreError. Meanwhile the device belongs to a thread of its
     own. Chains that a fleet cannot train are then trained by the plain loop, in the caller's thread.
     """
-    options = options or Options()
+    options = options or FleetOptions()
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", torch.cuda.current_device())
     for precision in sorted({job.spec.recipe.precision for job in jobs}):

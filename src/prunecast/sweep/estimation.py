@@ -30,8 +30,8 @@ from prunecast.fleet import (
     BUDGET_ON_CPU,
     STEPS_PER_GRAPH,
     ChainJob,
+    FleetOptions,
     Member,
-    Options,
     PackKind,
     PackShape,
     RunnerPool,
@@ -344,10 +344,10 @@ def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | No
 
 
 def deal_packs(
-    chains: Sequence[PlannedChain], device: torch.device, options: Options | None = None
+    chains: Sequence[PlannedChain], device: torch.device, options: FleetOptions | None = None
 ) -> tuple[list[TimedWork], list[PlannedChain]]:
     """Group chains and deal them into packs as the fleet does; also the chains that it cannot pack."""
-    options = options or Options(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
+    options = options or FleetOptions(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
     groups, alone = _groups(chains, device, pool)
     works: list[TimedWork] = []

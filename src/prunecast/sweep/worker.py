@@ -184,7 +184,7 @@ def _run_fleet(
         )
         for job in jobs
     ]
-    options = fleet.Options(most_width=most_width)
+    options = fleet.FleetOptions(most_width=most_width)
     try:
         for event in fleet.fleet_events(members, store, device=device, options=options):
             job = jobs[event.number]

@@ -22,7 +22,7 @@ import torch
 from fleet_rows import ROWS
 from fleet_ways import Setting, prepare_setting
 
-from prunecast.fleet import Job, run_fleet
+from prunecast.fleet import ChainJob, run_fleet
 from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, method
 
@@ -52,7 +52,7 @@ def measure(chains: int, options: argparse.Namespace) -> list[float]:
     logging.getLogger("prunecast").addHandler(told)
     logging.getLogger("prunecast").setLevel(logging.INFO)
     rules = StopRules(level_cap=options.levels - 1)
-    jobs = [Job(spec=spec, rules=rules, dataset=lambda: setting.data) for spec in specs(chains, setting)]
+    jobs = [ChainJob(spec=spec, rules=rules, dataset=lambda: setting.data) for spec in specs(chains, setting)]
     with tempfile.TemporaryDirectory() as store:
         began = time.perf_counter()
         trainings = sum(1 for _ in run_fleet(jobs, Path(store), device=setting.device))

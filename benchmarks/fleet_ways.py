@@ -12,9 +12,9 @@ from fleet_rows import ROWS, Row
 
 from prunecast.data import Dataset, MemorySource
 from prunecast.families import prunable
-from prunecast.fleet import Job, Options
+from prunecast.fleet import ChainJob, FleetOptions
 from prunecast.fleet.device import Loop, host_threads
-from prunecast.fleet.level import Ends, LevelTraining, Work
+from prunecast.fleet.level import Coroutine, LevelResult, LevelTraining
 from prunecast.fleet.members import Member, kind_of
 from prunecast.fleet.queue import deal, places
 from prunecast.fleet.runner import Runner
@@ -109,8 +109,8 @@ def fleet(setting: Setting, name: str) -> Way:
         raise SystemExit(f"There is no way {name}.")
     on_gpu = setting.device.type == "cuda"
     streams = int(found[5] or (2 if on_gpu else 1))
-    options = Options(
-        workers=streams,
+    options = FleetOptions(
+        most_packs=streams,
         budget=float(found[3] or (8 if on_gpu else 4)),
         compile=on_gpu and found[6] is None,
         smallest_group=int(found[4] or 32) or None,
@@ -123,12 +123,12 @@ def fleet(setting: Setting, name: str) -> Way:
     shape = pool.shape(kind, packs[0])
     host = host_threads(2 * streams, 1)
 
-    def level(runner: Runner, own: list[Member]) -> Work[None]:
+    def level(runner: Runner, own: list[Member]) -> Coroutine[None]:
         training = LevelTraining(
             runner=runner, members=own, places=places(shape, own), host=host, stopping=lambda: False
         )
         end = yield from training.run()
-        assert isinstance(end, Ends), "a network diverged"
+        assert isinstance(end, LevelResult), "a network diverged"
         pool.give_back(kind, shape, runner)
 
     def train_all(waiting: list[list[Member]]) -> None:
@@ -192,7 +192,7 @@ def open_members(setting: Setting, widths: list[float]) -> list[Member]:
             num_examples=len(setting.data.train),
             replicate=replicate,
         )
-        job = Job(spec=spec, rules=StopRules(), dataset=lambda: setting.data)
+        job = ChainJob(spec=spec, rules=StopRules(), dataset=lambda: setting.data)
         chain = open_chain(spec, store, setting.data)
         same = members and members[-1].width == width
         level = members[-1].level if same else open_level(chain, [])  # its masks and counts are the same

@@ -12,7 +12,7 @@ from pictures import class_folders
 from prunecast.data import batches, draw, load
 from prunecast.data.augmentation import box, boxes
 from prunecast.data.files import Folder
-from prunecast.data.folders import opened, workers
+from prunecast.data.folders import decoding_threads, opened
 from prunecast.data.sources import central, cropped
 
 SHAPE = (3, 16, 16)
@@ -77,8 +77,8 @@ def test_a_jpeg_larger_than_needed_is_decoded_smaller_and_shows_the_same(tmp_pat
 
 def test_members_of_a_team_share_the_cores(monkeypatch):
     monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)
-    alone = workers()
+    alone = decoding_threads()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert workers() == max(1, alone // 2)
+    assert decoding_threads() == max(1, alone // 2)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "999")
-    assert workers() == 1
+    assert decoding_threads() == 1

@@ -80,6 +80,12 @@ def test_weights_that_cannot_be_made_again_are_refused():
     check_own_weights("own_family:of_numpy", **sizes)
     with pytest.raises(PrunecastError, match="'own_family:of_the_moment' makes another bias every time"):
         check_own_weights("own_family:of_the_moment", **sizes)
+    for _ in range(2):  # the layer is there at the first call or at the second
+        with pytest.raises(
+            PrunecastError, match=r"'own_family:of_a_coin' makes another spare\.\w+ every time"
+        ):
+            check_own_weights("own_family:of_a_coin", **sizes)
+        find("own_family:of_a_coin")(1, 1, 10)
 
 
 def test_tied_weights_are_pruned_once_and_a_model_may_choose():

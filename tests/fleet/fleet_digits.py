@@ -6,7 +6,7 @@ import torch
 from digits_chains import CHAIN, changed
 
 from prunecast import data
-from prunecast.fleet import Job, Options, run_fleet
+from prunecast.fleet import ChainJob, FleetOptions, run_fleet
 from prunecast.pruning import (
     StopRules,
     chain_folder,
@@ -20,7 +20,7 @@ from prunecast.pruning import (
 from prunecast.training import stepper
 
 CPU = torch.device("cpu")
-ANY = Options(workers=2, budget=2.0, threads=1, smallest_group=4)
+ANY = FleetOptions(most_packs=2, budget=2.0, threads=1, smallest_group=4)
 
 
 def chain(**changes):
@@ -43,7 +43,7 @@ def open_double(chain_spec, store, dataset):
 def jobs_of(specs, *, cap=3, at_chance=0, dataset=None):
     digits = dataset or doubled()
     return [
-        Job(
+        ChainJob(
             spec=own,
             rules=StopRules(level_cap=cap, at_chance=at_chance),
             dataset=lambda: digits,

@@ -12,7 +12,7 @@ import torch
 from fleet_digits import ANY, chain, doubled, fleet, folders, jobs_of, plain
 
 from prunecast import families
-from prunecast.fleet import Options, level, runner_pool
+from prunecast.fleet import FleetOptions, level, runner_pool
 from prunecast.pruning import (
     chain_trainer,
     open_level,
@@ -214,7 +214,7 @@ def test_stopped_between_levels_and_continued_in_other_company(tmp_path):
         list(fleet(jobs, tmp_path / "fleet"))
     stored = sum(len(folder.records()) for folder in own)
     assert 7 <= stored < 24
-    again = list(fleet(jobs[::-1], tmp_path / "fleet", Options(workers=1, budget=0.75, threads=1)))
+    again = list(fleet(jobs[::-1], tmp_path / "fleet", FleetOptions(most_packs=1, budget=0.75, threads=1)))
     assert len(again) == 24
     assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
     assert len(list(fleet(jobs, tmp_path / "fleet"))) == 24
@@ -241,7 +241,7 @@ def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe, family
     )
     plain(jobs, tmp_path / "plain")
     begun = [folder.checkpoint for folder in folders(jobs, tmp_path / "fleet")]
-    often, seen = dataclasses.replace(ANY, workers=3, checkpoint_seconds=0.0), [0]
+    often, seen = dataclasses.replace(ANY, most_packs=3, checkpoint_seconds=0.0), [0]
     for pieces in (5, 4):
         paused = waits_to_be_stopped(monkeypatch, pieces)
         with interrupted_when(paused.is_set):

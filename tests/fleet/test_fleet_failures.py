@@ -8,7 +8,7 @@ from fleet_digits import ANY, CPU, chain, jobs_of
 
 from prunecast import data
 from prunecast.errors import BusyError, DamagedError
-from prunecast.fleet import Failed, Finished, Options, fleet_events, run_fleet
+from prunecast.fleet import ChainFailed, FleetOptions, LevelFinished, fleet_events, run_fleet
 from prunecast.pruning import chain_folder, open_chain
 
 BRIEF = {"epochs": 2, "rewind": 1.0}
@@ -25,7 +25,7 @@ def events_of(own, store, opener=open_chain, options=ANY):
 
 
 def levels(events):
-    return sorted((event.number, event.record.level) for event in events if isinstance(event, Finished))
+    return sorted((event.number, event.record.level) for event in events if isinstance(event, LevelFinished))
 
 
 def spoilt(how):
@@ -52,7 +52,7 @@ def with_a_method_that_prunes_nothing_sensible(opened):
 def test_a_chain_that_raises_when_opened_or_closed(tmp_path, how):
     own = jobs()
     events = events_of(own, tmp_path, spoilt(how))
-    (failed,) = [event for event in events if isinstance(event, Failed)]
+    (failed,) = [event for event in events if isinstance(event, ChainFailed)]
     assert failed.number == BAD
     assert isinstance(failed.problem, ValueError | TypeError)
     assert levels(events) == [(0, 0), (0, 1), (2, 0), (2, 1)]
@@ -68,7 +68,7 @@ def test_a_chain_in_other_hands_and_a_damaged_one(tmp_path):
         events = events_of(own, tmp_path)
         with pytest.raises(BusyError):
             list(run_fleet(own, tmp_path, device=CPU, options=ANY))
-    problems = {event.number: type(event.problem) for event in events if isinstance(event, Failed)}
+    problems = {event.number: type(event.problem) for event in events if isinstance(event, ChainFailed)}
     assert problems == {BAD: BusyError, 2: DamagedError}
     assert levels(events) == [(0, 0), (0, 1)]
 
@@ -103,5 +103,5 @@ def test_a_member_that_breaks_its_pack_is_left_to_the_plain_loop(tmp_path, caplo
 
 
 def test_few_chains_open_at_once(tmp_path):
-    events = events_of(jobs(), tmp_path, options=Options(workers=2, threads=1, most_chains=1))
+    events = events_of(jobs(), tmp_path, options=FleetOptions(most_packs=2, threads=1, most_chains=1))
     assert [event.number for event in events] == [0, 0, 1, 1, 2, 2]

@@ -10,7 +10,7 @@ import pytest
 from fleet_digits import chain
 
 from prunecast import data
-from prunecast.fleet import Options
+from prunecast.fleet import FleetOptions
 from prunecast.fleet.members import kind_of
 from prunecast.fleet.queue import BUDGET, deal, fitting, places, shape_of
 from prunecast.fleet.runner_pool import PacksOfKind, RunnerPool, best_budget
@@ -70,7 +70,7 @@ def test_the_usual_budget_is_kept_unless_another_is_clearly_better(times, budget
 def test_a_pack_that_cannot_be_built_leaves_the_usual_budget(tmp_path, caplog):
     one = open_chain(chain(), tmp_path, data.load("digits"))
     nobody = dataclasses.replace(kind_of(one), family="no_such_module:family")
-    pool = RunnerPool([], Options())
+    pool = RunnerPool([], FleetOptions())
     pool.add(nobody, one)
     members = [SimpleNamespace(width=1.0, chain=one)]
     assert pool.measured_budget(nobody, members, [8.0, 16.0]) == BUDGET

@@ -6,7 +6,7 @@ import pytest
 from fleet_digits import chain, jobs_of
 
 from prunecast import data
-from prunecast.fleet import Options
+from prunecast.fleet import FleetOptions
 from prunecast.fleet.chains import open_member
 from prunecast.fleet.members import kind_of
 from prunecast.fleet.queue import PackQueue, Training, UnderWay, rank_of
@@ -40,7 +40,7 @@ def under_way():
 
 @pytest.fixture
 def waiting(members, under_way):
-    pool = RunnerPool([member.chain.spec for member in members], Options(budget=BUDGET))
+    pool = RunnerPool([member.chain.spec for member in members], FleetOptions(budget=BUDGET))
     assert pool.add(kind_of(members[0].chain), members[0].chain)
     return PackQueue(pool.budget, under_way)
 

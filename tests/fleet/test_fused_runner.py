@@ -11,7 +11,7 @@ from fleet_digits import CPU, chain, folders
 from fused_packs import compile_for_cpu
 
 from prunecast.data import from_arrays
-from prunecast.fleet import Job, Options, run_fleet, runner_pool
+from prunecast.fleet import ChainJob, FleetOptions, run_fleet, runner_pool
 from prunecast.fleet.kernels import NoKernels
 from prunecast.fleet.members import kind_of
 from prunecast.pruning import StopRules, open_chain, run_chain
@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(not HAS_COMPILER, reason="g++, which compiles the kernels, is missing"),
     pytest.mark.slow,
 ]
-ONE_BY_ONE = Options(workers=1, budget=2.0, threads=1, smallest_group=16)
+ONE_BY_ONE = FleetOptions(most_packs=1, budget=2.0, threads=1, smallest_group=16)
 """The kernels on the CPU are for one thread at a time."""
 TESTS = 25
 PACKS = "Packs of cifar_resnet of depth 8"
@@ -45,7 +45,7 @@ def jobs_of(widths, *, cap):
     own = {"family": "cifar_resnet", "dataset": "arrays", "depth": 8, "num_examples": 22}
     specs = [chain(**own, width=width, recipe=RECIPE) for width in widths]
     rules = StopRules(level_cap=cap, at_chance=0)
-    return [Job(spec=spec, rules=rules, dataset=lambda: dataset, keep_weights=True) for spec in specs]
+    return [ChainJob(spec=spec, rules=rules, dataset=lambda: dataset, keep_weights=True) for spec in specs]
 
 
 def plain(jobs, store):

@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 import torch
 from compiled_programs import compiled
+from PIL import Image
 from small import BRIEF, parsed
 
 from prunecast.cli.show import plan as show_plan
 from prunecast.errors import PrunecastError
-from prunecast.fleet import Options, runner_pool
+from prunecast.fleet import FleetOptions, runner_pool
 from prunecast.fleet.step import EAGER
 from prunecast.sweep import estimation as module
 from prunecast.sweep import read_plan
@@ -18,8 +19,8 @@ from prunecast.sweep.cost import chain_steps, overview
 from prunecast.sweep.estimation import (
     Estimate,
     Share,
-    Timing,
-    Work,
+    TimedWork,
+    TrainingSpeed,
     add_up,
     deal_packs,
     estimate,
@@ -52,14 +53,14 @@ def words(found, plan, jobs=1):
 
 def timing(**changes):
     usual = {"family": "vgg", "depth": 16, "widths": (1.0, 0.5), "batch": 128, "way": "written"}
-    return Timing(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
+    return TrainingSpeed(**{**usual, "step_seconds": 0.01, "image_seconds": 1e-5, **changes})
 
 
 def work(size, seconds, **changes):
     """A work whose timing is given; a fixed time and one in proportion to its size."""
     made = timing(step_seconds=seconds, image_seconds=seconds / 10, build_seconds=seconds * 10)
     usual = {"comparable": (), "shape": (size,), "size": size, "steps": 100, "images": 1000}
-    return Work(**{**usual, "time": lambda: made, **changes})
+    return TimedWork(**{**usual, "time": lambda: made, **changes})
 
 
 def test_packs_count_by_their_steps_images_and_building():
@@ -91,8 +92,24 @@ def test_what_no_fleet_can_pack_counts_one_after_the_other(tmp_path, monkeypatch
 
 
 def test_data_that_is_read_while_training_is_not_packed():
-    assert not any(fits(spec, CPU) for spec in specs(read_plan("imagenet-resnet50", scale="smoke")))
-    assert all(fits(spec, CPU) for spec in specs(read_plan("cifar10-resnet")))
+    assert not any(fits(chain, CPU) for chain in read_plan("imagenet-resnet50", scale="smoke").chains)
+    assert all(fits(chain, CPU) for chain in read_plan("cifar10-resnet").chains)
+
+
+@pytest.mark.parametrize(("free", "room"), [(1_000, False), (1_000_000, True)])
+def test_a_folder_with_the_name_of_an_official_dataset_counts_as_it_is_on_disk(
+    tmp_path, monkeypatch, free, room
+):
+    """CIFAR-10 itself is never scaled and has 50,000 images; the images of a folder are scaled to any size."""
+    for place in ("train/a", "train/b", "test/a", "test/b"):
+        (tmp_path / "images" / place).mkdir(parents=True)
+        for number in range(4):
+            Image.new("RGB", (20, 20), (number, 0, 0)).save(tmp_path / "images" / place / f"{number}.png")
+    text = BRIEF.replace('dataset = "digits"', 'dataset = "cifar10"\nloader = "folder"\nimage_size = 8')
+    text = f'root = "{tmp_path / "images"}"\n{text.replace("[100, 200]", "4")}'
+    (chain, *_) = overview(parsed(text)).plan.chains
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, free))
+    assert fits(chain, torch.device("cuda")) == room
 
 
 @pytest.mark.parametrize(
@@ -112,7 +129,7 @@ def test_every_level_of_every_chain_has_a_place_in_a_pack(name, scale, budget):
         )
         for number, chain in enumerate(plan.chains)
     ]
-    works, alone = deal_packs(chains, CPU, Options(budget=budget))
+    works, alone = deal_packs(chains, CPU, FleetOptions(budget=budget))
     assert alone == []
     slots = Counter()
     for one in works:
@@ -170,7 +187,7 @@ def compiler(monkeypatch):
 
 
 def time_one(plan, **options):
-    works, _ = deal_packs(plan.chains, CPU, Options(budget=4.0, **options))
+    works, _ = deal_packs(plan.chains, CPU, FleetOptions(budget=4.0, **options))
     timings, seconds = add_up(works)
     share = Share(chains=len(plan.chains), training_runs=6, seconds=seconds)
     return timings, words(Estimate(device="cpu", packs=tuple(timings), packed=share), plan)

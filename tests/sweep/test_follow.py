@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import re
 import sys
 from contextlib import contextmanager
@@ -14,7 +15,19 @@ from small import BRIEF, parsed, table
 
 from prunecast.cli import cli
 from prunecast.cli.engine import run as run_command
-from prunecast.sweep import COLUMNS, Failed, LeftOut, Progress, event_as_json, rows, run_to_end
+from prunecast.errors import PrunecastError
+from prunecast.sweep import (
+    COLUMNS,
+    Failed,
+    LeftOut,
+    Progress,
+    Session,
+    as_csv,
+    event_as_json,
+    rows,
+    run_plan,
+    run_to_end,
+)
 from prunecast.sweep.__main__ import main
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "train-a-grid.md"
@@ -49,6 +62,29 @@ def test_every_level_is_a_line_with_the_row_of_the_table(folder):
     CliRunner().invoke(cli, asked, catch_exceptions=False)
     again = lines(folder / "events.jsonl")
     assert (again[:8], [line["event"] for line in again[8:]]) == (found, ["started", "finished"])
+
+
+def test_a_table_is_written_although_the_last_line_for_programs_is_not(folder):
+    """The disk is full once the last level has ended."""
+    plan, output, said = parsed(SMALL), folder / "t.csv", []
+    session = Session(
+        plan,
+        folder / "store",
+        lambda text, *, err=False: said.append(text),
+        output=output,
+        json_lines=folder / "events.jsonl",
+    )
+
+    def run():
+        with session, Path("/dev/full").open("wb") as full:
+            for event in run_plan(plan, folder / "store"):
+                session.count(event)
+            os.dup2(full.fileno(), session._lines._descriptor)
+
+    with pytest.raises(PrunecastError, match=r"events\.jsonl cannot be written"):
+        run()
+    assert said == [f"6 rows in {output}"]
+    assert output.read_text() == as_csv(rows(plan, folder / "store"))
 
 
 def test_on_standard_output_there_is_nothing_else(folder, capfd):

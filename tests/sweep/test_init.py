@@ -15,7 +15,7 @@ from prunecast.cli.engine import plan as plan_command
 from prunecast.cli.init import init
 from prunecast.errors import PrunecastError
 from prunecast.sweep import estimation, overview, proposal, read_plan, run, run_plan, usual_jobs
-from prunecast.sweep.estimation import Timing
+from prunecast.sweep.estimation import TrainingSpeed
 from prunecast.sweep.proposal import propose
 
 MODELS = """
@@ -76,9 +76,9 @@ def timed(monkeypatch):
     """Say how long a step takes, in seconds, and an image a hundredth of that."""
 
     def set_to(seconds, cores=2, speedup=lambda threads: 1.0):
-        def time_network(spec, device, facts):
+        def time_training(spec, device, facts):
             widths = (spec.width,)
-            return Timing(
+            return TrainingSpeed(
                 family=spec.family,
                 depth=spec.depth,
                 widths=widths,
@@ -89,7 +89,7 @@ def timed(monkeypatch):
             )
 
         for module in (proposal, estimation):
-            monkeypatch.setattr(module, "time_network", time_network)
+            monkeypatch.setattr(module, "time_training", time_training)
             monkeypatch.setattr(module, "cores", lambda: cores)
         monkeypatch.setattr(run, "cores", lambda: cores)
 

@@ -121,7 +121,7 @@ def find(
     wanted.check(planned)
     there = placed(inspect(planned).plan, **where)
     store_starts(there.plan, store)
-    session = _Session(
+    search = _ShownSearch(
         plan=there.plan,
         store=store,
         output=output,
@@ -133,10 +133,10 @@ def find(
     )
     output.mkdir(parents=True, exist_ok=True)
     with stoppable(store):
-        cards = session.run(make=make and bool(targets))
+        cards = search.run(make=make and bool(targets))
     if as_json:
-        echo(dumps(found_as_json(session.rounds[-1], cards)))
-    met = all(state.choice is not None and state.choice.met for state in session.rounds[-1].decision.states)
+        echo(dumps(found_as_json(search.rounds[-1], cards)))
+    met = all(state.choice is not None and state.choice.met for state in search.rounds[-1].decision.states)
     if targets and not (met and all(card is not None and card.measured.meets_target for card in cards)):
         raise SystemExit(UNMET)
 
@@ -163,7 +163,7 @@ def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
 
 
 @dataclasses.dataclass(kw_only=True)
-class _Session:
+class _ShownSearch:
     """One run of the command."""
 
     plan: "Plan"

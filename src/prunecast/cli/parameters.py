@@ -126,7 +126,6 @@ LATEX = click.option(
     callback=_one_format,
     help="Print the tables as LaTeX, for booktabs.",
 )
-TARGET = "The largest error you accept, such as 0.12 or 12%."
 
 
 def refuse_with(option: str, meaning: str, *others: str) -> None:

@@ -27,7 +27,7 @@ class Clock:
         """Start the clock."""
         self._progress, self._jobs = progress, jobs
         self._began = time.monotonic()
-        self._told, self._expected, self._time_left = 0.0, 0, ""
+        self._updated, self._expected, self._time_left = 0.0, 0, ""
 
     @property
     def elapsed(self) -> float:
@@ -38,8 +38,8 @@ class Clock:
     def left(self) -> str:
         """Levels done and the time left, at the speed of this run so far."""
         ended = self._progress.chains_done == self._progress.chains
-        if ended or not self._expected or self.elapsed - self._told > 1:
-            self._told = self.elapsed
+        if ended or not self._expected or self.elapsed - self._updated > 1:
+            self._updated = self.elapsed
             seconds = self._progress.seconds_left()
             speed = self._progress.trained / self.elapsed if self._progress.trained else self._jobs
             self._expected = self._progress.levels_expected

@@ -217,7 +217,7 @@ def _timed_packs(measured: "estimation.Estimate") -> Iterator[Grid]:
         yield Grid(header=[*sizes, "steps", "ms per step", "µs per test image"], rows=rows)
 
 
-def _speed(timing: "estimation.Timing") -> list[str]:
+def _speed(timing: "estimation.TrainingSpeed") -> list[str]:
     return [f"{1000 * timing.step_seconds:.2f}", f"{1e6 * timing.image_seconds:.1f}"]
 
 

@@ -237,7 +237,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def workers() -> int:
+def decoding_threads() -> int:
     """Return how many threads decode: one for each core this process may use.
 
     Processes that train one network together share the cores; LOCAL_WORLD_SIZE, as torchrun sets it, counts them.
@@ -312,7 +312,7 @@ def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None,
                 raise PrunecastError(f"{tree.base / name} has {sizes}; {remedy}.")
             images[row] = np.asarray(image) if image_size is None else centred(image, image_size, image_size)
 
-    with ThreadPoolExecutor(workers()) as pool:
+    with ThreadPoolExecutor(decoding_threads()) as pool:
         for _ in pool.map(fill, range(0, len(names), CHUNK)):
             pass
     images.flush()

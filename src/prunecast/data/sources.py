@@ -14,7 +14,7 @@ from prunecast.catalog import IMAGENET
 from prunecast.data.augmentation import Draws, augment, augmented, box
 from prunecast.data.dataset import Bytes, Source
 from prunecast.data.files import Tree
-from prunecast.data.folders import centred, opened, workers
+from prunecast.data.folders import centred, decoding_threads, opened
 
 TEST_SCALE = 256 / 224
 """Test images are scaled so that the shorter side is this many times the crop, then cropped at the centre."""
@@ -129,7 +129,7 @@ class StreamSource:
         # A whole row at once: a broadcast over three channels is several times slower.
         self._mean = torch.tensor(IMAGENET.mean * image_size, device=labels.device) * 255
         self._scale = 1 / (torch.tensor(IMAGENET.std * image_size, device=labels.device) * 255)
-        self._pool = ThreadPoolExecutor(threads or workers())
+        self._pool = ThreadPoolExecutor(threads or decoding_threads())
 
     def __len__(self) -> int:
         return len(self._names)

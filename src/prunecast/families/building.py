@@ -221,8 +221,9 @@ def check_own_weights(family: str, *, depth: int, width: float, num_classes: int
         ).state_dict()
         for _ in range(2)
     )
-    for name, tensor in one.items():
-        if not torch.equal(tensor.nan_to_num(), again[name].nan_to_num()):
+    for name in one | again:
+        both = name in one and name in again
+        if not both or not torch.equal(one[name].nan_to_num(), again[name].nan_to_num()):
             raise PrunecastError(
                 f"initial_weights is own, but {family!r} makes another {name} every time, so its chains could not be "
                 "repeated; draw it from the random numbers of torch, which prunecast seeds."

@@ -93,13 +93,15 @@ def trace(model: nn.Module, image_shape: Sequence[int], leaves: tuple[type[nn.Mo
 
     Modules of torch and of the types `leaves` are single operations. Hold MODULE_CALLS meanwhile.
     """
-    ghost = copy.deepcopy(model).to("meta", torch.float32)
+    on_meta = copy.deepcopy(model).to("meta", torch.float32)
     try:
-        graphs = [fx.GraphModule(ghost, _Tracer(leaves).trace(ghost.train(mode))) for mode in (True, False)]
+        graphs = [
+            fx.GraphModule(on_meta, _Tracer(leaves).trace(on_meta.train(mode))) for mode in (True, False)
+        ]
         shapes = _Shapes(graphs[1])
         shapes.run(torch.empty(2, *image_shape, device="meta"))
     except Exception as error:
-        place = place_of(ghost, error) or type(model).__name__
+        place = place_of(on_meta, error) or type(model).__name__
         raise UntraceableError(f"{place} cannot be followed operation by operation") from error
     if signature(graphs[0].graph) != signature(graphs[1].graph):
         raise UntraceableError(

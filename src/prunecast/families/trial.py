@@ -89,9 +89,9 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
     """Multiply-adds per image of a network that may be in use, counted on a copy without values."""
-    ghost = copy.deepcopy(model).to("meta", torch.float32).eval()
+    on_meta = copy.deepcopy(model).to("meta", torch.float32).eval()
     with MODULE_CALLS, torch.no_grad(), _Products() as counter:
-        ghost(torch.zeros(IMAGES, *image_shape, device="meta"))
+        on_meta(torch.zeros(IMAGES, *image_shape, device="meta"))
     return int(counter.operations) // 2 // IMAGES
 
 

@@ -2,23 +2,31 @@
 
 from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Failed, Finished, Job, Member, Options, PackKind, kind_of
+from prunecast.fleet.members import (
+    ChainFailed,
+    ChainJob,
+    FleetOptions,
+    LevelFinished,
+    Member,
+    PackKind,
+    kind_of,
+)
 from prunecast.fleet.pack import pack
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
-from prunecast.fleet.run import fleet_events, run_fleet
 from prunecast.fleet.runner import STEPS_PER_GRAPH
 from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.fleet.scheduler import fleet_events, run_fleet
 from prunecast.fleet.step import renew_copies
 
 __all__ = [
     "BUDGET",
     "BUDGET_ON_CPU",
     "STEPS_PER_GRAPH",
-    "Failed",
-    "Finished",
-    "Job",
+    "ChainFailed",
+    "ChainJob",
+    "FleetOptions",
+    "LevelFinished",
     "Member",
-    "Options",
     "PackKind",
     "PackShape",
     "RunnerPool",

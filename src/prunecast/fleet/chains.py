@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from prunecast.data import Dataset
 from prunecast.fleet.level import store_rewind
-from prunecast.fleet.members import Finished, Job, Member
+from prunecast.fleet.members import ChainJob, LevelFinished, Member
 from prunecast.pruning import (
     Chain,
     Record,
@@ -30,50 +30,54 @@ Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredChain:
+class TakenChain:
     """A chain as it is in the store; it is locked if a level is left to train."""
 
     records: tuple[Record, ...]
-    told: tuple[Finished, ...]
+    finished: tuple[LevelFinished, ...]
+    """Its finished levels, as events."""
     ended: bool
     lock: ExitStack
 
 
-def find(number: int, job: Job, store: Path) -> StoredChain:
+def take_chain(number: int, job: ChainJob, store: Path) -> TakenChain:
     """Read a chain's finished levels, and lock it unless it has ended."""
     with ExitStack() as lock:
         records = lock.enter_context(chain_folder(store, job.spec).taken(job.rules))
         shown = within(records, job.rules)
-        told = tuple(
-            Finished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
+        finished = tuple(
+            LevelFinished(number=number, record=record, ended=why_ended(shown[:count], job.rules))
             for count, record in enumerate(shown, 1)
         )
         ended = bool(why_ended(records, job.rules))
-        return StoredChain(
-            records=tuple(records), told=told, ended=ended, lock=ExitStack() if ended else lock.pop_all()
+        return TakenChain(
+            records=tuple(records),
+            finished=finished,
+            ended=ended,
+            lock=ExitStack() if ended else lock.pop_all(),
         )
     raise AssertionError("an exit stack suppresses nothing")
 
 
-def open_member(number: int, job: Job, chain: Chain, records: Sequence[Record]) -> Member:
+def open_member(number: int, job: ChainJob, chain: Chain, records: Sequence[Record]) -> Member:
     """A chain with its next level."""
     level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
     return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
 
 
-def open_found(
-    number: int, job: Job, store: Path, dataset: Dataset, found: StoredChain, opener: Opener
+def open_taken(
+    number: int, job: ChainJob, store: Path, dataset: Dataset, taken: TakenChain, opener: Opener
 ) -> Member:
     """Build a chain's network, read its graph, and open its next level."""
     chain = opener(job.spec, store, dataset)
     trace_ahead(chain.untrained)
-    return open_member(number, job, chain, found.records)
+    return open_member(number, job, chain, taken.records)
 
 
-def close(
+def close_member(
     member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None
-) -> tuple[Finished, Member | None]:
+) -> tuple[LevelFinished, Member | None]:
     """Store a finished level, and open the next one unless the chain has ended."""
     chain, level, job = member.chain, member.level, member.job
     if rewind is not None:
@@ -81,7 +85,7 @@ def close(
     record = close_level(chain, member.records, level, trained, keep_weights=job.keep_weights)
     records = (*member.records, record)
     ended = why_ended(records, job.rules)
-    finished = Finished(number=member.number, record=record, ended=ended)
+    finished = LevelFinished(number=member.number, record=record, ended=ended)
     return finished, None if ended else open_member(member.number, job, chain, records)
 
 
@@ -92,12 +96,12 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
     Its numbers would depend on what else trains in this process, so the plain loop trains it, as it does a network that
     cannot be run here.
     """
-    ghost = copy.deepcopy(model).train()
+    trial = copy.deepcopy(model).train()
     images = torch.zeros(2, *image_shape, dtype=next(model.parameters()).dtype)
     with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]):
         before = torch.get_rng_state()
         try:
-            ghost(images)
+            trial(images)
         except Exception:
             return True
         return not torch.equal(before, torch.get_rng_state())

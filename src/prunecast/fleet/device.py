@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from prunecast.fleet.level import Work
+from prunecast.fleet.level import Coroutine
 from prunecast.fleet.runner import Done, Mark
 
 LOG = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ T = TypeVar("T")
 class _Task:
     """A coroutine, what it waits for, and what must be current while it runs."""
 
-    work: Work[None]
+    coroutine: Coroutine[None]
     current: Callable[[], AbstractContextManager[None]]
     waits: Done
 
@@ -55,10 +55,12 @@ class Loop:
         return len(self._tasks)
 
     def start(
-        self, work: Work[None], current: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext
+        self,
+        coroutine: Coroutine[None],
+        current: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
     ) -> None:
         """Add a coroutine; `current` is entered whenever it runs."""
-        self._tasks.append(_Task(work, current, Mark()))
+        self._tasks.append(_Task(coroutine, current, Mark()))
 
     def wake(self) -> None:
         """Let `step` check all coroutines again; may be called from any thread."""
@@ -82,10 +84,10 @@ class Loop:
             if not task.waits.done():
                 return False
             with task.current():
-                task.waits = next(task.work)
+                task.waits = next(task.coroutine)
         except BaseException as end:
             self._tasks.remove(task)
-            task.work.close()
+            task.coroutine.close()
             if not isinstance(end, StopIteration):
                 raise
             return True
@@ -99,11 +101,11 @@ class Loop:
             self._collected = time.monotonic()
 
 
-def run_to_the_end(work: Work[T]) -> T:
+def run_to_the_end(coroutine: Coroutine[T]) -> T:
     """Run one coroutine in this thread, waiting wherever it waits."""
     while True:
         try:
-            waits = next(work)
+            waits = next(coroutine)
         except StopIteration as end:
             result: T = end.value
             return result

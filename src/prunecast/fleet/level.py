@@ -25,7 +25,7 @@ from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_che
 from prunecast.training import COUNT, State, Timeline, learning_rate, noise_seed, stretches
 
 T = TypeVar("T")
-Work = Generator[Done, None, T]
+Coroutine = Generator[Done, None, T]
 """A coroutine that yields what it waits for, and returns its result."""
 Networks = list[dict[str, Tensor]]
 STEPS_PER_MARK = 32
@@ -33,12 +33,12 @@ MARKS_AHEAD = 2
 """Maximum number of marks that the host is ahead of the device."""
 
 
-class Stopped(Exception):  # noqa: N818 - nothing broke
+class LevelStopped(Exception):  # noqa: N818 - nothing broke
     """The fleet must stop in the middle of a level."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spoilt:
+class Diverged:
     """A pack in which a number stopped being finite, so that nothing in it can be used."""
 
     suspects: tuple[int, ...]
@@ -48,10 +48,20 @@ class Spoilt:
     """Steps of the level up to where the plain loop would have noticed; None where that is after the last."""
     seconds: float
 
+    def trained(self, member: Member, device: torch.device) -> Trained:
+        """The result of the only member, which diverged by itself."""
+        return Trained(
+            network=self.networks[0],
+            diverged=True,
+            seconds=self.seconds + member.seconds,
+            device=device_name(device),
+            steps=self.steps,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Ends:
-    """The ends of a level for all members of a pack."""
+class LevelResult:
+    """A level that all members of a pack have ended."""
 
     trained: list[Trained]
     rewinds: Networks | None
@@ -77,8 +87,8 @@ class LevelTraining:
         """The tensors that steps read and write."""
         return self.runner.trainer
 
-    def run(self) -> Work[Ends | Spoilt]:
-        """Train the level; raise `Stopped`, after storing a checkpoint, if the fleet must stop."""
+    def run(self) -> Coroutine[LevelResult | Diverged]:
+        """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop."""
         began = time.perf_counter()
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
@@ -105,7 +115,7 @@ class LevelTraining:
         )
         if suspects or (overflowed and len(members) > 1):
             noticed = _noticed(members[0], min(counts))
-            return Spoilt(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
+            return Diverged(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
         trained = [
             Trained(
                 network=network,
@@ -117,13 +127,13 @@ class LevelTraining:
             )
             for member, network, score in zip(members, ends, scores, strict=True)
         ]
-        return Ends(trained=trained, rewinds=starts)
+        return LevelResult(trained=trained, rewinds=starts)
 
     @property
     def _times(self) -> Timeline:
         return self.members[0].chain.times
 
-    def _begin(self) -> Work[None]:
+    def _begin(self) -> Coroutine[None]:
         """Lay the members into their slots, as their levels or their checkpoints begin."""
         trainer = self.trainer
         filled = self.host.submit(_contents, trainer.pack.layout, self.members, self.places)
@@ -160,7 +170,7 @@ class LevelTraining:
 
     def _steps(
         self, began: float, pieces: "Sequence[Piece]", drawing: "deque[Future[EpochData]]"
-    ) -> Work[dict[str, Tensor] | None]:
+    ) -> Coroutine[dict[str, Tensor] | None]:
         """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0.
 
         The examples of the first pieces are being drawn; those of later ones are drawn while earlier ones train.
@@ -187,11 +197,11 @@ class LevelTraining:
                     yield from self._save(step, began, snapshot)
                 saved = time.perf_counter()
             if stop:
-                raise Stopped
+                raise LevelStopped
         yield from ahead.finish()
         return snapshot
 
-    def _advance(self, ahead: "_StepsAhead", piece: "Piece") -> Work[bool]:
+    def _advance(self, ahead: "_StepsAhead", piece: "Piece") -> Coroutine[bool]:
         """The steps of a piece; False once a loss was found that is not finite.
 
         Members that draw noise start again with every stretch, as the plain loop does, and are stopped between two.
@@ -209,7 +219,7 @@ class LevelTraining:
                 return False
         return True
 
-    def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Work[None]:
+    def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Coroutine[None]:
         """Store the members' progress, unless a number is no longer finite; the end of the level reports that."""
         trainer, first = self.trainer, self.members[0].first
         if not bool(torch.isfinite(trainer.losses).all()):
@@ -245,7 +255,7 @@ class _StepsAhead:
         self._marks: deque[tuple[Mark, Tensor]] = deque()
         self._healthy, self.complete = True, True
 
-    def advance(self, steps: int, stopping: Callable[[], bool]) -> Work[bool]:
+    def advance(self, steps: int, stopping: Callable[[], bool]) -> Coroutine[bool]:
         """Do this number of steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
         while steps and self._healthy and not stopping():
             now = min(steps, STEPS_PER_MARK)
@@ -259,19 +269,19 @@ class _StepsAhead:
         self.complete = not steps
         return self._healthy
 
-    def finish(self) -> Work[None]:
+    def finish(self) -> Coroutine[None]:
         """Wait for everything that was launched."""
         yield from self._wait(0)
         yield self._runner.mark()
 
-    def _wait(self, left: int) -> Work[None]:
+    def _wait(self, left: int) -> Coroutine[None]:
         while len(self._marks) > left:
             mark, seen = self._marks.popleft()
             yield mark
             self._healthy = self._healthy and bool(torch.isfinite(seen).all())
 
 
-def result_of(future: "Future[T]") -> Work[T]:
+def result_of(future: "Future[T]") -> Coroutine[T]:
     """Wait for a host thread and return what it found, or raise what it raised."""
     if not future.done():
         yield future
@@ -319,17 +329,6 @@ def load_piece(runner: Runner, epochs: EpochData, chain: Chain, piece: Piece) ->
     rates = [learning_rate(chain.spec.recipe, times, step) for step in steps]
     trainer.rates[: len(rates)].copy_(to_device(torch.tensor(rates, dtype=trainer.rates.dtype), device))
     trainer.cursor.fill_(piece.begin - piece.start)
-
-
-def diverged(spoilt: Spoilt, member: Member, device: torch.device) -> Trained:
-    """The end of a training run that diverged by itself."""
-    return Trained(
-        network=spoilt.networks[0],
-        diverged=True,
-        seconds=spoilt.seconds + member.seconds,
-        device=device_name(device),
-        steps=spoilt.steps,
-    )
 
 
 def _copied(pack: Pack) -> dict[str, Tensor]:

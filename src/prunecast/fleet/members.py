@@ -18,10 +18,10 @@ from prunecast.training import draw_epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
+class FleetOptions:
     """Settings of a fleet."""
 
-    workers: int = 6
+    most_packs: int = 6
     """Maximum number of packs in training at the same time, each on its own stream; two full packs keep a GPU busy."""
     budget: float | None = None
     """Total width of one pack; None measures on a GPU whether another size than the default is faster."""
@@ -42,7 +42,7 @@ class Options:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class ChainJob:
     """A chain to be run to its end."""
 
     spec: ChainSpec
@@ -53,7 +53,7 @@ class Job:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finished:
+class LevelFinished:
     """A finished level of a job."""
 
     number: int
@@ -64,7 +64,7 @@ class Finished:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failed:
+class ChainFailed:
     """A job that failed; the others continue. `problem` is a BusyError if another process has the chain."""
 
     number: int
@@ -77,7 +77,7 @@ class Member:
 
     number: int
     """The job's place in the list."""
-    job: Job
+    job: ChainJob
     chain: Chain
     records: tuple[Record, ...]
     level: Level

@@ -97,8 +97,8 @@ class PackLayout:
             for name, value in state.items()
             if name not in self.blocks and name.endswith(BATCH_COUNT)
         }
-        if strangers := (set(state) - set(counts)) ^ set(tensors):
-            names = ", ".join(sorted(strangers))
+        if unknown := (set(state) - set(counts)) ^ set(tensors):
+            names = ", ".join(sorted(unknown))
             raise PrunecastError(f"A member's state dict and the pack disagree about {names}.")
         kept = {name: torch.ones_like(state[name]) for name in packed_masks} | dict(masks)
         self.write(packed_masks, slot, kept)

@@ -52,17 +52,17 @@ def rank_of(members: Sequence[Member]) -> Rank:
     # A level without steps, of a network that is trained already, is followed by levels that have some.
     left = (steps or members[0].chain.times.total) * max(map(levels_left, members))
     widths = frozenset(member.width for member in members)
-    return Rank(group=chain_group(spec), steps=steps, work=work(left, spec.depth), widths=widths)
+    return Rank(group=chain_group(spec), steps=steps, work=weighted(left, spec.depth), widths=widths)
 
 
-def work(steps: int, depth: int) -> int:
+def weighted(steps: int, depth: int) -> int:
     """What steps count for where chains are compared: they take longer in deeper networks."""
     return steps * depth
 
 
 def work_of_level(spec: ChainSpec) -> int:
     """What a whole level counts for."""
-    return work(timeline(spec.recipe, spec.num_examples).total, spec.depth)
+    return weighted(timeline(spec.recipe, spec.num_examples).total, spec.depth)
 
 
 def levels_left(member: Member) -> int:
@@ -197,7 +197,7 @@ class PackQueue:
 
     def _form(self, at_once: int, coming: Collection[ChainGroup]) -> bool:
         """Deal the group with the most work left into packs, of those that need not wait for anybody."""
-        ranked = [(rank_of(members), group, members) for group, members in self._companies()]
+        ranked = [(rank_of(members), group, members) for group, members in self._sharing()]
         for rank, group, members in sorted(ranked, key=lambda own: own[0].work, reverse=True):
             if not self._under_way.leaves_room(rank, at_once):
                 continue
@@ -213,7 +213,7 @@ class PackQueue:
                 return True
         return False
 
-    def _companies(self) -> Iterable[tuple[LevelGroup, list[Member]]]:
+    def _sharing(self) -> Iterable[tuple[LevelGroup, list[Member]]]:
         """Waiting members that may share packs."""
         for group, members in self._ready.items():
             if self._mixes(group.kind):

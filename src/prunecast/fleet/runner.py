@@ -184,7 +184,7 @@ def _warm_up_for_capture(trainer: PackTrainer, step: Callable[[], None]) -> bool
             reset(trainer)
             step()
     except RuntimeError as failure:
-        LOG.warning("The step waits for the device, so every kernel is launched: %s", first_line(failure))
+        LOG.warning("The step waits for the device, so every kernel is launched: %s", _in_one_line(failure))
         return False
     return True
 
@@ -197,7 +197,7 @@ def _compile(runner: Runner, compiled: Callable[[], None]) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", first_line(failure))
+        LOG.warning("torch.compile failed, so the fleet runs uncompiled: %s", _in_one_line(failure))
     else:
         runner.step, runner.way = compiled, "compiled"
 
@@ -222,7 +222,7 @@ def _capture(runner: Runner) -> None:
     except torch.OutOfMemoryError:
         raise
     except Exception as failure:
-        LOG.warning("The step cannot be captured, so every kernel is launched: %s", first_line(failure))
+        LOG.warning("The step cannot be captured, so every kernel is launched: %s", _in_one_line(failure))
         runner.graphs.clear()
 
 
@@ -245,6 +245,6 @@ def _allow_many_shapes() -> None:
             setattr(config, limit, MANY_SHAPES)
 
 
-def first_line(failure: Exception) -> str:
+def _in_one_line(failure: Exception) -> str:
     """An exception in one line."""
     return f"{type(failure).__name__}: {failure}".partition("\n")[0]

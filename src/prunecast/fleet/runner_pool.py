@@ -17,12 +17,12 @@ from torch import nn
 from prunecast import families
 from prunecast.fleet.kernels import Unfused, compiler, fused_step, lower, refuse_recipe, variants
 from prunecast.fleet.layout import Unpackable
-from prunecast.fleet.members import Member, Options, PackKind
+from prunecast.fleet.members import FleetOptions, Member, PackKind
 from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
 from prunecast.fleet.runner import Runner, Way, compiled_programs, make_fused_runner, make_runner
 from prunecast.fleet.stack import refuse_unstackable, stack
-from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_company
+from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_unpackable
 from prunecast.fleet.streams import streams_left
 from prunecast.pruning import Chain
 from prunecast.spec import MODULE_CALLS, ChainSpec
@@ -113,12 +113,12 @@ class PacksOfKind:
 class RunnerPool:
     """All packs of a fleet."""
 
-    def __init__(self, specs: Sequence[ChainSpec], options: Options, packs: int | None = None) -> None:
+    def __init__(self, specs: Sequence[ChainSpec], options: FleetOptions, packs: int | None = None) -> None:
         """Look at all specs, so that buffers are large enough for the longest epoch from the start.
 
-        `packs` are expected to train at once, as many as there are workers unless told.
+        `packs` are expected to train at once, by default the most that the options allow.
         """
-        self._options, self._packs = options, packs or options.workers
+        self._options, self._packs = options, packs or options.most_packs
         self._kinds: dict[PackKind, PacksOfKind] = {}
         self._programs: Programs | None = None
         self._fusable: dict[tuple[PackKind, float], bool] = {}
@@ -127,7 +127,7 @@ class RunnerPool:
         """Why not."""
         self._why: dict[PackKind, list[str]] = {}
         """What keeps networks of a kind from a faster way."""
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._longest: dict[int, int] = {}
         for times in (timeline(spec.recipe, spec.num_examples) for spec in specs):
             self._longest[times.batch] = max(self._longest.get(times.batch, 0), times.epoch)
@@ -148,7 +148,7 @@ class RunnerPool:
         """How networks of a kind lie in packs: the first way that they allow."""
         image_shape = chain.dataset.train.image_shape
         try:
-            refuse_company(kind.recipe)
+            refuse_unpackable(kind.recipe)
         except Unpackable as reason:
             LOG.warning("%s of depth %d is not packed: %s", kind.family, kind.depth, reason)
             self._why[kind] = [str(reason)]
@@ -214,23 +214,23 @@ class RunnerPool:
         seconds = time.perf_counter() - began
         self.building_seconds += seconds
         LOG.info("%s is ready after %.1f s (%s).", describe(shape), seconds, runner.way)
-        self._tell_path(kind, shape, runner)
+        self._log_path(kind, shape, runner)
         return runner
 
-    def _tell_path(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
-        """Say once which way networks of a kind take, and why not a faster one."""
+    def _log_path(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+        """Log once which way networks of a kind take, and why not a faster one."""
         arrangement = self._kinds[kind].arrangement
         reasons = list(self._why.get(kind, []))
         reasons += [own for own in (self._unfused.get((kind, max(shape))),) if own]
         compilable = kind.device.type == "cuda" and runner.way == "written" and arrangement != "alone"
         if compilable and self._options.compile is None:
             reasons.append(f"Compiling pays from {COMPILE_FROM[arrangement]:,} steps of a chain.")
-        told = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.way]}."
+        line = f"{kind.family} of depth {kind.depth} trains {PATHS[arrangement, runner.way]}."
         if runner.way != "fused" and reasons:
-            told += f" Faster ways are not used: {' '.join(reasons)}"
-        if told not in self._told:
-            self._told.add(told)
-            PATH_LOG.info(told)
+            line += f" Faster ways are not used: {' '.join(reasons)}"
+        if line not in self._logged:
+            self._logged.add(line)
+            PATH_LOG.info(line)
 
     def unstack(self, kind: PackKind, failure: Exception) -> bool:
         """Let networks train alone after a stack could not be built or run; False where they were not stacked."""
@@ -382,7 +382,7 @@ class RunnerPool:
         device = kind.device
         if device.type != "cuda":
             return True
-        if streams_left() < 2 * self._options.workers:
+        if streams_left() < 2 * self._options.most_packs:
             return False
         free = torch.cuda.mem_get_info(device)[0]
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
@@ -396,7 +396,7 @@ class RunnerPool:
     def measured_budget(self, kind: PackKind, members: Sequence[Member], sizes: Sequence[float]) -> float:
         """Time packs of some sizes, uncompiled; the usual one is kept unless another is clearly better.
 
-        A pack that cannot be built is no reason to end a fleet: whoever trains it finds out which member is to blame.
+        A pack that cannot be built is no reason to end a fleet: training it finds out which member is at fault.
         """
         widths, times = sorted((member.width for member in members), reverse=True), dict[float, float]()
         for size in sizes:
@@ -410,8 +410,8 @@ class RunnerPool:
                 )
                 return BUDGET
         chosen = best_budget(times)
-        told = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
-        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, told)
+        measured = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
+        LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, measured)
         return chosen
 
     def _step_seconds(self, kind: PackKind, shape: PackShape, chain: Chain) -> float:

@@ -1,4 +1,7 @@
-"""The scheduler of a fleet: chains are opened, packed, trained and closed by coroutines of the device thread."""
+"""The scheduler of a fleet: chains are opened, packed, trained and closed by coroutines of the device thread.
+
+Packs are formed anew at every level, and train side by side on their own streams of one device.
+"""
 
 import contextlib
 import logging
@@ -6,7 +9,7 @@ import threading
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,10 +17,19 @@ import torch
 from torch import Tensor
 
 from prunecast.errors import StoreError
-from prunecast.fleet.chains import Opener, close, draws_noise, find, open_found
-from prunecast.fleet.device import GUARD, Loop, host_threads
-from prunecast.fleet.level import Ends, LevelTraining, Spoilt, Stopped, Work, diverged, result_of
-from prunecast.fleet.members import Failed, Finished, Job, Member, Options, PackKind, group_of, kind_of
+from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
+from prunecast.fleet.device import GUARD, DeviceThread, Loop, host_threads
+from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped, LevelTraining, result_of
+from prunecast.fleet.members import (
+    ChainFailed,
+    ChainJob,
+    FleetOptions,
+    LevelFinished,
+    Member,
+    PackKind,
+    group_of,
+    kind_of,
+)
 from prunecast.fleet.queue import (
     BUDGET,
     BUDGET_ON_CPU,
@@ -36,12 +48,13 @@ from prunecast.fleet.queue import (
 )
 from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
-from prunecast.pruning import Trained, needs_images
+from prunecast.pruning import Record, Trained, needs_images, open_chain, run_chain, why_ended
+from prunecast.training import settings
 
 LOG = logging.getLogger(__name__)
 FULL_PACKS = 2
 """Budgets that packs in training may add up to: two full packs, or several narrow ones."""
-Event = Finished | Failed
+FleetEvent = LevelFinished | ChainFailed
 
 
 class Scheduler:
@@ -52,10 +65,10 @@ class Scheduler:
 
     def __init__(
         self,
-        jobs: Sequence[tuple[int, Job]],
+        jobs: Sequence[tuple[int, ChainJob]],
         store: Path,
         device: torch.device,
-        options: Options,
+        options: FleetOptions,
         opener: Opener,
     ) -> None:
         """Nothing is opened yet."""
@@ -75,8 +88,8 @@ class Scheduler:
         """Open chains whose networks cannot be packed."""
         self.left: list[int] = []
         """Jobs that the plain loop must do after the fleet: data that streams, dropout, failures of the fleet."""
-        self.told: Counter[int] = Counter()
-        """Levels of each job that were told."""
+        self.reported: Counter[int] = Counter()
+        """Levels of each job that were reported."""
 
     def stop(self, reason: BaseException | None = None) -> None:
         """Let every level store its progress as soon as it can, and start no other; may be called by any thread.
@@ -87,11 +100,11 @@ class Scheduler:
         self._stopping.set()
         self._loop.wake()
 
-    def run(self, tell: Callable[[Event], None]) -> None:
+    def run(self, report: Callable[[FleetEvent], None]) -> None:
         """Run all chains except those in `left`, and report every finished level."""
         began = time.perf_counter()
-        self._tell = tell
-        with host_threads(2 * self._options.workers + 4, self._options.threads) as self._host:
+        self._report = report
+        with host_threads(2 * self._options.most_packs + 4, self._options.threads) as self._host:
             try:
                 changed = True
                 while changed or self._loop:
@@ -139,7 +152,7 @@ class Scheduler:
         following = [chain_group(self._jobs[0][1].spec)] if self._jobs and self._has_room() else []
         return [*self._under_way.opening, *following]
 
-    def _open(self, number: int, job: Job) -> Work[None]:
+    def _open(self, number: int, job: ChainJob) -> Coroutine[None]:
         """Open a chain and report its stored levels; a chain that cannot be opened has failed."""
         try:
             yield from self._opened(number, job)
@@ -150,12 +163,12 @@ class Scheduler:
         finally:
             self._under_way.opening.remove(chain_group(job.spec))
 
-    def _opened(self, number: int, job: Job) -> Work[None]:
-        found = yield from result_of(self._host.submit(find, number, job, self._store))
-        self._locks[number], self._widths[number] = found.lock, job.spec.width
-        for finished in found.told:
+    def _opened(self, number: int, job: ChainJob) -> Coroutine[None]:
+        taken = yield from result_of(self._host.submit(take_chain, number, job, self._store))
+        self._locks[number], self._widths[number] = taken.lock, job.spec.width
+        for finished in taken.finished:
             self._finish(finished)
-        if found.ended:
+        if taken.ended:
             self._release(number)
             return
         dataset = job.dataset()
@@ -163,7 +176,7 @@ class Scheduler:
         if streams or needs_images(job.spec.method):
             self._leave(number)
             return
-        opening = self._host.submit(open_found, number, job, self._store, dataset, found, self._opener)
+        opening = self._host.submit(open_taken, number, job, self._store, dataset, taken, self._opener)
         member = yield from result_of(opening)
         if not self._pool.add(kind_of(member.chain), member.chain):
             image_shape = dataset.train.image_shape
@@ -179,17 +192,17 @@ class Scheduler:
         under_way = self._under_way
         while (
             not self._stopping.is_set()
-            and len(under_way.training) < self._options.workers
+            and len(under_way.training) < self._options.most_packs
             and under_way.full_packs < FULL_PACKS
         ):
-            at_once = self._options.workers if self._singles else self._packs_at_once()
+            at_once = self._options.most_packs if self._singles else self._packs_at_once()
             members = self._queue.next_pack(at_once, self._coming())
             if members is None or not self._start(members):
                 return
 
     def _packs_at_once(self) -> int:
         usual = BUDGET if self._device.type == "cuda" else BUDGET_ON_CPU
-        return self._remaining.packs_at_once(self._options.budget or usual, self._options.workers)
+        return self._remaining.packs_at_once(self._options.budget or usual, self._options.most_packs)
 
     def _start(self, members: list[Member]) -> bool:
         """Begin a level of a pack; False where it must wait until another gives its runner back."""
@@ -231,7 +244,7 @@ class Scheduler:
 
     def _train(
         self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
-    ) -> Work[None]:
+    ) -> Coroutine[None]:
         """Train one level of a pack; where it fails its members train again, in another way or in halves."""
         level = LevelTraining(
             runner=runner,
@@ -256,7 +269,7 @@ class Scheduler:
     def _failed_level(
         self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, failure: Exception
     ) -> None:
-        if isinstance(failure, Stopped):
+        if isinstance(failure, LevelStopped):
             return
         if isinstance(failure, StoreError):
             raise failure
@@ -267,18 +280,18 @@ class Scheduler:
             return
         self._part(members, failure)
 
-    def _ended_level(self, members: list[Member], kind: PackKind, end: Ends | Spoilt) -> None:
-        if isinstance(end, Ends):
+    def _ended_level(self, members: list[Member], kind: PackKind, end: LevelResult | Diverged) -> None:
+        if isinstance(end, LevelResult):
             rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
             for member, trained, rewind in zip(members, end.trained, rewinds, strict=True):
                 self._loop.start(self._close(member, trained, rewind))
         elif len(members) > 1:
             self._queue.put_packs(split(members, end.suspects))
         else:
-            self._loop.start(self._close(members[0], diverged(end, members[0], kind.device), None))
+            self._loop.start(self._close(members[0], end.trained(members[0], kind.device), None))
 
     def _part(self, members: list[Member], failure: Exception) -> None:
-        """Cut a pack that failed in halves, so that a guilty member is found; one alone is left to the plain loop."""
+        """Cut a pack that failed in halves, to find the member at fault; one alone is left to the plain loop."""
         LOG.warning("A pack of %d failed: %r", len(members), failure)
         oom = isinstance(failure, torch.OutOfMemoryError)
         if not oom and self._pool.unstack(group_of(members[0]).kind, failure):
@@ -289,12 +302,16 @@ class Scheduler:
         else:
             self._queue.put_packs(halves(members))
 
-    def _close(self, member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None) -> Work[None]:
+    def _close(
+        self, member: Member, trained: Trained, rewind: Mapping[str, Tensor] | None
+    ) -> Coroutine[None]:
         """Store a finished level and open the next one."""
         rank = rank_of([member])
         self._under_way.closing.append(rank)
         try:
-            finished, following = yield from result_of(self._host.submit(close, member, trained, rewind))
+            finished, following = yield from result_of(
+                self._host.submit(close_member, member, trained, rewind)
+            )
         except StoreError:
             raise
         except Exception as problem:
@@ -306,17 +323,17 @@ class Scheduler:
         finally:
             self._under_way.closing.remove(rank)
 
-    def _finish(self, finished: Finished) -> None:
-        self.told[finished.number] += 1
+    def _finish(self, finished: LevelFinished) -> None:
+        self.reported[finished.number] += 1
         self._remaining.finish(finished.number)
         if finished.ended:
             self._release(finished.number)
-        self._tell(finished)
+        self._report(finished)
 
     def _fail(self, number: int, problem: Exception) -> None:
         traceback.clear_frames(problem.__traceback__)  # nothing on the device may be kept alive by it
         self._release(number)
-        self._tell(Failed(number=number, problem=problem))
+        self._report(ChainFailed(number=number, problem=problem))
 
     def _leave(self, number: int) -> None:
         """Leave a chain to the plain loop."""
@@ -332,6 +349,62 @@ class Scheduler:
             self._locks.pop(number).close()
 
 
-def _opening_order(job: Job) -> tuple[int, str]:
+def _opening_order(job: ChainJob) -> tuple[int, str]:
     """Groups with the most work first, one group after the other."""
     return -work_of_level(job.spec), repr(chain_group(job.spec))
+
+
+def run_fleet(
+    jobs: Sequence[ChainJob],
+    store: Path,
+    *,
+    device: torch.device,
+    options: FleetOptions | None = None,
+    opener: Opener = open_chain,
+) -> Iterator[LevelFinished]:
+    """Run every chain to its end and yield each level as it is finished; the first failure is raised."""
+    for event in fleet_events(jobs, store, device=device, options=options, opener=opener):
+        if isinstance(event, ChainFailed):
+            raise event.problem
+        yield event
+
+
+def fleet_events(
+    jobs: Sequence[ChainJob],
+    store: Path,
+    *,
+    device: torch.device,
+    options: FleetOptions | None = None,
+    opener: Opener = open_chain,
+) -> Iterator[FleetEvent]:
+    """Run every chain as far as it goes and yield each level as it is finished, stored ones at once.
+
+    A chain that raises, or that another process works on, is reported and left out. The store sees finished levels
+    only; one that cannot be written ends everything with a StoreError. Meanwhile the device belongs to a thread of its
+    own. Chains that a fleet cannot train are then trained by the plain loop, in the caller's thread.
+    """
+    options = options or FleetOptions()
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", torch.cuda.current_device())
+    for precision in sorted({job.spec.recipe.precision for job in jobs}):
+        alike = [(number, job) for number, job in enumerate(jobs) if job.spec.recipe.precision == precision]
+        scheduler = Scheduler(alike, store, device, options, opener)
+        threads = max((job.spec.threads for _, job in alike), default=1)
+        with settings(precision, device, threads, trials=False):
+            yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
+        for number in scheduler.left:
+            yield from _run_plain(number, jobs[number], store, scheduler.reported[number])
+
+
+def _run_plain(number: int, job: ChainJob, store: Path, reported: int) -> Iterator[FleetEvent]:
+    """Continue a chain with the plain loop, alone on the device; levels already reported are left out."""
+    records: list[Record] = []
+    try:
+        for record in run_chain(job.spec, store, job.dataset, rules=job.rules, keep_weights=job.keep_weights):
+            records.append(record)
+            if len(records) > reported:
+                yield LevelFinished(number=number, record=record, ended=why_ended(records, job.rules))
+    except StoreError:
+        raise
+    except Exception as problem:
+        yield ChainFailed(number=number, problem=problem)

@@ -161,15 +161,15 @@ def _calls(network: nn.Module, images: Sequence[int]) -> list[tuple[str, Tensor,
 
     Numbers are drawn in their order in memory, so that must be the plain loop's.
     """
-    ghost = copy.deepcopy(network).to("meta").train()
-    ghost.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    names = {id(module): name for name, module in ghost.named_modules()}
+    on_meta = copy.deepcopy(network).to("meta").train()
+    on_meta.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    names = {id(module): name for name, module in on_meta.named_modules()}
     calls: list[tuple[Noisy, Tensor, float]] = []
-    for module in put_stand_ins(ghost, Noisy):
+    for module in put_stand_ins(on_meta, Noisy):
         module.calls = calls
-    inputs = torch.empty(tuple(images), dtype=next(ghost.parameters()).dtype, device="meta")
+    inputs = torch.empty(tuple(images), dtype=next(on_meta.parameters()).dtype, device="meta")
     try:
-        ghost(inputs.to(memory_format=torch.channels_last))
+        on_meta(inputs.to(memory_format=torch.channels_last))
     except Unpackable:
         raise
     except Exception as failure:

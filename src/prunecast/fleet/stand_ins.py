@@ -121,14 +121,16 @@ class MemberAttention(nn.MultiheadAttention, Noisy, Mixed):
             mixed = F.scaled_dot_product_attention(q, k, v)
         joined = mixed.transpose(1, 2).flatten(2)
         outputs = F.linear(*self.lowered(joined, self.out_proj.weight, self.out_proj.bias))
-        told = (
+        mean_weights = (
             shares.mean(1)
             if average_attn_weights and shares is not None
             else shares
             if need_weights
             else None
         )
-        return (outputs if self.batch_first else outputs.transpose(0, 1)), told if need_weights else None
+        return (
+            outputs if self.batch_first else outputs.transpose(0, 1)
+        ), mean_weights if need_weights else None
 
     def _noted(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor | None]:
         """Take down the noise of the weights, and give what has the shape and order in memory of torch's own."""

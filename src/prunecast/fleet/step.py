@@ -73,7 +73,7 @@ class PackTrainer:
         return torch.bfloat16 if self.mixed and not self.pack.single else self.losses.dtype
 
 
-def refuse_company(recipe: Recipe) -> None:
+def refuse_unpackable(recipe: Recipe) -> None:
     """Raise `Unpackable` for a recipe under which networks in one pack might influence each other."""
     if loss_of(recipe).each is None:
         raise Unpackable(f"The loss {recipe.loss!r} does not give a loss per example.")

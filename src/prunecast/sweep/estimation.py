@@ -29,9 +29,9 @@ from prunecast.fleet import (
     BUDGET,
     BUDGET_ON_CPU,
     STEPS_PER_GRAPH,
-    Job,
+    ChainJob,
+    FleetOptions,
     Member,
-    Options,
     PackKind,
     PackShape,
     RunnerPool,
@@ -69,7 +69,7 @@ WORTHWHILE = 1.15
 
 
 @dataclass(frozen=True, kw_only=True)
-class Timing:
+class TrainingSpeed:
     """The measured speed of one network alone, or of one pack of networks."""
 
     family: str
@@ -116,16 +116,16 @@ class Estimate:
     """An upper limit of the time that a plan takes."""
 
     device: str
-    networks: tuple[Timing, ...] = ()
+    networks: tuple[TrainingSpeed, ...] = ()
     alone: Share = Share()
     """Chains that train one after the other."""
-    packs: tuple[Timing, ...] = ()
+    packs: tuple[TrainingSpeed, ...] = ()
     packed: Share = Share()
     """Chains that the fleet packs together."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class TimedWork:
     """The steps and evaluations of one chain, or of one pack of chains, up to the level cap."""
 
     comparable: tuple[object, ...]
@@ -136,7 +136,7 @@ class Work:
     steps: int
     images: int
     """Images that every network evaluates."""
-    time: Callable[[], Timing]
+    time: Callable[[], TrainingSpeed]
 
 
 def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> Estimate:
@@ -173,21 +173,21 @@ def _device_words(device: torch.device) -> str:
     return name if count == 1 or device.index is not None else f"one of {count} {name}"
 
 
-def add_up(works: Sequence[Work]) -> tuple[list[Timing], float]:
+def add_up(works: Sequence[TimedWork]) -> tuple[list[TrainingSpeed], float]:
     """Time a few works of every kind, and add up the seconds of all."""
     timings, each, building = _seconds_of_each(works)
     return timings, sum(each) + building
 
 
-def _seconds_of_each(works: Sequence[Work]) -> tuple[list[Timing], list[float], float]:
+def _seconds_of_each(works: Sequence[TimedWork]) -> tuple[list[TrainingSpeed], list[float], float]:
     """Time a few works of every kind; the seconds of each work, and those of building what they share."""
-    groups: dict[tuple[object, ...], list[Work]] = {}
+    groups: dict[tuple[object, ...], list[TimedWork]] = {}
     for work in works:
         groups.setdefault(work.comparable, []).append(work)
-    timings: list[Timing] = []
+    timings: list[TrainingSpeed] = []
     each, building, began = list[float](), 0.0, time.perf_counter()
     for group in groups.values():
-        timed: dict[float, Timing] = {}
+        timed: dict[float, TrainingSpeed] = {}
         for work in spread(group):
             if len(timed) < 2 or time.perf_counter() - began < MOST_SECONDS:
                 timed[work.size] = work.time()
@@ -203,7 +203,7 @@ def _seconds_of_each(works: Sequence[Work]) -> tuple[list[Timing], list[float], 
     return timings, each, building
 
 
-def spread(works: Iterable[Work]) -> list[Work]:
+def spread(works: Iterable[TimedWork]) -> list[TimedWork]:
     """The largest work, the smallest, and some evenly between them."""
     by_size = {work.size: work for work in works}
     ordered = [by_size[size] for size in sorted(by_size)]
@@ -267,22 +267,22 @@ def _memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _alone(chain: PlannedChain, device: torch.device) -> Work:
+def _alone(chain: PlannedChain, device: torch.device) -> TimedWork:
     """A chain that trains alone."""
     counted = chain.size.multiply_adds if chain.size else 0
     spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
     assert chain.facts is not None, "data that is not known by name has been looked at"
-    return Work(
+    return TimedWork(
         comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
         shape=(),
         size=float(counted or multiply_adds(spec.family, spec.depth, spec.width)),
         steps=chain_steps(chain),
         images=chain_images(chain),
-        time=partial(time_network, spec, device, chain.facts),
+        time=partial(time_training, spec, device, chain.facts),
     )
 
 
-def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> Timing:
+def time_training(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> TrainingSpeed:
     """Time real steps and a real evaluation of one network."""
     whole = timeline(spec.recipe, spec.num_examples).batch
     shape, classes = facts.shape_at(spec.image_size), facts.num_classes
@@ -300,7 +300,7 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
     with settings(recipe.precision, device, spec.threads):
         two_steps = seconds_per_call(lambda: train(trainer, advance, 0, 2))
         test = seconds_per_call(lambda: evaluate(trainer.model, data.test, everything, recipe.precision))
-    return Timing(
+    return TrainingSpeed(
         family=spec.family,
         depth=spec.depth,
         widths=(spec.width,),
@@ -314,8 +314,8 @@ def time_network(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> 
 def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts) -> float:
     """How many times faster a network trains on the CPU with so many threads than with its own number."""
     place = torch.device("cpu")
-    own = time_network(spec, place, facts).step_seconds
-    return own / time_network(replace(spec, threads=threads), place, facts).step_seconds
+    own = time_training(spec, place, facts).step_seconds
+    return own / time_training(replace(spec, threads=threads), place, facts).step_seconds
 
 
 def more_threads(plan: Plan, jobs: int) -> Threads | None:
@@ -344,18 +344,18 @@ def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | No
 
 
 def deal_packs(
-    chains: Sequence[PlannedChain], device: torch.device, options: Options | None = None
-) -> tuple[list[Work], list[PlannedChain]]:
+    chains: Sequence[PlannedChain], device: torch.device, options: FleetOptions | None = None
+) -> tuple[list[TimedWork], list[PlannedChain]]:
     """Group chains and deal them into packs as the fleet does; also the chains that it cannot pack."""
-    options = options or Options(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
+    options = options or FleetOptions(budget=BUDGET if device.type == "cuda" else BUDGET_ON_CPU)
     pool = RunnerPool([chain.spec for chain in chains], options, packs=1)
     groups, alone = _groups(chains, device, pool)
-    works: list[Work] = []
+    works: list[TimedWork] = []
     for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
         for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
             shape = pool.shape(kind, part)
-            work = Work(
+            work = TimedWork(
                 comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
                 shape=(kind, shape),
                 # The memory that a step reads and writes grows with the width, not with its square.
@@ -376,7 +376,7 @@ def _groups(
     groups, alone = dict[tuple[object, ...], list[Member]](), list[PlannedChain]()
     for number, planned in enumerate(chains):
         spec = planned.spec
-        if planned.devices > 1 or not fits(spec, device):
+        if planned.devices > 1 or not fits(planned, device):
             alone.append(planned)
             continue
         data = noise(*image_facts(planned), NOISE_IMAGES, device)
@@ -394,10 +394,11 @@ def _groups(
     return list(groups.values()), alone
 
 
-def fits(spec: ChainSpec, device: torch.device) -> bool:
-    """Whether a chain's data fits on the device. Data of your own is assumed to fit."""
-    facts = find_dataset(spec.dataset, spec.loader)
-    if facts is not None and facts.streamed and spec.loader in (None, facts.name):
+def fits(planned: PlannedChain, device: torch.device) -> bool:
+    """Whether a chain's data fits on the device. Data that is neither known by name nor read is assumed to fit."""
+    spec, facts = planned.spec, planned.facts
+    known = find_dataset(spec.dataset, spec.loader)
+    if known is not None and known.streamed and spec.loader in (None, known.name):
         return False
     if facts is None or device.type != "cuda":
         return True
@@ -420,11 +421,11 @@ def _member(number: int, planned: PlannedChain, data: Dataset, network: nn.Modul
     )
     counts, last = Pruned(nonzero=0, alive=None, connected=None), training_steps(spec, 0)
     level = Level(level=0, masks={}, counts=counts, network={}, first=0, last=last)
-    job = Job(spec=spec, rules=planned.rules, dataset=lambda: data)
+    job = ChainJob(spec=spec, rules=planned.rules, dataset=lambda: data)
     return Member(number=number, job=job, chain=chain, records=(), level=level)
 
 
-def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
+def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> TrainingSpeed:
     """Time real steps and a real evaluation of one pack.
 
     A pack too large for the memory counts as its halves one after the other, which is how the fleet trains it.
@@ -447,7 +448,7 @@ def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) 
     return replace(half, widths=shape, step_seconds=step, image_seconds=image)
 
 
-def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> Timing:
+def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> TrainingSpeed:
     compiled = kind.depth <= COMPILED_DEPTH and pool.compiles(kind, shape)
     began = time.perf_counter()
     with settings(kind.recipe.precision, kind.device, 1, trials=False):
@@ -474,7 +475,7 @@ def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> 
             steps = min(STEPS_PER_GRAPH, len(trainer.rates))
             step = seconds_per_call(partial(advance, steps)) / steps
             image = seconds_per_call(test) / EVALUATED_IMAGES
-    return Timing(
+    return TrainingSpeed(
         family=kind.family,
         depth=kind.depth,
         widths=shape,

@@ -38,7 +38,7 @@ from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, Recipe, method
 from prunecast.sweep.cost import chain_images, chain_steps
-from prunecast.sweep.estimation import WORTHWHILE, Timing, speedup, time_network
+from prunecast.sweep.estimation import WORTHWHILE, TrainingSpeed, speedup, time_training
 from prunecast.sweep.grid import VIT, PlannedChain
 from prunecast.sweep.inspection import facts_of, size_of
 from prunecast.sweep.run import usual_jobs
@@ -155,11 +155,11 @@ def propose(
     family, found, sizes = _match(family, data, image_size)
     recipe, chains = _recipe(sizes, found.facts), jobs or usual_jobs(device)
     grid = list(itertools.product(sizes.depths, sizes.widths))
-    timings: dict[tuple[int, float], Timing] = {}
+    timings: dict[tuple[int, float], TrainingSpeed] = {}
     for number, size in enumerate(grid, 1):
         on_timing(number, len(grid))
         spec = _spec(sizes, found, recipe, *size, found.facts.train_examples)
-        timings[size] = time_network(spec, place, found.facts)
+        timings[size] = time_training(spec, place, found.facts)
     largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
     speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
     candidates = [
@@ -177,7 +177,7 @@ def propose(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class FamilySizes:
     """The depths and widths that a family is measured at, the most important first in each."""
 
     family: str
@@ -190,7 +190,7 @@ class Sizes:
     """Whether it has batch norm."""
 
 
-def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, Sizes]:
+def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, FamilySizes]:
     """Data at the first size of images that the family accepts."""
     problem: PrunecastError | None = None
     for found in _datasets(data, image_size):
@@ -282,7 +282,7 @@ def _loaded(
     )
 
 
-def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
+def _sizes(family: str, shape: Shape, num_classes: int) -> FamilySizes:
     """Find by trying which depths and widths a family has."""
     problems: list[PrunecastError] = []
 
@@ -312,7 +312,7 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> Sizes:
     largest = weights(max(found), max(narrower))
     model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=shape)
     normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
-    return Sizes(
+    return FamilySizes(
         family=family,
         depths=found,
         widths=narrower,
@@ -363,7 +363,7 @@ def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[floa
     return tuple(known)
 
 
-def _recipe(sizes: Sizes, facts: DatasetFacts) -> Recipe:
+def _recipe(sizes: FamilySizes, facts: DatasetFacts) -> Recipe:
     """SGD for networks with batch norm, AdamW for others; the learning rate falls along a cosine.
 
     A user's own network keeps its initial weights: they belong to its design, above all in transformers.
@@ -398,7 +398,7 @@ def _lasting(recipe: Recipe, epochs: float) -> Recipe:
 
 
 def _spec(
-    sizes: Sizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
+    sizes: FamilySizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
 ) -> ChainSpec:
     return ChainSpec(
         family=sizes.family,
@@ -414,10 +414,10 @@ def _spec(
 
 
 def _candidates(
-    sizes: Sizes,
+    sizes: FamilySizes,
     found: ProposedData,
     recipe: Recipe,
-    timings: dict[tuple[int, float], Timing],
+    timings: dict[tuple[int, float], TrainingSpeed],
     jobs: int,
     speeds: dict[int, float],
 ) -> Iterator[Proposal]:
@@ -493,13 +493,13 @@ def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
 
 
 def _seconds(
-    sizes: Sizes,
+    sizes: FamilySizes,
     found: ProposedData,
     recipe: Recipe,
     size: tuple[int, float],
     share: str,
     cap: int,
-    timings: dict[tuple[int, float], Timing],
+    timings: dict[tuple[int, float], TrainingSpeed],
 ) -> float:
     """Seconds of one chain to its last level."""
     examples = found.facts.train_examples if share == "all" else found.facts.train_examples // 4

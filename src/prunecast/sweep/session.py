@@ -76,6 +76,15 @@ class Session:
         """Say how the run ended, and write the table whatever ended it; a run that was stopped has ended well."""
         self.stopped = isinstance(error, KeyboardInterrupt)
         try:
+            self._say_end(error)
+        finally:
+            if self._output is not None and self.progress.levels_done:
+                _, damaged = export_rows(self.plan, self._store, self._output, self._echo, err=self.err)
+                self._damaged = bool(damaged)
+        return self.stopped
+
+    def _say_end(self, error: BaseException | None) -> None:
+        try:
             if self.stopped:
                 self._echo(stopped_line(self._store, self.progress), err=True)
             if self.stopped or error is None:
@@ -86,10 +95,6 @@ class Session:
             self._echo(end_line(self.progress, time.monotonic() - self._began), err=self.err)
         for line in failure_lines(self.progress):
             self._echo(line, err=True)
-        if self._output is not None and self.progress.levels_done:
-            _, damaged = export_rows(self.plan, self._store, self._output, self._echo, err=self.err)
-            self._damaged = bool(damaged)
-        return self.stopped
 
 
 def export_rows(

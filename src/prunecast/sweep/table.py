@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from prunecast.errors import PrunecastError
@@ -125,14 +124,6 @@ class JsonLines:
     def on_standard_output(self) -> bool:
         """Whether standard output has the lines, so that messages must go elsewhere."""
         return self._path == STANDARD_OUTPUT or (self._path is not None and is_standard_output(self._path))
-
-    def __enter__(self) -> "JsonLines":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the file."""

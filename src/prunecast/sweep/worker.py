@@ -176,7 +176,7 @@ def _run_fleet(
 
     taken: dict[int, Job] = {}
     members = [
-        fleet.Job(
+        fleet.ChainJob(
             spec=job.chain.spec,
             rules=job.chain.rules,
             dataset=partial(_take, job, store, taken, loader(job.chain, device, loaded)),
@@ -184,13 +184,13 @@ def _run_fleet(
         )
         for job in jobs
     ]
-    options = fleet.Options(most_width=most_width)
+    options = fleet.FleetOptions(most_width=most_width)
     try:
         for event in fleet.fleet_events(members, store, device=device, options=options):
             job = jobs[event.number]
-            if isinstance(event, fleet.Failed) or event.ended:
+            if isinstance(event, fleet.ChainFailed) or event.ended:
                 taken.pop(job.number, None)
-            if isinstance(event, fleet.Finished):
+            if isinstance(event, fleet.LevelFinished):
                 if event.ended:
                     forget_failure(store, job.chain.spec)
                 if event.record.level >= job.done:

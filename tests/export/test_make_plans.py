@@ -26,7 +26,7 @@ start = "trained.safetensors"
 method = "imp-fine-tuning"
 recipe = {{preset = "digits", name = "brief", epochs = 2, drops = [1], rewind = 1}}
 num_examples = 100
-level_cap = 5
+level_cap = 14
 depth = {depth}
 width = {width}
 """

@@ -125,7 +125,7 @@ class Pack:
     members are stacked. It gives class scores (batch, slots, classes), or (batch, classes) where the pack is a single
     network as it is. Its tensors have the members' own names.
     `masks` has one tensor per parameter: 1 where a member's surviving weight, bias or normalisation lies, 0 between the
-    blocks, in pruned places, in padding and in empty slots. A step that multiplies the parameters by it keeps the
+    blocks, in pruned places, in padding and in empty slots. A step that multiplies the gradients by it keeps the
     members apart for ever.
     """
 

@@ -292,11 +292,18 @@ def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]
             path.parent == shipped.FOLDER
         ):  # messages name the table, not the place where the package is installed
             places = replace(places, label=name)
-    named = [level for level, column in enumerate(frame.index.names) if column is not None]
+    named = [at for at, name in enumerate(frame.index.names) if name is not None and not _in_columns(frame, at)]
     frame = frame.reset_index(named, allow_duplicates=True) if named else frame  # as groupby leaves them
     frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
     refuse_repeated(list(frame.columns), places.label)
     return frame, places, name
+
+
+def _in_columns(frame: pd.DataFrame, level: int) -> bool:
+    """Whether a column has the name and the values of a level of the index, as `set_index(drop=False)` leaves it."""
+    values = frame.index.get_level_values(level)
+    column = frame.get(values.name)
+    return isinstance(column, pd.Series) and values.equals(pd.Index(column))
 
 
 def _locate(source: str | Path) -> tuple[Path, str]:

@@ -10,6 +10,8 @@ from planted import TRUTH, planted
 from prunecast.choice import choose
 from prunecast.laws import fit, intervals, solver
 from prunecast.laws.deviations import by_group, deviation
+from prunecast.laws.predictive import predictive
+from prunecast.laws.scatter import MOST_CURVES
 from prunecast.laws.support import AXES, measured_at
 from prunecast.table import read
 
@@ -48,6 +50,23 @@ def test_a_large_table_is_fitted_as_a_small_one(monkeypatch):
         for one, other in zip(part.intervals[name], whole.intervals[name], strict=True):
             assert one == pytest.approx(other, rel=0.01)
     assert part.dense.deviation == pytest.approx(whole.dense.deviation, rel=0.02)
+
+
+def test_of_many_configurations_those_that_inform_others_are_of_all_sizes():
+    """Every second of them, in the order of depth, width and examples, has two of four numbers of examples."""
+    sizes = {"depths": range(8, 13), "widths": np.geomspace(1 / 4, 4, 8), "num_examples": range(8000, 40000, 8000)}
+    frame = planted(configurations=160, **sizes)
+    own = predictive(fit(read(frame[frame["level"].isin((0, 6, 12, 18))]), law="eq2"))
+    informing = np.stack([curve.place for curve in own._informing])
+    assert len(informing) == MOST_CURVES < len(own.fit.configurations)
+    for column, axis in zip(informing.T, AXES, strict=True):
+        counts = np.unique(np.round(column, 9), return_counts=True)[1]
+        assert len(counts) == frame[axis].nunique()
+        assert counts.min() > 0.6 * counts.max()
+    for index in (0, 50, 159):  # whether it is among them or not
+        expected = own._expected(index)
+        assert np.isfinite(expected.mean).all()
+        assert (np.linalg.eigvalsh(expected.covariance) > 0).all()
 
 
 def test_groups_are_judged_as_if_each_were_picked_out():

@@ -167,13 +167,18 @@ class Predictive:
             ) from problem
 
     @cached_property
-    def _informing(self) -> list[Curve]:
-        """The curves that others are compared with: all, or a share of very many."""
-        return [self._measured(index)[0] for index in range(0, len(self.fit.configurations), self._every)]
+    def _sample(self) -> Integers:
+        """The configurations that others are compared with: all, or some of very many.
 
-    @property
-    def _every(self) -> int:
-        return -(-len(self.fit.configurations) // MOST_CURVES)
+        They are drawn at random, as every k-th one of a grid may leave out whole sizes.
+        """
+        order = np.random.default_rng(0).permutation(len(self.fit.configurations))
+        return np.sort(order[:MOST_CURVES])
+
+    @cached_property
+    def _informing(self) -> list[Curve]:
+        """The curves of these configurations."""
+        return [self._measured(int(index))[0] for index in self._sample]
 
     @cached_property
     def _others(self) -> Others:
@@ -182,8 +187,10 @@ class Predictive:
 
     def _expected(self, index: int) -> Expected:
         """What is expected of a measured configuration before its own curve is seen."""
-        member, left = divmod(index, self._every)
-        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place)
+        member = int(np.searchsorted(self._sample, index))
+        if member < len(self._sample) and self._sample[member] == index:
+            return self._others.of(member)
+        return self._others.at(self._measured(index)[0].place)
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""

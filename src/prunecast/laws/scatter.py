@@ -35,7 +35,7 @@ MISFIT_LENGTH, MISFIT_ONSET = 6 * LEVEL, 2 * LEVEL
 SIZE_LENGTH = 1.5
 """Over how many doublings of a size it changes: the likeliest of 1 to 3 in halves for the measured tables together."""
 MOST_CURVES = 150
-"""Of more configurations than these, about so many are enough to infer noise and misfit from, and as neighbours."""
+"""Of more configurations than these, so many are enough to infer noise and misfit from, and as neighbours."""
 RANGE = (1e-4, 2.0)
 """The standard deviations that are searched."""
 NOISE_PER_ROUGHNESS = 2.1

@@ -55,7 +55,11 @@ def test_a_large_table_is_fitted_as_a_small_one(monkeypatch):
 
 def test_of_many_configurations_those_that_inform_others_are_of_all_sizes():
     """Every second of them, in the order of depth, width and examples, has two of four numbers of examples."""
-    sizes = {"depths": range(8, 13), "widths": np.geomspace(1 / 4, 4, 8), "num_examples": range(8000, 40000, 8000)}
+    sizes = {
+        "depths": range(8, 13),
+        "widths": np.geomspace(1 / 4, 4, 8),
+        "num_examples": range(8000, 40000, 8000),
+    }
     frame = planted(configurations=160, **sizes)
     own = predictive(fit(read(frame[frame["level"].isin((0, 6, 12, 18))]), law="eq2"))
     informing = np.stack([curve.place for curve in own._informing])
@@ -99,7 +103,7 @@ def test_a_curve_of_very_many_densities_says_what_some_of_them_say():
     frame = planted(configurations=6, num_examples=(50_000,), depths=(20,), seed=3)
     result = fit(read(frame), law="eq2")
     c = result.configurations[2]
-    density, error, replicates = np.array(c.curve).T
+    density, error, _ = np.array(c.curve).T
     fine = np.geomspace(1, c.lowest_density, 3000)
     curve = np.exp(np.interp(-np.log(fine), -np.log(density), np.log(error)))
     many = replace(c, curve=tuple((d, e, 1.0) for d, e in zip(fine.tolist(), curve.tolist(), strict=True)))

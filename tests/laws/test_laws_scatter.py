@@ -113,7 +113,9 @@ def test_the_likelihood_knows_the_correlation(mixed, correlation):
     def by_hand(covariance):
         return missed @ np.linalg.solve(covariance, missed) / 2 + np.linalg.slogdet(covariance)[1] / 2
 
-    assert together.cost(scatter) - together.cost(usual) == pytest.approx(by_hand(whole) - by_hand(other), rel=1e-4)
+    assert together.cost(scatter) - together.cost(usual) == pytest.approx(
+        by_hand(whole) - by_hand(other), rel=1e-4
+    )
 
 
 def test_where_there_are_replicates_the_noise_is_theirs():

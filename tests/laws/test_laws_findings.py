@@ -12,6 +12,7 @@ from prunecast.choice import choose
 from prunecast.errors import PrunecastError
 from prunecast.laws import fit, measured
 from prunecast.laws.diagnose import levels_to, plateau_reached
+from prunecast.laws.eq2 import single_error
 from prunecast.laws.findings import (
     AtBound,
     AtChance,
@@ -74,6 +75,29 @@ def test_more_levels_are_counted_in_the_steps_of_the_table():
     assert fit(read(coarse)).kept_per_level == pytest.approx(0.512)
     assert few.more_levels == pytest.approx(fine.more_levels / 3, abs=1)
     assert few.more_levels < fine.more_levels
+
+
+@pytest.mark.parametrize("kept", [0.8, 0.5, 0.35])
+def test_coarse_levels_show_a_plateau_as_fine_ones_do(kept):
+    """A curve of ten rows could not show one, however far down it went."""
+    density = kept ** np.arange(round(np.log(0.001) / np.log(kept)))
+    shape = {"high_error": 0.9, "gamma": 0.6, "p": 0.02}
+    error = np.concatenate([single_error({**shape, "p": p}, 0.1, density) for p in (0.02, 0.01)])
+    frame = pd.DataFrame(
+        {"width": np.repeat([1, 2], len(density)), "density": np.tile(density, 2), "error": error}
+    )
+    assert plateau_reached(measured(read(frame)).points, None)
+    assert not plateau_reached(measured(read(frame[frame["error"] < 0.6])).points, None)
+
+
+def test_the_levels_to_a_plateau_are_counted_for_every_metric():
+    """The plateau of a perplexity was sought below 1, so one more level was always said to be enough."""
+    frame = planted(**ONE, noise=0.0)[:18]
+    losses = frame.rename(columns={"error": "loss"}).assign(loss=lambda own: 300 * own["loss"])
+    (error,) = findings_of(fit(read(frame)), PlateauNotReached)
+    (loss,) = findings_of(fit(read(losses, metric="loss")), PlateauNotReached)
+    assert loss.highest_error == pytest.approx(300 * error.highest_error)
+    assert loss.more_levels == error.more_levels > 1
 
 
 def test_where_the_plateaus_are_seen_and_the_rise_is_not_steps_should_be_smaller():

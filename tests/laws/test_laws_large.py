@@ -1,6 +1,7 @@
 """Tables of many configurations: the time of a fit is linear in them, and shortcuts end where the long way does."""
 
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,6 +11,8 @@ from planted import TRUTH, planted
 from prunecast.choice import choose
 from prunecast.laws import fit, intervals, solver
 from prunecast.laws.deviations import by_group, deviation
+from prunecast.laws.predictive import MOST_ROWS, predictive
+from prunecast.laws.scatter import MOST_CURVES
 from prunecast.laws.support import AXES, measured_at
 from prunecast.table import read
 
@@ -50,6 +53,27 @@ def test_a_large_table_is_fitted_as_a_small_one(monkeypatch):
     assert part.dense.deviation == pytest.approx(whole.dense.deviation, rel=0.02)
 
 
+def test_of_many_configurations_those_that_inform_others_are_of_all_sizes():
+    """Every second of them, in the order of depth, width and examples, has two of four numbers of examples."""
+    sizes = {
+        "depths": range(8, 13),
+        "widths": np.geomspace(1 / 4, 4, 8),
+        "num_examples": range(8000, 40000, 8000),
+    }
+    frame = planted(configurations=160, **sizes)
+    own = predictive(fit(read(frame[frame["level"].isin((0, 6, 12, 18))]), law="eq2"))
+    informing = np.stack([curve.place for curve in own._informing])
+    assert len(informing) == MOST_CURVES < len(own.fit.configurations)
+    for column, axis in zip(informing.T, AXES, strict=True):
+        counts = np.unique(np.round(column, 9), return_counts=True)[1]
+        assert len(counts) == frame[axis].nunique()
+        assert counts.min() > 0.6 * counts.max()
+    for index in (0, 50, 159):  # whether it is among them or not
+        expected = own._expected(index)
+        assert np.isfinite(expected.mean).all()
+        assert (np.linalg.eigvalsh(expected.covariance) > 0).all()
+
+
 def test_groups_are_judged_as_if_each_were_picked_out():
     rng = np.random.default_rng(0)
     delta, group = rng.normal(size=200), rng.integers(0, 7, 200)
@@ -72,3 +96,21 @@ def test_measured_configurations_are_found_by_their_sizes():
     assert found.tolist() == [*range(15), *[-1] * 17]
     only = SimpleNamespace(configurations=configurations[:1])
     assert measured_at(only, sizes[:3]).tolist() == [0, -1, -1]
+
+
+def test_a_curve_of_very_many_densities_says_what_some_of_them_say():
+    """The covariance of 3,000 rows takes 72 MB and its root minutes for all curves; the time is linear in them."""
+    frame = planted(configurations=6, num_examples=(50_000,), depths=(20,), seed=3)
+    result = fit(read(frame), law="eq2")
+    c = result.configurations[2]
+    density, error, _ = np.array(c.curve).T
+    fine = np.geomspace(1, c.lowest_density, 3000)
+    curve = np.exp(np.interp(-np.log(fine), -np.log(density), np.log(error)))
+    many = replace(c, curve=tuple((d, e, 1.0) for d, e in zip(fine.tolist(), curve.tolist(), strict=True)))
+    configurations = tuple(many if one is c else one for one in result.configurations)
+    own, finer = predictive(result), predictive(replace(result, configurations=configurations))
+    asked = np.geomspace(1, c.lowest_density, 7)
+    (median, variance), (fine_median, fine_variance) = own.at(2, asked), finer.at(2, asked)
+    np.testing.assert_allclose(fine_median, median, atol=0.02)
+    np.testing.assert_allclose(fine_variance, variance, rtol=0.3)
+    assert len(finer._measured(2)[0].deviation) == MOST_ROWS

@@ -116,6 +116,17 @@ def test_the_unpruned_network_counts_as_measured_where_it_has_no_row():
     assert median[0] == pytest.approx(np.log(c.unpruned_error), abs=0.1)
 
 
+def test_rows_of_every_replicate_count_as_chains_of_their_own():
+    """They were taken for levels of one chain, which have most of their noise in common."""
+    frame = planted(configurations=8, num_examples=(50_000,), replicates=4, correlation=0.85, seed=2)
+    means, each = (fit(read(frame), law="eq2", replicates=own) for own in ("mean", "each"))
+    assert len(each.configurations[3].curve) == 4 * len(means.configurations[3].curve)
+    density = np.array([1.0, 0.1, 0.02])
+    (median, variance), (own_median, own_variance) = (predictive(one).at(3, density) for one in (means, each))
+    np.testing.assert_allclose(own_median, median, atol=0.01)
+    np.testing.assert_allclose(own_variance, variance, rtol=0.05)
+
+
 def test_far_below_the_measured_densities_it_is_the_law_again(bare):
     own, c = predictive(bare), bare.configurations[0]
     far = np.array([c.lowest_density * 0.8**60])

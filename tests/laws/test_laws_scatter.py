@@ -91,6 +91,33 @@ def test_the_noise_of_planted_chains_is_inferred_without_replicates(noise, seed)
     assert scatter.misfit < 0.75 * scatter.noise  # there is none; but no law misses nothing
 
 
+@pytest.mark.parametrize(("configurations", "correlation"), [(6, 0.0), (30, 0.0), (30, 0.4)])
+def test_levels_that_were_trained_on_their_own_are_not_taken_for_chains(configurations, correlation):
+    """If they were, their roughness would be a small part of the noise, which came out almost twice too large."""
+    frame = planted(configurations=configurations, noise=0.03, correlation=correlation, seed=1)
+    scatter = predictive(fit(read(frame), law="eq2")).scatter
+    assert scatter.noise == pytest.approx(0.03, rel=0.15)
+    assert scatter.correlation < CORRELATION
+    chains = planted(configurations=configurations, noise=0.03, correlation=CORRELATION, seed=1)
+    assert predictive(fit(read(chains), law="eq2")).scatter.correlation == CORRELATION
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5])
+def test_the_likelihood_knows_the_correlation(mixed, correlation):
+    together = Neighbours(mixed, dense=True)
+    scatter = Scatter(**SCATTER, correlation=correlation, knots=together.knots)
+    usual = Scatter(**SCATTER, knots=together.knots)
+    whole, missed, _ = joined(mixed, scatter, True)
+    other, *_ = joined(mixed, usual, True)
+
+    def by_hand(covariance):
+        return missed @ np.linalg.solve(covariance, missed) / 2 + np.linalg.slogdet(covariance)[1] / 2
+
+    assert together.cost(scatter) - together.cost(usual) == pytest.approx(
+        by_hand(whole) - by_hand(other), rel=1e-4
+    )
+
+
 def test_where_there_are_replicates_the_noise_is_theirs():
     options = {"configurations": 12, "noise": 0.04, "correlation": CORRELATION, "seed": 1}
     result = fit(read(planted(replicates=4, **options)), law="eq2")

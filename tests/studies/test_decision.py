@@ -7,7 +7,7 @@ import pytest
 from planted import planted
 
 from prunecast.choice import choose
-from prunecast.studies import Grid, GridChain, Reason, decide, stop_error
+from prunecast.studies import Grid, GridChain, Reason, decide, frontier_targets, stop_error
 from prunecast.table import Table, read
 
 FRAME = planted(
@@ -115,6 +115,16 @@ def test_a_chain_ends_once_its_error_is_well_above_the_targets_it_can_serve():
     assert stop_error([0.2, 0.8], 0.1) == pytest.approx(0.23)
     assert stop_error([0.2, 0.8], 0.1, highest_unpruned=0.11) == pytest.approx(0.92)
     assert stop_error([0.5], 0.01) == pytest.approx(0.575)
+
+
+@pytest.mark.parametrize("unpruned", [0.05, 0.2, 0.4, 0.6])
+def test_targets_are_errors_that_networks_can_reach(unpruned):
+    """With an unpruned error of 0.4, four of five targets lay below it."""
+    targets = frontier_targets([unpruned, min(2 * unpruned, 0.89)], 0.9)
+    assert len(set(targets)) == 5
+    assert unpruned < min(targets) < max(targets) < 0.9
+    if unpruned < 0.18:
+        assert (targets[0], targets[-1]) == (pytest.approx(1.25 * unpruned, rel=0.02), 0.45)
 
 
 def test_what_is_over_is_never_proposed():

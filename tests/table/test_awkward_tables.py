@@ -67,7 +67,36 @@ def percentages() -> pd.DataFrame:
 ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
     "depths in names": (lambda: names("resnet{}"), "--depth-from Model"),
     "depths in names with a hyphen": (lambda: names("Conv-{} (C10)"), "--depth-from Model"),
-    "another column differs": (retrained, "--where retrain_time=10"),
+    "another column differs": (retrained, "--where retrain_time=40"),
+    "the steps of each training": (
+        lambda: pd.concat(
+            [curves().assign(_step=step, error=error) for step, error in ((0, 0.9), (500, 0.8))]
+            + [curves().assign(_step=1000)]
+        ),
+        "--where _step=1000",
+    ),
+    "a path before the name": (
+        lambda: (
+            curves()
+            .assign(**{"train/acc": 99.5, "lr": 0.1, "test/acc": lambda own: 100 - 100 * own["error"]})
+            .drop(columns="error")
+        ),
+        "--column error=1-test/acc/100",
+    ),
+    "a unit after each name": (
+        lambda: pd.DataFrame(
+            {
+                "width": curves()["width"],
+                "sparsity_pct": 100 - 100 * curves()["density"],
+                "Top-1 error (%)": 100 * curves()["error"],
+            }
+        ),
+        "--column density=1-sparsity_pct/100 --column 'error=Top-1 error (%)/100'",
+    ),
+    "a score with a number": (
+        lambda: curves().assign(mAP50_95=lambda own: 1 - own["error"]).drop(columns="error"),
+        "--metric mAP50_95",
+    ),
     "a share of the data": (fractions, "--column num_examples=n_fraction"),
     "a baseline of two methods": (baseline, "--where 'method=global magnitude'"),
     "percentages": (percentages, "--column density=1-sparsity/100 --column 'error=test error/100'"),
@@ -237,6 +266,27 @@ def test_a_column_is_computed_by_its_formula(formula: str, expected: float) -> N
 def test_a_wrong_formula_is_refused(columns: dict[str, str], words: str) -> None:
     with pytest.raises(TableError, match=words):
         read(pd.DataFrame({"kept": [0.5, 1], "error": [0.2, 0.1]}), columns=columns)
+
+
+def test_a_formula_of_words_is_refused_where_they_are(tmp_path: Path) -> None:
+    """The column was said to be empty."""
+    path = tmp_path / "runs.csv"
+    path.write_text("density,top1\n1,0.1\n0.5,n/a\n0.2,high\n")
+    with pytest.raises(TableError, match=r"line 4: top1 is 'high', which is not a number"):
+        read(path, columns={"error": "top1/100"})
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimals_may_have_commas_as_spreadsheets_write_them(tmp_path: Path, separator: str) -> None:
+    path = tmp_path / "runs.csv"
+    own = curves().assign(family="v1.5", weights=lambda own: (1e6 * own["width"]).round().astype(int))
+    own.to_csv(path, index=False, sep=separator, decimal=",")
+    there = read(path).frame
+    for column in ("width", "density", "error", "weights"):
+        np.testing.assert_array_equal(there[column], own[column])
+    path.write_text(path.read_text().replace("0,25", "0.25"))
+    with pytest.raises(TableError, match="Write decimals with a point"):
+        read(path)
 
 
 def test_a_score_is_one_minus_an_error_by_name() -> None:

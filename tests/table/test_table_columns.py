@@ -151,8 +151,9 @@ def test_columns_in_an_index_count_as_columns() -> None:
     assert read(indexed).digest == read(indexed.reset_index()).digest
     assert set(read(indexed).frame["width"]) == {20 / 32, 1.0}
     assert read(plain.set_index("width")).digest == read(plain).digest
+    assert read(plain.set_index("width", drop=False)).digest == read(plain).digest
     with pytest.raises(TableError, match="two columns are called width; rename one"):
-        read(plain.set_index("width", drop=False))
+        read(plain.rename_axis("width"))
 
 
 def test_fractional_depth_and_size_stay_fractions() -> None:

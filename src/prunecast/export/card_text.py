@@ -54,7 +54,9 @@ def verdict(card: Card) -> str:
     if found.meets_target is None or target is None:
         return words
     likely = (
-        "" if promised.probability is None else f" (predicted with probability {promised.probability:.0%})"
+        ""
+        if promised.probability is None
+        else f" (predicted with probability {numbers.probability_cell(promised.probability)})"
     )
     does = "meets" if found.meets_target else "misses"
     return f"{words} It {does} the target of {numbers.target(target)}{likely}."

@@ -41,7 +41,10 @@ from prunecast.table import Table
 
 NEAR_PLATEAU = 0.85
 """Rows above this share of chance count as the high plateau."""
-PLATEAU_ROWS, WINDOW = 3, 5
+PLATEAU_ROWS, LEAST_FLAT = 3, 6
+"""Rows near the plateau, and rows of a curve whose end may count as flat."""
+WINDOW = 5 * float(np.log(1.25)) * (1 - 1e-4)
+"""Slopes are taken over five of the paper's levels, in log density; counts of weights are rounded."""
 RISE, POWER_LAW_ROWS = 1.5, 4
 """The power-law region counts as seen with this many rows above this multiple of ε_np."""
 SEEN_RISE = 3.0
@@ -81,7 +84,10 @@ def plateau_reached(points: Points, chance: float | None) -> bool:
 
 
 def _flattens(points: Points, index: int) -> bool:
-    """Whether the last levels of a curve, means over replicates, rise less than half as steeply as its steepest."""
+    """Whether the end of a curve, means over replicates, rises less than half as steeply as its steepest part.
+
+    Slopes are taken over the same part of log density, however fine the levels are.
+    """
     rows = points.slice_of(index)
     _, level = np.unique(points.level[rows], return_inverse=True)
     density, heights = (
@@ -89,9 +95,10 @@ def _flattens(points: Points, index: int) -> bool:
     )
     order = np.argsort(-density)
     steps, heights = -np.log(density[order]), heights[order]
-    if len(heights) <= 2 * WINDOW or heights[-1] - heights.min() < np.log(2):
+    if len(heights) < LEAST_FLAT or np.ptp(steps) < 2 * WINDOW or heights[-1] - heights.min() < np.log(2):
         return False
-    slopes = (heights[WINDOW:] - heights[:-WINDOW]) / (steps[WINDOW:] - steps[:-WINDOW])
+    whole = steps >= steps[0] + WINDOW
+    slopes = (heights - np.interp(steps - WINDOW, steps, heights))[whole]
     return bool(slopes[-1] < slopes.max() / 2)
 
 
@@ -117,7 +124,7 @@ def parameter_findings(
     intervals: dict[str, tuple[float, float]],
     limits: dict[str, tuple[float, float]],
     data: Measured,
-    chance: float | None,
+    table: Table,
 ) -> list[Finding]:
     """Which parameters the data do not determine, each with what would help, and which ended at a bound.
 
@@ -125,7 +132,7 @@ def parameter_findings(
     """
     if not rises(data.points, optimum.form.law):
         return [_no_rise(optimum, data)]
-    found = list(_undetermined(optimum, values, intervals, limits, data, chance))
+    found = list(_undetermined(optimum, values, intervals, limits, data, table))
     known_at_bound = {parameter.name for parameter in optimum.form.parameters if parameter.bound_is_known}
     return [*found, *_at_bounds(optimum, undetermined(found, known_at_bound) | known_at_bound)]
 
@@ -136,13 +143,13 @@ def _undetermined(
     intervals: dict[str, tuple[float, float]],
     limits: dict[str, tuple[float, float]],
     data: Measured,
-    chance: float | None,
+    table: Table,
 ) -> Iterator[Finding]:
     points, free = data.points, {parameter.role: parameter for parameter in reversed(optimum.free)}
     slope, plateau, scale = (free.get(role) for role in (Role.SLOPE, Role.PLATEAU, Role.SCALE))
     steepness = values[slope.name] if slope else USUAL_SLOPE
     gamma = steepness if 0.2 < steepness < 2 else USUAL_SLOPE
-    plateau_known = plateau is None or plateau_reached(points, chance)
+    plateau_known = plateau is None or plateau_reached(points, table.chance)
 
     def wide(parameter: Parameter, ratio: float) -> bool:
         low, high = intervals[parameter.name]
@@ -156,7 +163,7 @@ def _undetermined(
         )
 
     if plateau is not None and not plateau_known:
-        yield _plateau_missed(plateau, data, chance, gamma)
+        yield _plateau_missed(plateau, data, table, gamma)
     if not power_law_seen(points):
         yield _rise_missed(optimum, data, gamma)
     elif slope is not None and wide(slope, WIDE_RATIO):
@@ -205,11 +212,9 @@ def _no_rise(optimum: Optimum, data: Measured) -> NoRise:
     return NoRise(symbols=symbols, margin=LOW_EDGE - 1, **_short(data, more))
 
 
-def _plateau_missed(
-    plateau: Parameter, data: Measured, chance: float | None, gamma: float
-) -> PlateauNotReached:
-    points, top = data.points, float(data.points.error.max())
-    aim = 0.95 * (chance if chance is not None else min(1.0, 1.5 * top))
+def _plateau_missed(plateau: Parameter, data: Measured, table: Table, gamma: float) -> PlateauNotReached:
+    points, top, chance = data.points, float(data.points.error.max()), table.chance
+    aim = 0.95 * (chance if chance is not None else min(table.metric.highest, 1.5 * top))
     return PlateauNotReached(
         parameter=plateau.name,
         symbol=plateau.symbol,

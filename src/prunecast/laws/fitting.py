@@ -194,7 +194,7 @@ def _fit(
     }
     bare = _assembled(shared, optimum, uncertainty, natural(form, to_plain @ optimum.theta), options)
     limits = _limits(optimum, to_plain)
-    found = parameter_findings(optimum, bare.parameters, bare.intervals, limits, data, table.chance)
+    found = parameter_findings(optimum, bare.parameters, bare.intervals, limits, data, table)
     result = replace(bare, findings=tuple(found))
     result = replace(result, spread=_open_spread(result, optimum, to_plain))
     flat = list(flat_profiles(optimum, set(result.undetermined)))

@@ -36,6 +36,9 @@ UNKNOWN = 1.0
 GROWTH, DENSE_GROWTH = 1.5, 3.0
 """With every doubling of a size beyond what was measured, a law deviates by so many times its usual deviation more, and
 so does the dense law: laws fitted to the smaller sizes of measured tables did."""
+SAME_DENSITY, MOST_ROWS = 1e-6, 64
+"""Log densities that differ by less are one level; of more levels than these, so many say what a curve says. The time
+that a curve takes grows with their third power."""
 BLOCK, DRAW_STEP = 100_000, 4
 """How many predictions by draws of the parameters are made at a time, which bounds the memory they take. At measured
 sizes, where the parameters matter less, every fourth draw is enough."""
@@ -167,13 +170,18 @@ class Predictive:
             ) from problem
 
     @cached_property
-    def _informing(self) -> list[Curve]:
-        """The curves that others are compared with: all, or a share of very many."""
-        return [self._measured(index)[0] for index in range(0, len(self.fit.configurations), self._every)]
+    def _sample(self) -> Integers:
+        """The configurations that others are compared with: all, or some of very many.
 
-    @property
-    def _every(self) -> int:
-        return -(-len(self.fit.configurations) // MOST_CURVES)
+        They are drawn at random, as every k-th one of a grid may leave out whole sizes.
+        """
+        order = np.random.default_rng(0).permutation(len(self.fit.configurations))
+        return np.sort(order[:MOST_CURVES])
+
+    @cached_property
+    def _informing(self) -> list[Curve]:
+        """The curves of these configurations."""
+        return [self._measured(int(index))[0] for index in self._sample]
 
     @cached_property
     def _others(self) -> Others:
@@ -182,8 +190,10 @@ class Predictive:
 
     def _expected(self, index: int) -> Expected:
         """What is expected of a measured configuration before its own curve is seen."""
-        member, left = divmod(index, self._every)
-        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place)
+        member = int(np.searchsorted(self._sample, index))
+        if member < len(self._sample) and self._sample[member] == index:
+            return self._others.of(member)
+        return self._others.at(self._measured(index)[0].place)
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""
@@ -192,7 +202,7 @@ class Predictive:
             rows = np.array(c.curve, dtype=float).reshape(-1, 3)
             if not (rows[:, 0] == 1).any():
                 rows = np.vstack([(1.0, c.unpruned_error, c.replicates), rows])
-            density, error, replicates = rows.T
+            density, error, replicates = _levels(rows).T
             law = self._at_measured(index, density)
             slope, shift = law.average.unpruned_slope, 0.0
             if self.fit.dense is not None:
@@ -236,6 +246,22 @@ class Predictive:
         )
         reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
         return np.asarray(np.hypot(reach, self.scatter.noise))
+
+
+def _levels(rows: Floats) -> Floats:
+    """Density, mean error and replicates of each density, from the highest down; of very many densities some.
+
+    A fit to every replicate's own row has several rows of one density, which are of different chains.
+    """
+    rows = rows[np.argsort(-rows[:, 0], kind="stable")]
+    starts = np.flatnonzero(np.diff(np.log(rows[:, 0]), prepend=np.inf) < -SAME_DENSITY)
+    if len(starts) < len(rows):
+        replicates = np.add.reduceat(rows[:, 2], starts)
+        means = np.add.reduceat(rows[:, :2] * rows[:, 2:], starts) / replicates[:, None]
+        rows = np.column_stack([means, replicates])
+    if len(rows) > MOST_ROWS:
+        rows = rows[np.round(np.linspace(0, len(rows) - 1, MOST_ROWS)).astype(np.int64)]
+    return rows
 
 
 @lru_cache(maxsize=8)

@@ -9,6 +9,9 @@ With x the log density, the log error of a training run is taken as
 begins with the mask of the one before: two of them have the correlation ρ·exp(−|x − x′|/L). ℓ is log ε_np of the
 configuration without the noise of its measurement.
 
+Where every density was trained on its own, in a table of one-shot pruning for example, ρ is 0 and the noise is no
+larger than it looks. Curves without replicates may therefore show that ρ is smaller.
+
 What a law misses at one size it misses at similar sizes, too: misfit, and what the dense law misses of ℓ, are smooth in
 the logarithms of depth, width and number of examples (Matérn 3/2). So the curves of other sizes say what to expect of
 one, and a curve that its neighbours do not confirm was lucky or unlucky. This separates misfit from noise in tables
@@ -30,12 +33,15 @@ LEVEL = float(np.log(1.25))
 """The log density between two levels of the paper."""
 CORRELATION, CORRELATION_LENGTH = 0.85, 10 * LEVEL
 """ρ and L; replicates of measured chains have about these."""
+LOOSER, CLEARLY_LIKELIER = (0.5, 0.0), 10.0
+"""Other ρ that are tried, and by how much the log likelihood must be larger; curves of measured chains never are so
+much likelier."""
 MISFIT_LENGTH, MISFIT_ONSET = 6 * LEVEL, 2 * LEVEL
 """Over how much log density the misfit changes, and over how much it sets in."""
 SIZE_LENGTH = 1.5
 """Over how many doublings of a size it changes: the likeliest of 1 to 3 in halves for the measured tables together."""
 MOST_CURVES = 150
-"""Of more configurations than these, about so many are enough to infer noise and misfit from, and as neighbours."""
+"""Of more configurations than these, so many are enough to infer noise and misfit from, and as neighbours."""
 RANGE = (1e-4, 2.0)
 """The standard deviations that are searched."""
 NOISE_PER_ROUGHNESS = 2.1
@@ -86,12 +92,14 @@ class Scatter:
     """of the law around that, where pruning is under way"""
     unpruned: float
     """of log ε_np around the dense law, without noise"""
+    correlation: float = CORRELATION
+    """ρ, that of the noise at neighbouring levels of one chain"""
     knots: Floats = field(default_factory=lambda: np.zeros(0))
     """log densities whose misfit is coupled between neighbours"""
 
     def of_chains(self, x: Floats, replicates: Floats) -> Floats:
         """The covariance of the noise at log densities x of means over replicates, the later among the earlier ones."""
-        shared = CORRELATION * np.exp(-np.abs(np.subtract.outer(x, x)) / CORRELATION_LENGTH)
+        shared = self.correlation * np.exp(-np.abs(np.subtract.outer(x, x)) / CORRELATION_LENGTH)
         shared[np.diag_indices_from(shared)] = 1.0
         return np.asarray(self.noise**2 * shared / np.maximum.outer(replicates, replicates))
 
@@ -167,25 +175,42 @@ def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: f
     noise = replicate_noise
     if noise is None and len(curves) < FEW_CURVES:
         noise = min(rough, max(np.sqrt(MOST_NOISE) * whole, RANGE[0]))
+    best, cost = _likeliest(together, CORRELATION, noise, rough, unpruned)
+    if noise is None:
+        for correlation in LOOSER:
+            less = rough * np.sqrt((1 - CORRELATION) / (1 - correlation))
+            found, own = _likeliest(together, correlation, noise, max(less, RANGE[0]), unpruned)
+            if own < cost - CLEARLY_LIKELIER * (best.correlation == CORRELATION):
+                best, cost = found, own
+    return best
+
+
+def _likeliest(
+    together: "Neighbours", correlation: float, noise: float | None, rough: float, unpruned: float | None
+) -> tuple[Scatter, float]:
+    """The most likely deviations for a ρ and perhaps a known noise, and minus their log likelihood."""
 
     def scatter(at: Vector) -> Scatter:
         own = noise or float(np.exp(np.clip(at[2], *np.log(RANGE))))
         least = np.log(max(LEAST_RATIO * own, RANGE[0]))
         misfit, missed = np.exp(np.clip(at[:2], least, np.log(RANGE[1]))).tolist()
-        return Scatter(noise=own, misfit=misfit, unpruned=unpruned or missed, knots=together.knots)
-
-    def cost(at: Vector) -> float:
-        return together.cost(scatter(at))
+        return Scatter(
+            noise=own,
+            misfit=misfit,
+            unpruned=unpruned or missed,
+            correlation=correlation,
+            knots=together.knots,
+        )
 
     start: Vector = np.full(2 if noise else 3, np.log(noise or rough))
     first: Floats = np.vstack([start, start + FIRST_STEP * np.eye(len(start))])
     found = optimize.minimize(
-        cost,
+        lambda at: together.cost(scatter(at)),
         start,
         method="Nelder-Mead",
         options={"initial_simplex": first, "xatol": 0.03, "fatol": 0.05},
     )
-    return scatter(found.x)
+    return scatter(found.x), float(found.fun)
 
 
 def roughness(curves: Sequence[Curve], otherwise: float) -> float:
@@ -246,7 +271,12 @@ class Neighbours:
     def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
         """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
         scale = np.append(np.full(len(self.knots), scatter.misfit), scatter.unpruned)
-        own = scatter.noise**2 * self._noise + scatter.misfit**2 * self._misfit + self._rest
+        own = scatter.noise**2 * self._noise
+        if scatter.correlation != CORRELATION:
+            single = np.diagonal(own, axis1=1, axis2=2).copy()
+            own *= scatter.correlation / CORRELATION
+            np.einsum("cii->ci", own)[:] = single
+        own += scatter.misfit**2 * self._misfit + self._rest
         root = np.linalg.cholesky(own)
         white = np.linalg.solve(
             root, np.concatenate([self._coupled * scale, self._missed[:, :, None]], axis=2)

@@ -104,7 +104,7 @@ def _runners_up(chosen: Choice) -> Grid:
             numbers.density(one.density),
             error(one),
             numbers.interval(one.interval),
-            "" if one.probability is None else numbers.percent(one.probability, digits=0),
+            "" if one.probability is None else numbers.probability_cell(one.probability),
             amount(naming, one.stored_parameters),
             numbers.number(one.training_cost),
             one.source + (", outside" if one.extrapolated else ""),

@@ -105,10 +105,12 @@ def stop_error(targets: Sequence[float], unpruned_error: float, highest_unpruned
 def frontier_targets(unpruned_errors: Sequence[float], highest_error: float) -> tuple[float, ...]:
     """Five errors over the range of some networks, to two digits, so that they hardly change while more is trained.
 
-    `highest_error` is what the networks' errors rise to: the error of guessing, or the law's high plateau.
+    `highest_error` is what the networks' errors rise to: the error of guessing, or the law's high plateau. Where the
+    unpruned errors are not far below it, the targets lie between the two, so that networks can meet them.
     """
-    highest = HIGHEST_TARGET * highest_error
-    lowest = min(LOWEST_TARGET * min(unpruned_errors), highest / 2)
+    least = min(unpruned_errors)
+    lowest = min(LOWEST_TARGET * least, float(np.sqrt(least * highest_error)))
+    highest = max(HIGHEST_TARGET * highest_error, float(np.sqrt(lowest * highest_error)))
     return tuple(float(f"{target:.2g}") for target in np.geomspace(lowest, highest, FRONTIER_TARGETS))
 
 

@@ -263,8 +263,11 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
     if not found:
         return "Remove one, or number the replicates in a column replicate."
     column = min(found)[1]
-    first = raw.frame[column][twice].iloc[0]
-    choices = [f"keep one value with {where_option(column, first)}"]
+    values = raw.frame[column][twice]
+    kept = (
+        values.max() if pd.api.types.is_numeric_dtype(values) else values.iloc[0]
+    )  # the last of training steps
+    choices = [f"keep one value with {where_option(column, kept)}"]
     choices += [
         f"use {column_option(**{name: column})} if it is {meaning}"
         for name, meaning in (("replicate", "the replicate"), ("num_examples", "the amount of data"))

@@ -1,5 +1,6 @@
 """The canonical columns, their synonyms, and the matching of a header to them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -132,12 +133,20 @@ def as_metric(name: str) -> Metric:
         if own in map(normalized, (known, *others)):
             return Metric(f"{SCORE}{known}" if known in _SCORES or name.startswith(SCORE) else known)
     text = name.strip().replace(" ", "_")
+    if _of_a_cutoff(name):
+        return Metric(f"{SCORE}{text.removeprefix(SCORE)}")
     if not text.removeprefix(SCORE) or own == normalized(Metric.VALIDATION_ERROR):
         raise TableError(
             f"there is no metric {name!r}; name a column where lower is better, or error, loss, perplexity, "
             f"{', '.join(_SCORES)}."
         )
     return Metric(text)
+
+
+def _of_a_cutoff(name: str) -> bool:
+    """Whether a name is that of a score with a number, such as mAP50, recall@5 or F1@0.5."""
+    found = re.fullmatch(r"(.*[^\W\d])@?\d[\d:]*", normalized(name.removeprefix(SCORE)))
+    return found is not None and found[1] in _SCORES
 
 
 def synonyms(canonical: str, metric: Metric) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -185,13 +194,17 @@ _KNOWN = _known_words()
 
 
 def bind(
-    columns: Sequence[str], metric: Metric, label: str, numeric: Sequence[str], empty: Sequence[str] = ()
+    columns: Sequence[str],
+    metric: Metric,
+    label: str,
+    largest: Mapping[str, float],
+    empty: Sequence[str] = (),
 ) -> dict[str, Binding]:
     """Match a header to the canonical columns; ambiguous and missing columns are refused.
 
     With a metric other than errors, the canonical `error` is the column of that name or one of its synonyms, never a
-    column of errors. If a required column is missing, the refusal suggests one of the `numeric` columns without a known
-    meaning, or says that it is among the `empty` ones.
+    column of errors. If a required column is missing, the refusal suggests a column of numbers without a known meaning
+    (`largest` is the largest value of each), or says that it is among the `empty` ones.
     """
     found = {name: _bind_one(name, columns, metric, label) for name in CANONICAL}
     bound = {name: binding for name, binding in found.items() if binding is not None}
@@ -203,7 +216,7 @@ def bind(
                 f"{label}: column {hollow.column} is empty, but a table needs {title(name, metric)} in every row."
             )
     if missing:
-        unused = _unused(bound, columns, numeric, metric)
+        unused = _unused(bound, columns, largest, metric)
         raise TableError(f"{label}: {_missing(missing, columns, metric, unused)}")
     return bound
 
@@ -241,14 +254,18 @@ _RESERVED = {normalized(name) for name in ("chance_error", *COUNTS, *COSTS)}
 
 
 def _unused(
-    bound: Mapping[str, Binding], columns: Sequence[str], numeric: Sequence[str], metric: Metric
-) -> list[str]:
-    """Columns of numbers that have no meaning so far."""
+    bound: Mapping[str, Binding], columns: Sequence[str], largest: Mapping[str, float], metric: Metric
+) -> dict[str, float]:
+    """The largest value of each column of numbers that has no meaning so far."""
     taken = {binding.column for binding in bound.values()} | {_of_other_metric(columns, metric)}
-    return [name for name in numeric if name not in taken and normalized(name) not in _RESERVED]
+    return {
+        name: most
+        for name, most in largest.items()
+        if name not in taken and normalized(name) not in _RESERVED
+    }
 
 
-def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused: Sequence[str]) -> str:
+def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused: Mapping[str, float]) -> str:
     """What is missing, and the most likely remedy."""
     names = [title(name, metric) for name in missing]
     other = _of_other_metric(columns, metric) if missing == ["error"] else None
@@ -262,12 +279,41 @@ def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused:
         f"there is no column {' and no column '.join(names)}. A table needs density and {title('error', metric)};"
         f" the columns found are {', '.join(columns[:20])}{', ...' if len(columns) > 20 else ''}."
     )
+    formulas = {title(name, metric): formula for name in missing if (formula := _guess(name, metric, unused))}
+    if formulas:
+        read = " and ".join(f"{formula} as {name}" for name, formula in formulas.items())
+        return f"{text} To read {read}, use {column_option(**formulas)}."
     if len(missing) > 1:
         return text
     if other is not None:
         return f"{text} To read column {other}, use {metric_option(_metric_name(other))}."
-    likely = nearest(names[0], columns) or (unused[0] if len(unused) == 1 else None)
+    likely = nearest(names[0], columns) or (next(iter(unused)) if len(unused) == 1 else None)
     return text if likely is None else f"{text} {_suggested(missing[0], likely, metric)}"
+
+
+_PERCENT = re.compile(r"[\s_]*[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
+"""A unit at the end of a name."""
+_PARTS = ("test", "val", "eval", "")
+"""Of which data an error is taken, the first that there is; never of the training data."""
+
+
+def _guess(canonical: str, metric: Metric, unused: Mapping[str, float]) -> str | None:
+    """A quantity by a formula of a column that has its name after a path or before a unit: test/acc, Error (%)."""
+    same, complements = (set(map(normalized, words)) for words in synonyms(canonical, metric))
+    same |= {normalized(title(canonical, metric))}
+    inverses = set(map(normalized, _INVERSES.get(canonical, ())))
+    found: dict[str, str] = {}
+    for column, most in unused.items():
+        path, _, last = column.rpartition("/")
+        word, percent = normalized(_PERCENT.sub("", last)), _PERCENT.search(last) is not None
+        if word not in same | complements | inverses or "train" in normalized(path):
+            continue
+        transform = _transform(word, complements, inverses)
+        share = (canonical == "density" or metric.is_share) and transform is not Transform.INVERSE
+        divided = f"{column}/100" if share and (percent or 1 < most <= 100) else column
+        part = next(own for own in _PARTS if own in normalized(path))
+        found.setdefault(part, _FORMULA[transform].format(divided))
+    return next((found[part] for part in _PARTS if part in found), None)
 
 
 def _suggested(name: str, column: str, metric: Metric) -> str:
@@ -292,6 +338,8 @@ def _suggested(name: str, column: str, metric: Metric) -> str:
 def _metric_name(column: str) -> str:
     """The metric that a column of losses or scores holds."""
     word = normalized(column)
+    if _of_a_cutoff(column):
+        return column
     for known, others in (_SCORES | _LOWER).items():
         if word in {normalized(pattern.format(own)) for own in (known, *others) for pattern in _MEASURED}:
             return known

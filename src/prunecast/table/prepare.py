@@ -19,8 +19,9 @@ from prunecast.table import findings
 from prunecast.table.columns import CANONICAL, COUNTS, Binding, Transform, synonyms, title, with_meaning
 from prunecast.table.counts import FEW
 from prunecast.table.options import column_option
+from prunecast.table.parse import Places
 from prunecast.table.selection import find_column
-from prunecast.table.values import Numbers, as_numbers
+from prunecast.table.values import Numbers, as_numbers, not_a_number
 from prunecast.text import did_you_mean, listed, normalized, parse_number
 
 SETTABLE = (*CANONICAL, *COUNTS, "chance_error")
@@ -55,7 +56,7 @@ class Prepared:
 
 def prepare(
     frame: pd.DataFrame,
-    label: str,
+    places: Places,
     metric: Metric,
     columns: Mapping[str, str] | None = None,
     depth_from: str | None = None,
@@ -63,10 +64,10 @@ def prepare(
     """Define columns as asked, and remove empty ones that would have a meaning."""
     found: list[Finding] = []
     if depth_from is not None:
-        frame, own = _depth_from(frame, depth_from, label)
+        frame, own = _depth_from(frame, depth_from, places.label)
         found.append(own)
     for name, formula in (columns or {}).items():
-        frame, own = _define(frame, _settable(name, metric, label), formula, label)
+        frame, own = _define(frame, _settable(name, metric, places.label), formula, places)
         found.append(own)
     empty = tuple(name for name in with_meaning(list(frame.columns), metric) if is_empty(frame[name]))
     found += [findings.ColumnEmpty(column=name, name=_canonical(name, metric)) for name in empty]
@@ -151,12 +152,16 @@ def _settable(name: str, metric: Metric, label: str) -> str:
     return names[normalized(name)]
 
 
-def _define(frame: pd.DataFrame, name: str, formula: str, label: str) -> tuple[pd.DataFrame, Finding]:
+def _define(frame: pd.DataFrame, name: str, formula: str, places: Places) -> tuple[pd.DataFrame, Finding]:
     """The frame with a column of this name by a formula; a plain name renames the column."""
-    binding = parse_formula(formula, list(frame.columns), label)
+    binding = parse_formula(formula, list(frame.columns), places.label)
     values: Any = frame[binding.column]
     if binding.computed:
-        values = pd.Series(binding.of(as_numbers(values)), index=frame.index)
+        given = as_numbers(values)
+        words = np.isnan(given) & np.array([isinstance(own, str) and bool(own.strip()) for own in values])
+        if words.any():
+            places.refuse(words, not_a_number(binding.column, values.iloc[int(np.argmax(words))]))
+        values = pd.Series(binding.of(given), index=frame.index)
         frame = frame.drop(columns=name, errors="ignore")
     else:
         frame = frame.drop(columns=binding.column)

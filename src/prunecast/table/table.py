@@ -252,10 +252,11 @@ def read(
     frame, places, name = _open(source)
     if frame.empty:
         raise TableError(f"{places.label} has no rows; a table needs at least one.")
-    prepared = prepare(frame, places.label, kind, columns, depth_from)
+    prepared = prepare(frame, places, kind, columns, depth_from)
     frame = prepared.frame
     numeric = [own for own in frame.columns if pd.api.types.is_numeric_dtype(frame[own])]
-    bound = bind(list(frame.columns), kind, places.label, numeric, prepared.empty)
+    largest = {own: float(np.fmax.reduce(as_numbers(frame[own]), initial=-np.inf)) for own in numeric}
+    bound = bind(list(frame.columns), kind, places.label, largest, prepared.empty)
     frame, bound, sizes = last_axes(frame, bound)
     raw = RawTable.renamed(frame, places, bound, kind)
     raw = replace(raw, findings=(*prepared.findings, *sizes, *raw.findings)).where(where or {})
@@ -292,11 +293,20 @@ def _open(source: str | Path | pd.DataFrame) -> tuple[pd.DataFrame, Places, str]
             path.parent == shipped.FOLDER
         ):  # messages name the table, not the place where the package is installed
             places = replace(places, label=name)
-    named = [level for level, column in enumerate(frame.index.names) if column is not None]
+    named = [
+        at for at, name in enumerate(frame.index.names) if name is not None and not _in_columns(frame, at)
+    ]
     frame = frame.reset_index(named, allow_duplicates=True) if named else frame  # as groupby leaves them
     frame = frame.set_axis([str(column) for column in frame.columns], axis=1).reset_index(drop=True)
     refuse_repeated(list(frame.columns), places.label)
     return frame, places, name
+
+
+def _in_columns(frame: pd.DataFrame, level: int) -> bool:
+    """Whether a column has the name and the values of a level of the index, as `set_index(drop=False)` leaves it."""
+    values = frame.index.get_level_values(level)
+    column = frame.get(values.name)
+    return isinstance(column, pd.Series) and values.equals(pd.Index(column))
 
 
 def _locate(source: str | Path) -> tuple[Path, str]:

@@ -125,7 +125,7 @@ def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent:
     if np.isnan(given) and (pd.isna(value.raw) or value.raw == ""):  # type: ignore[call-overload]
         return f"{known} is missing. Add the value, or remove the row."
     if np.isnan(given):
-        return f"{known} is {_short(value.raw)}, which is not a number. {_unreadable(str(value.raw))}"
+        return not_a_number(known, value.raw)
     if binding.transform is Transform.INVERSE and given < 1:
         return _not_a_ratio(heading, given)
     seen = f"{known} is {given:g}" + (f", so {called} is {value.converted:g}" if binding.computed else "")
@@ -156,6 +156,11 @@ def _not_a_ratio(heading: str, given: float) -> str:
         f"be 1 or more. If it is the share of weights kept, use {column_option(density=heading)}. If it is the share "
         f"pruned, use {column_option(density=f'1-{heading}')}."
     )
+
+
+def not_a_number(known: str, raw: object) -> str:
+    """That a cell of a column is no number, and what to do about it."""
+    return f"{known} is {_short(raw)}, which is not a number. {_unreadable(str(raw))}"
 
 
 def _short(raw: object) -> str:

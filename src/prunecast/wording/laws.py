@@ -65,7 +65,7 @@ def _no_rise(finding: found.NoRise, metric: Metric) -> str:
 
 @words(found.PlateauNotReached)
 def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
-    seen = f"no curve comes near its high plateau (the largest {metric.word} is {finding.highest_error:.2g})"
+    seen = f"no curve comes near its high plateau (the largest {metric.word} is {numbers.target(finding.highest_error, 2)})"
     if finding.reached_chance and finding.chance_known:
         seen = _too_steep(finding, finding.rows_near, "near the high plateau")
     fix = ", or fix it with --high-error chance" if finding.chance_known else ""
@@ -74,7 +74,7 @@ def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
 
 @words(found.RiseTooShort)
 def _rise(finding: found.RiseTooShort, metric: Metric) -> str:
-    seen = f"the {metric.word} never exceeds {finding.highest_error:.2g}"
+    seen = f"the {metric.word} never exceeds {numbers.target(finding.highest_error, 2)}"
     if finding.reached_chance:
         seen = _too_steep(finding, finding.rows_risen, "on the rise")
     return f"{finding.symbol} is not determined: {seen}; {_advice(finding)}."
@@ -108,13 +108,13 @@ def _two_sizes(finding: found.TwoSizesOnly, metric: Metric) -> str:
 
 @words(found.AtBound)
 def _at_bound(finding: found.AtBound, metric: Metric) -> str:
-    limit = f"{finding.symbol} hit its search limit ({finding.bound:.3g})"
+    limit = f"{finding.symbol} hit its search limit ({numbers.number(finding.bound)})"
     return f"{limit}." if finding.explained else f"{limit}, so its estimate is unreliable."
 
 
 @words(found.FlatProfile)
 def _flat(finding: found.FlatProfile, metric: Metric) -> str:
-    values = listed([f"{value:.3g}" for value in finding.values], "or")
+    values = listed(map(numbers.number, finding.values), "or")
     return (
         f"{finding.symbol} is poorly determined: {values} would fit almost as well if the other parameters are "
         "refitted."

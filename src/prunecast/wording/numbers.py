@@ -105,9 +105,14 @@ def share(value: float) -> str:
 
 def probability(value: float) -> str:
     """A probability in whole percent, never as certain or impossible."""
+    return probability_cell(value).replace(">", "more than ").replace("<", "less than ")
+
+
+def probability_cell(value: float) -> str:
+    """The same as short as a cell of a table: 80%, >99%."""
     if value > MOST_CERTAIN:
-        return f"more than {MOST_CERTAIN:.0%}"
-    return f"less than {1 - MOST_CERTAIN:.0%}" if value < 1 - MOST_CERTAIN else f"{value:.0%}"
+        return f">{MOST_CERTAIN:.0%}"
+    return f"<{1 - MOST_CERTAIN:.0%}" if value < 1 - MOST_CERTAIN else f"{value:.0%}"
 
 
 def number(value: float | None) -> str:

@@ -2,12 +2,12 @@
 
 from prunecast.choice import findings
 from prunecast.choice.answer import Choice, Matching, choose, choose_each
-from prunecast.choice.costs import known_measures, sizes_at
+from prunecast.choice.costs import known_measures, sizes_along, sizes_at
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
 from prunecast.choice.latency import POOR_LATENCY
 from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
-from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile, size_line
+from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_CONFIDENCE,
@@ -67,7 +67,7 @@ __all__ = [
     "predict",
     "predicted_options",
     "quantile",
-    "size_line",
+    "sizes_along",
     "sizes_at",
     "smallest_density",
     "validated",

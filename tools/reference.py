@@ -88,7 +88,7 @@ OTHER_COLUMNS = {
     "multiply_adds": "per image; of whole channels those of the smaller network",
     "latency_ms": "milliseconds per batch, as `prunecast time` writes it; for `choose --max-latency`",
     "timed_with": "how `latency_ms` was measured (runtime, batch, threads); it must be the same for all of them",
-    "remaining_parameters": "all parameters without those that were removed",
+    "remaining_parameters": "all parameters without those that were removed; of whole channels `choose` counts these",
     "effective_density": "the share of weights on a path of remaining weights from input to output",
     "train_error, loss, steps, seconds, status": "what `prunecast run` also records; fits do not use it",
 }

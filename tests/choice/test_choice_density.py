@@ -15,7 +15,7 @@ from prunecast.choice import (
     optimum,
     predicted_options,
     quantile,
-    size_line,
+    sizes_along,
     smallest_density,
 )
 from prunecast.choice.optima import _Problem
@@ -112,10 +112,13 @@ def test_no_candidate_undercuts_the_frontier(deep: Fit, minimise: str) -> None:
     assert len(edge.error) > 150
     assert (np.diff(edge.size) <= 0).all()
     networks = _candidates(deep)
-    offset, slope = size_line(minimise, networks)
+    whole = sizes_along(deep, minimise, networks, np.ones(len(networks)))
+    slope = whole - sizes_along(deep, minimise, networks, np.zeros(len(networks)))
     for error, size in list(zip(edge.error, edge.size, strict=True))[::20]:
         density = smallest_density(deep, networks, np.full(len(networks), np.log(error)))
-        smallest = np.where(density <= 1, offset + slope * np.minimum(density, 1), np.inf).min()
+        smallest = np.where(
+            density <= 1, sizes_along(deep, minimise, networks, np.minimum(density, 1)), np.inf
+        ).min()
         step = (slope / networks.counts.weights).max()
         assert smallest * (1 - 2e-3) <= size <= smallest * (1 + 2e-3) + step
 

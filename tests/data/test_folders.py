@@ -11,7 +11,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures import class_folders, picture, pixels, tiny_imagenet
 
-from prunecast.data import draw, load
+from prunecast.data import draw, load, survey
 from prunecast.data.files import Folder
 from prunecast.data.sources import cropped
 from prunecast.errors import PrunecastError
@@ -183,6 +183,34 @@ def test_harm_is_named(place, cache, harm, message):
     with pytest.raises(PrunecastError, match=message):
         load("folder", root=place)
     assert not [left for left in cache.glob("*") if not left.name.endswith(".lock")]
+
+
+def test_all_unreadable_images_of_both_halves_are_named_at_once(place, cache):
+    class_folders(place)
+    corrupt(place)
+    cut_short(place)
+    for name in ("cat/2.png", "dog/1.png"):
+        (place / "train" / name).write_bytes(b"broken")
+    (place / "test" / "dog" / "1.png").write_bytes(b"")
+    with pytest.raises(PrunecastError) as refused:
+        load("folder", root=place)
+    said = str(refused.value)
+    assert "4 images cannot be read" in said
+    for name in ("test/dog/1.png", "train/cat/1.png", "train/cat/2.png", "train/dog/1.png"):
+        assert f"{place / name}" in said
+    assert "0x" not in said
+    assert "name=" not in said
+
+
+def test_a_survey_leaves_unreadable_images_to_the_loading(place):
+    class_folders(place)
+    whole = survey(place)
+    corrupt(place)
+    assert survey(place).sizes == whole.sizes
+    for file in (place / "train").glob("*/*.png"):
+        file.write_bytes(b"broken")
+    with pytest.raises(PrunecastError, match="is not a readable image; repair or remove it"):
+        survey(place)
 
 
 def test_files_that_vanish_while_reading_are_named(place):

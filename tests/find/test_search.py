@@ -107,6 +107,8 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
         (Search(targets=(1.5,)), "must be below 1"),
         (Search(targets=(0.1,), confidence=2), "--confidence is 2"),
         (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, but the plan short has 200"),
+        (Search(targets=(0.1,), minimise="latency"), r"latency, which .* `prunecast time PLAN -o TABLE`"),
+        (Search(targets=(0.1,), minimise="bytes"), r"bytes, which .* `prunecast export PLAN -o TABLE`"),
         (Search(budget=Budget(hours=0)), "--hours is 0"),
         (Search(budget=Budget(training_runs=0)), "--training-runs is 0"),
     ],
@@ -114,6 +116,18 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
 def test_what_cannot_be_searched_is_refused(wanted: Search, words: str) -> None:
     with pytest.raises(PrunecastError, match=words):
         wanted.check(plan())
+
+
+@pytest.mark.parametrize(
+    "other", ['method = "imp-channels"', 'family = "own_networks:vit"'], ids=["channels", "own family"]
+)
+def test_multiply_adds_that_nobody_counts_before_training_are_refused(other: str) -> None:
+    key = other.partition(" ")[0]
+    lines = [line for line in TEXT.splitlines() if not line.startswith(f"{key} =")]
+    wanted = Search(targets=(0.1,), minimise="multiply-adds")
+    wanted.check(plan())
+    with pytest.raises(PrunecastError, match="find counts multiply-adds of built-in families"):
+        wanted.check(parse_plan("\n".join([other, *lines]), name="other"))
 
 
 def test_a_plan_of_several_kinds_is_refused() -> None:

@@ -3,16 +3,27 @@
 So is what is never pruned, before the sweep.
 """
 
+import re
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 from own_networks import vit
 
+from prunecast import families
 from prunecast.cli import cli
 from prunecast.families import NotPrunable
 from prunecast.pruning import chain_folder
-from prunecast.sweep import NeverPruned, event_line, never_pruned, never_pruned_lines, read_plan, run_plan
+from prunecast.sweep import (
+    NeverPruned,
+    event_line,
+    never_pruned,
+    never_pruned_lines,
+    overview,
+    read_plan,
+    removable_units,
+    run_plan,
+)
 from prunecast.sweep.__main__ import main
 
 PLAN = """
@@ -98,3 +109,31 @@ def test_the_largest_tensors_are_named(swept):
     _, plan, events = swept
     assert never_pruned(plan) == ()
     assert not any("never pruned" in event_line(plan, event) for event in events)
+
+
+@pytest.mark.parametrize(
+    ("family", "words"),
+    [
+        (
+            "own_networks:vit",
+            r"All outputs are kept of .*\(.* them to others\) and .* \(it computes the output\)",
+        ),
+        ("common_networks:mobilenet", r"All outputs are kept of \S+ \(it computes the output\)"),
+    ],
+)
+def test_a_plan_says_which_channels_can_be_removed(tmp_path, family, words):
+    text = VIT.replace("own_networks:vit", family)
+    text = f'method = "imp-channels"\n{text}'
+    (tmp_path / "plan.toml").write_text(text)
+    shown = CliRunner().invoke(
+        cli, ["plan", str(tmp_path / "plan.toml"), "--no-estimate"], catch_exceptions=False
+    )
+    said = " ".join(shown.output.split())
+    assert re.search(rf"{family}, depth 1, width 1: \d+ units in \d+ groups can be removed", said)
+    assert re.search(words, said)
+    (own,) = removable_units(overview(read_plan(tmp_path / "plan.toml")).plan)
+    model = families.build(family, depth=1, width=1, num_classes=10, image_shape=(1, 8, 8))
+    units = families.find_units(model, (1, 8, 8))
+    small = units.sliced(model, units.first(dict.fromkeys(units.names, 1)))
+    left, whole = (sum(own.numel() for own in net.parameters()) for net in (small, model))
+    assert own.least == pytest.approx(left / whole)

@@ -37,6 +37,10 @@ def even(depth, width: int, num_classes):
     return nn.Sequential(pooled, *[nn.Linear(width, width) for _ in range(depth)], nn.Linear(width, num_classes))
 
 
+def shallow(num_classes, image_shape, depth=1, width=1.0):
+    return mlp(1 + depth, width, num_classes, image_shape)
+
+
 def whole(num_classes):
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, num_classes))
 
@@ -119,6 +123,21 @@ def test_a_plan_from_a_model_function_and_a_folder_runs_as_it_is(desk):
     events = run_plan(plan, desk / "store")
     assert next(events).record.level == 0
     events.close()
+
+
+def test_little_time_is_not_spent_on_a_deeper_network(timed):
+    """Depth 1 has no half, so depth 2 took the place of the shallower one."""
+    timed(1e-3)
+    found = [propose("my_models:shallow", "photos", hours=hours, jobs=2) for hours in (0.0025, 3)]
+    assert [own.depths for own in found] == [(1,), (1, 2)]
+
+
+def test_a_plan_of_one_size_says_so(timed):
+    timed(1e-3)
+    note = "There is time for one size only"
+    assert note in written("my_models:shallow", "--data", "photos", "--hours", 0.0025)
+    assert note not in written("my_models:mlp", "--data", "photos", "--hours", 3, "-o", "large.toml")
+    assert note not in written("my_models:whole", "--data", "photos", "--hours", 3, "-o", "whole.toml")
 
 
 def test_more_time_is_a_richer_plan_and_every_plan_fits(timed):

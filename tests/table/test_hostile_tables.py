@@ -37,6 +37,10 @@ WEIGHTS = 270_000
         ({"weights": WEIGHTS, "bytes": 1080}, r"bytes is 1080, but weights is 270,000, and both count"),
         ({"weights": WEIGHTS, "bytes": 1.08}, r"bytes is 1\.08, but weights is 270,000, and both count"),
         ({"weights": WEIGHTS, "multiply_adds": 41.2}, r"multiply_adds is 41\.2, but weights is 270,000"),
+        (
+            {"weights": WEIGHTS, "remaining_parameters": 0.27},
+            r"remaining_parameters is 0\.27, but weights is 270,000",
+        ),
         ({"weights": 1200, "bytes": 4e6}, r"weights is 1200, but bytes is 4,000,000"),
     ],
 )
@@ -60,6 +64,7 @@ def test_the_option_makes_counts_of_millions() -> None:
         {"weights": WEIGHTS, "nonzero": np.nan},
         {"nonzero": 1234.5},
         {"weights": WEIGHTS, "bytes": 4 * WEIGHTS, "multiply_adds": 41_000_000},
+        {"weights": WEIGHTS, "remaining_parameters": WEIGHTS + 2000},
         {"weights": WEIGHTS, "bytes": WEIGHTS / 8, "latency_ms": [1.5, np.nan, *[0.1] * 10]},
         {"latency_ms": [1.5, np.nan, *[0.1] * 10], "timed_with": ["torch-1-1", "onnx-1-1", *[None] * 10]},
         {"weights": 27, "density": [round(27 * own) / 27 for own in DENSITIES]},

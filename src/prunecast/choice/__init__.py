@@ -2,12 +2,12 @@
 
 from prunecast.choice import findings
 from prunecast.choice.answer import Choice, Matching, choose, choose_each
-from prunecast.choice.costs import known_measures, sizes_at
+from prunecast.choice.costs import known_measures, sizes_along, sizes_at
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
 from prunecast.choice.latency import POOR_LATENCY
 from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
-from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile, size_line
+from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_CONFIDENCE,
@@ -17,6 +17,7 @@ from prunecast.choice.question import (
     Question,
     SizeRange,
     as_fit,
+    as_measure,
     ceiling,
     check_target,
     examples_for,
@@ -49,6 +50,7 @@ __all__ = [
     "Question",
     "SizeRange",
     "as_fit",
+    "as_measure",
     "candidates",
     "candidates_at",
     "ceiling",
@@ -67,7 +69,7 @@ __all__ = [
     "predict",
     "predicted_options",
     "quantile",
-    "size_line",
+    "sizes_along",
     "sizes_at",
     "smallest_density",
     "validated",

@@ -4,23 +4,103 @@ A cost is known at the measured sizes and densities. Between densities log cost 
 below the lowest one it stays as it is there. The latency of other sizes is predicted where enough sizes were timed and
 such predictions are good, or where the question names a size. Nothing is assumed of other costs, so other sizes are
 left out.
+
+Removed channels take their biases and norms with them, so what is stored is no straight line over density. Which share
+of these parameters is left at a density, and how many levels lead to it, is interpolated from the table, for other
+sizes from the sizes near them.
 """
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Self
 
 import numpy as np
 
 from prunecast.choice.counts import SAME_COST, removes_channels
 from prunecast.choice.latency import latency_predictor
-from prunecast.choice.options import Options, size_line
+from prunecast.choice.options import Options, kept_per_level, size_line
 from prunecast.choice.question import Measure, Question, as_measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask
 
+SAME_SHARE = 1e-4
+"""Shares and numbers of levels that differ by less are the same."""
 COLUMNS = {
     Measure.BYTES: "bytes",
     Measure.LATENCY: "latency_ms",
     Measure.MULTIPLY_ADDS: "multiply_adds",
 }
+REMAINING = "remaining_parameters"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovedChannels:
+    """What removing channels leaves, by configuration and density: other parameters than weights, and levels."""
+
+    index: Integers
+    """the configurations of the fit with such a curve"""
+    places: Floats
+    """their log depth and log width"""
+    log_density: tuple[Floats, ...]
+    """of every level of each of them, from the lowest up"""
+    left: tuple[Floats, ...]
+    """the share of the parameters other than weights that is there"""
+
+    @classmethod
+    def of(cls, fit: Fit) -> Self | None:
+        """Read off a table; None where it does not count what is left, or nothing but weights ever goes."""
+        index, places, densities, left = [], [], [], []
+        for place, own in enumerate(fit.configurations):
+            curve = own.costs.get(REMAINING, ())
+            if not curve or not own.never_pruned or not fit.counted:
+                continue
+            density, remaining = np.array(curve).T
+            share = np.clip((remaining - density * own.weights) / own.never_pruned, 0.0, 1.0)
+            index.append(place)
+            places.append([own.depth, own.width])
+            densities.append(np.log(density))
+            left.append(share)
+        if not any((share < 1 - SAME_SHARE).any() for share in left):
+            return None
+        return cls(
+            index=np.array(index), places=np.log(places), log_density=tuple(densities), left=tuple(left)
+        )
+
+    def others_left(self, networks: Candidates, density: Floats) -> Floats:
+        """The share of the parameters other than weights that is left, for densities of shape (..., networks)."""
+        return self._mean(networks, density, self.left)
+
+    def levels(self, networks: Candidates, density: Floats, kept: float) -> Integers:
+        """How many levels lead to each density; below the measured ones, each level keeps this share of weights."""
+        counted = tuple(np.arange(len(own), dtype=float)[::-1] for own in self.log_density)
+        beyond = [np.maximum(own[0] - np.log(density), 0.0) / -np.log(kept) for own in self.log_density]
+        found = self._mean(networks, density, counted, beyond)
+        return np.asarray(np.ceil(found - SAME_SHARE), dtype=np.int64)
+
+    def _mean(
+        self,
+        networks: Candidates,
+        density: Floats,
+        curves: tuple[Floats, ...],
+        added: list[Floats] | None = None,
+    ) -> Floats:
+        """The values of each network's own curve at its density, else the mean of all, near sizes counting most."""
+        at = np.log(np.stack([networks.depth, networks.width], axis=1))
+        nearness = 1 / np.maximum(((at[:, None] - self.places) ** 2).sum(axis=2), 1e-24)
+        own = networks.own[:, None] == self.index
+        nearness = np.where(own.any(axis=1, keepdims=True), own, nearness)
+        total = np.zeros(np.shape(density))
+        for number, (there, values) in enumerate(zip(self.log_density, curves, strict=True)):
+            found = np.interp(np.log(density), there, values)
+            total += nearness[:, number] * (found if added is None else found + added[number])
+        return np.asarray(total / nearness.sum(axis=1))
+
+
+@lru_cache(maxsize=8)
+def removed_channels(fit: Fit) -> RemovedChannels | None:
+    """What removing channels leaves of the networks of a law's table; None where it removes single weights."""
+    return RemovedChannels.of(fit)
 
 
 def from_table(fit: Fit, measure: Measure) -> bool:
@@ -102,9 +182,7 @@ def latency_interval(fit: Fit, networks: Candidates, density: Floats) -> tuple[f
 
 def size(fit: Fit, options: Options, measure: Measure) -> Floats:
     """The size of each pruned network in a measure."""
-    if from_table(fit, measure):
-        return cost(fit, measure, options.networks, options.density)
-    return options.size(measure)
+    return sizes_at(fit, measure, options.networks, options.density)
 
 
 def sizes_at(fit: Fit, minimise: str, networks: Candidates, density: Floats) -> Floats:
@@ -112,8 +190,30 @@ def sizes_at(fit: Fit, minimise: str, networks: Candidates, density: Floats) -> 
     measure = as_measure(minimise)
     if from_table(fit, measure):
         return cost(fit, measure, networks, density)
+    return sizes_along(fit, measure, networks, density)
+
+
+def sizes_along(fit: Fit, minimise: str, networks: Candidates, density: Floats) -> Floats:
+    """The sizes of networks at densities of shape (..., networks), in a measure that is known at all of them."""
+    measure = as_measure(minimise)
+    if from_table(fit, measure):
+        raise PrunecastError(
+            f"{measure.value} is read off the table and not known at all sizes, so only `choose` without --frontier "
+            "minimises it; minimise stored, nonzero or paper here"
+        )
     offset, slope = size_line(measure, networks)
+    removed = removed_channels(fit) if measure is Measure.STORED else None
+    if removed is not None:
+        offset = np.round(offset * removed.others_left(networks, density))
     return np.asarray(offset + slope * density)
+
+
+def levels(fit: Fit, options: Options) -> Integers:
+    """How many levels lead to each network."""
+    kept, removed = kept_per_level(fit), removed_channels(fit)
+    if removed is None:
+        return options.levels(kept)
+    return removed.levels(options.networks, options.density, float(kept))
 
 
 def known_measures(fit: Fit) -> list[Measure]:

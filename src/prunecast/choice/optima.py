@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from prunecast.choice.costs import sizes_along
 from prunecast.choice.counts import Counts, Naming, counter, naming
-from prunecast.choice.options import measured_options, size_line, whole_weights
+from prunecast.choice.options import measured_options, whole_weights
 from prunecast.choice.question import (
     DEFAULT_SIZES,
     Given,
@@ -96,23 +97,21 @@ def frontier(
         targets = np.asarray(errors, dtype=float)
     if not (targets > 0).all():
         raise PrunecastError(f"{fit.metric.plural} on a frontier must be positive")
-    offset, slope = size_line(minimise, networks)
     density = inversion.approximate(np.log(targets))
-    size = np.where(density <= 1, offset + slope * np.minimum(density, 1.0), np.inf)
+    size = np.where(density <= 1, sizes_along(fit, minimise, networks, np.minimum(density, 1.0)), np.inf)
     best: Integers = size.argmin(axis=1)
     reached = np.isfinite(size[np.arange(len(targets)), best])
     targets, chosen = targets[reached], networks[best[reached]]
     exact = smallest_density(fit, chosen, np.log(targets))
     exact = np.where(np.isfinite(exact), exact, density[reached, best[reached]])
     kept = whole_weights(how, chosen, exact, up=True)
-    offset, slope = size_line(minimise, chosen)
     measured = np.exp(measured_options(fit, networks).log_error)
     return Frontier(
         law=fit.law,
         minimise=as_measure(minimise),
         metric=fit.metric,
         error=targets,
-        size=offset + slope * kept,
+        size=sizes_along(fit, minimise, chosen, kept),
         depth=chosen.depth,
         width=chosen.width,
         density=kept,

@@ -89,11 +89,6 @@ class Options(Arrays):
         """Non-zero prunable weights."""
         return self.density * self.networks.counts.weights
 
-    def size(self, measure: Measure) -> Floats:
-        """The size of each pruned network in a measure."""
-        offset, slope = size_line(measure, self.networks)
-        return offset + slope * self.density
-
     def levels(self, kept: Fraction) -> Integers:
         """Levels that lead to each density, where each keeps this share of the weights, rounded down to whole ones.
 
@@ -171,7 +166,7 @@ def least_beside(fit: Fit, networks: Candidates, density: Floats) -> Floats:
 
 
 def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
-    """Offset and slope of a measure: the size at density d is offset + slope · d."""
+    """Offset and slope of a measure: the size at density d is offset + slope · d, as far as weights are removed."""
     measure, counts, nothing = as_measure(minimise), networks.counts, np.zeros(len(networks))
     if measure is Measure.STORED:
         return counts.fixed, counts.weights
@@ -179,11 +174,6 @@ def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
         return nothing, counts.weights
     if measure is Measure.PAPER:
         return nothing, networks.depth * networks.width**2
-    if measure in (Measure.BYTES, Measure.LATENCY):
-        raise PrunecastError(
-            f"{measure.value} is not linear in density, so only `choose` without --frontier minimises it; minimise "
-            "stored, nonzero, multiply-adds or paper here"
-        )
     if np.isnan(counts.multiply_adds).any():
         raise PrunecastError(
             "multiply-adds are known for built-in families only; minimise stored, nonzero or paper instead"

@@ -236,7 +236,7 @@ class Search:
 
     def training_cost(self, options: Options) -> Floats:
         """Training runs × multiply-adds × examples, in runs of the costliest measured network."""
-        return (options.levels(kept_per_level(self.fit)) + 1) * self._cost_per_run(options.networks)
+        return (costs.levels(self.fit, options) + 1) * self._cost_per_run(options.networks)
 
     def _cost_per_run(self, networks: Candidates) -> Floats:
         return self.counter.cost_per_run(networks.counts, networks.num_examples)
@@ -316,14 +316,27 @@ class Search:
             most = costs.highest_density(self.fit, question.minimise, networks, question.max_parameters)
             highest = np.minimum(highest, most)
         elif question.max_parameters is not None:
-            offset, slope = size_line(question.minimise, networks)
-            highest = np.minimum(highest, (question.max_parameters - offset) / slope)
+            highest = np.minimum(highest, self._highest_of_size(networks, question.max_parameters))
         if question.max_latency is not None:
             most = costs.highest_density(
                 self.fit, Measure.LATENCY, networks, question.max_latency, question.confidence
             )
             highest = np.minimum(highest, most)
         return highest
+
+    def _highest_of_size(self, networks: Candidates, most: float) -> Floats:
+        """The highest density of each network with at most this size; none is positive where there is no such one."""
+        fit, measure = self.fit, self.question.minimise
+        offset, slope = size_line(measure, networks)
+        if measure is not Measure.STORED or costs.removed_channels(fit) is None:
+            return np.asarray((most - offset) / slope)
+
+        def too_large(log_density: Floats) -> Mask:
+            return costs.sizes_at(fit, measure, networks, np.exp(log_density)) > most
+
+        whole, least = np.zeros(len(networks)), np.full(len(networks), np.log(LEAST))
+        beyond = np.exp(_bisected(too_large, least, whole, HALVINGS))
+        return np.where(too_large(whole), beyond * (1 - MET), 1.0)
 
     def _at_density(self, networks: Candidates) -> Options:
         """Each network at the density asked for, if it keeps to the budgets."""
@@ -359,7 +372,7 @@ class Search:
         one = options[np.array([index])]
         size, fit, target = one.networks, self.fit, self.question.target_error
         log_expected, score = float(one.log_expected[0]), quantile(fit, (1 + COVERAGE) / 2)
-        level = int(one.levels(kept_per_level(fit))[0])
+        level = int(costs.levels(fit, one)[0])
         operations = float(size.counts.multiply_adds[0] * one.density[0])
         if costs.from_table(fit, Measure.MULTIPLY_ADDS):
             operations = float(costs.cost(fit, Measure.MULTIPLY_ADDS, size, one.density)[0])
@@ -383,8 +396,8 @@ class Search:
             probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
             source="measured" if one.measured[0] else "law",
             nonzero_parameters=self._whole(one.nonzero),
-            stored_parameters=self._whole(one.nonzero + size.counts.fixed),
-            paper_size=float(one.size(Measure.PAPER)[0]),
+            stored_parameters=self._whole(costs.size(fit, one, Measure.STORED)),
+            paper_size=float(costs.size(fit, one, Measure.PAPER)[0]),
             multiply_adds=None if np.isnan(operations) else operations,
             unpruned_error=float(size.unpruned_error[0]),
             unpruned_source="measured" if size.measured[0] else "predicted",

@@ -91,6 +91,8 @@ def plan(
         never_pruned,
         never_pruned_lines,
         overview,
+        removable_units,
+        removable_units_lines,
         replaced_weights,
         replaced_weights_lines,
         usual_jobs,
@@ -112,7 +114,8 @@ def plan(
     if as_json:
         echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
     else:
-        notes = [*left_dense, *replaced_weights_lines(replaced_weights(seen.plan))]
+        removable = removable_units_lines(removable_units(seen.plan))
+        notes = [*left_dense, *removable, *replaced_weights_lines(replaced_weights(seen.plan))]
         echo(show.plan(seen, measured, at_once, notes, threads))
 
 

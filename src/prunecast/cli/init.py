@@ -284,4 +284,8 @@ def _notes(found: "proposal.Proposal") -> list[str]:
             f"{found.family} does not take {' or '.join(missing)}, so the plan cannot compare {compared}; give the "
             f"function {several} if you want prunecast to choose among them."
         )
+    if found.takes and len(found.depths) * len(found.widths) == 1:
+        notes.append(
+            "There is time for one size only, so the plan cannot compare sizes; with more --hours it has several."
+        )
     return notes

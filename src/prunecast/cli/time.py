@@ -91,10 +91,18 @@ def _time_plan(
     output: Path | None,
     as_json: bool,
 ) -> None:
+    from rich.console import Console
+
     from prunecast.export import latency_columns, time_table
     from prunecast.sweep import row, write_table
 
-    levels = list(time_table(read(plan, scale, data), store, how))
+    levels = []
+    with Console(stderr=True).status("timing the first network") as status:  # shown on a terminal only
+        for level in time_table(read(plan, scale, data), store, how):
+            levels.append(level)
+            spec, record = level.spec, level.record
+            done = f"depth {spec.depth}, width {spec.width:g}, level {record.level}"
+            status.update(f"timed {plural(len(levels), 'network')}, the last of {done}")
     if not levels:
         raise PrunecastError(
             f"{store} has no finished level of {plan}; run the plan first, or name its --store."

@@ -20,6 +20,7 @@ from prunecast.data.cache import reserve, save_classes, save_split
 from prunecast.data.dataset import Bytes, Labels, Split
 from prunecast.data.files import Tree
 from prunecast.errors import PrunecastError, require
+from prunecast.text import listed
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,6 +30,8 @@ CHUNK = 256
 """Images that a thread decodes at a time."""
 MOST_PIXELS = 89_478_485
 """Larger images are refused: a few kilobytes could fill the memory. It is the size from which Pillow warns."""
+MOST_NAMED = 20
+"""Unreadable images that a refusal names besides the first."""
 ANNOTATIONS = "val/val_annotations.txt"
 ANNOTATED = "val/images/"
 
@@ -61,11 +64,17 @@ class FoundFolders:
         return (*self.train.files, *self.test.files, *self.notes)
 
     def write(self, folder: Path) -> int:
-        """Decode both sets; without an image_size all images must have the size of the first."""
-        first = self.train.files[0]
+        """Decode both sets; without an image_size all images must have the size of the first.
+
+        Images that cannot be read are refused together, so that nobody has to start again for each of them.
+        """
+        first, problems = self.train.files[0], dict[str, PrunecastError]()
         for part, listing in (("train", self.train), ("test", self.test)):
-            decode(self.tree, listing.files, folder / f"{part}_images.npy", self.image_size, first)
+            place = folder / f"{part}_images.npy"
+            problems |= decode(self.tree, listing.files, place, self.image_size, first)
             np.save(folder / f"{part}_labels.npy", listing.labels)
+        if problems:
+            raise _unreadable(self.tree, problems)
         save_classes(folder, self.classes)
         if self.split is not None:
             save_split(folder, self.split)
@@ -254,7 +263,7 @@ def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = No
     """
     place = tree.base / name
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as missing:
         raise PrunecastError(f"{place} needs Pillow to be read; install pillow.") from missing
     try:
@@ -270,6 +279,8 @@ def opened(tree: Tree, name: str, spare: Callable[[int, int], float] | None = No
             return image if image.mode == "RGB" else image.convert("RGB")
     except PrunecastError:
         raise
+    except UnidentifiedImageError as broken:  # its text names an object in memory
+        raise PrunecastError(f"{place} is not a readable image; repair or remove it.") from broken
     except Exception as broken:  # damaged files make Pillow's decoders raise nearly anything
         raise PrunecastError(f"{place} is not a readable image ({broken}); repair or remove it.") from broken
 
@@ -293,11 +304,17 @@ def centred(image: "Image", scaled_size: int, size: int) -> Bytes:
     return np.asarray(image)
 
 
-def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None, model: str) -> None:
+def decode(
+    tree: Tree, names: Sequence[str], into: Path, image_size: int | None, model: str
+) -> dict[str, PrunecastError]:
     """Write all images as one .npy file of bytes N, H, W, 3, filled in place, so it may exceed the memory.
 
     Without an image_size all images must have the size of the image `model`.
+
+    Returns:
+        Why an image cannot be read, by the names of those.
     """
+    problems: dict[str, PrunecastError] = {}
     width, height = (image_size, image_size) if image_size is not None else opened(tree, model).size
     shape = (len(names), height, width, 3)
     images = np.lib.format.open_memmap(into, mode="w+", dtype=np.uint8, shape=shape)
@@ -305,7 +322,11 @@ def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None,
 
     def fill(start: int) -> None:
         for row, name in enumerate(names[start : start + CHUNK], start):
-            image = opened(tree, name)
+            try:
+                image = opened(tree, name)
+            except PrunecastError as problem:
+                problems[name] = problem
+                continue
             if image_size is None and image.size != (width, height):
                 sizes = f"{image.width}x{image.height} pixels, but {tree.base / model} has {width}x{height}"
                 remedy = "set image_size to resize all images to one size"
@@ -316,3 +337,16 @@ def decode(tree: Tree, names: Sequence[str], into: Path, image_size: int | None,
         for _ in pool.map(fill, range(0, len(names), CHUNK)):
             pass
     images.flush()
+    return problems
+
+
+def _unreadable(tree: Tree, problems: dict[str, PrunecastError]) -> PrunecastError:
+    """One refusal of all images that cannot be read."""
+    first, *others = sorted(problems)
+    if not others:
+        return problems[first]
+    more = [f"{len(others) - MOST_NAMED:,} more"] if len(others) > MOST_NAMED else []
+    names = [str(tree.base / name) for name in others[:MOST_NAMED]]
+    return PrunecastError(
+        f"{len(problems):,} images cannot be read. {problems[first]} The others are {listed([*names, *more])}."
+    )

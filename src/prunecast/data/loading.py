@@ -112,7 +112,14 @@ def survey(root: Path) -> Survey:
     tree: Tree = read_archive(root) if is_archive(root) else Folder(base=root)
     found = find_folders(("test", "val"), None, Split())(tree)
     step = max(1, len(found.train.files) // SURVEYED)
-    sizes = [opened(tree, name).size for name in found.train.files[::step]]
+    sizes, problems = list[tuple[int, int]](), list[PrunecastError]()
+    for name in found.train.files[::step]:
+        try:
+            sizes.append(opened(tree, name).size)
+        except PrunecastError as problem:  # all such images are refused together when they are decoded
+            problems.append(problem)
+    if not sizes:
+        raise problems[0]
     return Survey(
         num_classes=len(found.classes),
         chance_error=chance_error(torch.from_numpy(found.test.labels)),

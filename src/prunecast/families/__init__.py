@@ -33,7 +33,7 @@ from prunecast.families.tracing import (
     trace,
 )
 from prunecast.families.trial import multiply_adds, place_of, try_network
-from prunecast.families.units import Flags, Sizes, Units, full_sizes
+from prunecast.families.units import Flags, KeptWhole, Sizes, Units, full_sizes
 
 __all__ = [
     "CONCATENATIONS",
@@ -45,6 +45,7 @@ __all__ = [
     "POOLING",
     "Attention",
     "Flags",
+    "KeptWhole",
     "NotPrunable",
     "Sizes",
     "Traced",

@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from prunecast.choice import DEFAULT_CONFIDENCE, Measure, check_target, validated
+from prunecast.catalog import FAMILIES
+from prunecast.choice import DEFAULT_CONFIDENCE, Measure, as_measure, check_target, validated
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
 from prunecast.metric import Metric
+from prunecast.spec import CHANNELS, ChainSpec
 from prunecast.studies import Decision, GridChain, NextStep, decide, frontier_targets
 from prunecast.sweep import (
     ChainStatus,
@@ -95,11 +97,30 @@ class Search:
             raise PrunecastError(
                 f"find needs a plan with one {listed(apart)}, but {plan.name} has several; split it into plans"
             )
+        self._check_measure(specs[0])
         known = sorted({spec.num_examples for spec in specs})
         if self.num_examples is not None and self.num_examples not in known:
             raise PrunecastError(
                 f"--num-examples is {self.num_examples}, but the plan {plan.name} has {listed(map(str, known))}; give "
                 "one of them"
+            )
+
+    def _check_measure(self, spec: ChainSpec) -> None:
+        """Refuse a measure that is not known of networks that were not trained."""
+        measure = as_measure(self.minimise)
+        command = f"`prunecast choose TABLE --minimise {self.minimise}`"
+        if measure in (Measure.BYTES, Measure.LATENCY):
+            writes = "time" if measure is Measure.LATENCY else "export"
+            raise PrunecastError(
+                f"find cannot minimise {measure.value}, which is known of trained networks only; train the grid with "
+                f"`prunecast run PLAN`, then use `prunecast {writes} PLAN -o TABLE` and {command}"
+            )
+        if measure is Measure.MULTIPLY_ADDS and (
+            spec.family not in FAMILIES or spec.method.structure == CHANNELS
+        ):
+            raise PrunecastError(
+                "find counts multiply-adds of built-in families whose single weights are pruned, and of no others; "
+                f"minimise stored, or train the grid with `prunecast run PLAN -o TABLE` and use {command}"
             )
 
 

@@ -26,7 +26,7 @@ from prunecast.choice import (
     choose_each,
     counter,
     quantile,
-    size_line,
+    sizes_along,
 )
 from prunecast.errors import PrunecastError
 from prunecast.laws import (
@@ -461,16 +461,19 @@ class Outlook:
     @cached_property
     def _answers(self) -> Floats:
         """Draws of the log size of the smallest network for each target, shape (targets, draws)."""
-        offset, slope = size_line(self.minimise, self.networks)
-        largest = np.log((offset + slope).max())
+        largest = np.log(self._sizes(np.zeros(len(self.networks))).max())
         found = []
         for log_target, crossing in zip(self._log_targets, self._crossings, strict=True):
             needed = crossing.log_density + crossing.drawn / crossing.slope
             missed = self._curves.min(axis=0) - log_target
             needed = np.where(missed > 0, (missed + crossing.of_unpruned) / (5 * FLATTEST), needed)
-            size = np.where(needed <= 0, offset + slope * np.exp(np.minimum(needed, 0.0)), np.inf)
+            size = np.where(needed <= 0, self._sizes(np.minimum(needed, 0.0)), np.inf)
             found.append(np.minimum(np.log(size.min(axis=1)), largest))
         return np.array(found)
+
+    def _sizes(self, log_density: Floats) -> Floats:
+        """The sizes of the networks at densities of shape (..., networks)."""
+        return sizes_along(self.fit, self.minimise, self.networks, np.exp(log_density))
 
     def states(self) -> Iterator[TargetState]:
         """What is known about each target."""

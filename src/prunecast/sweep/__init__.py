@@ -1,7 +1,16 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import Network, NeverPruned, Overview, never_pruned, overview, replaced_weights
+from prunecast.sweep.cost import (
+    Network,
+    NeverPruned,
+    Overview,
+    RemovableUnits,
+    never_pruned,
+    overview,
+    removable_units,
+    replaced_weights,
+)
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -64,6 +73,7 @@ from prunecast.sweep.wording import (
     error_rise_words,
     event_line,
     never_pruned_lines,
+    removable_units_lines,
     replaced_weights_lines,
     split_words,
 )
@@ -96,6 +106,7 @@ __all__ = [
     "PlannedChain",
     "Processes",
     "Progress",
+    "RemovableUnits",
     "Resources",
     "Select",
     "Session",
@@ -133,6 +144,8 @@ __all__ = [
     "pull_chains",
     "raising_after",
     "read_plan",
+    "removable_units",
+    "removable_units_lines",
     "replaced_weights",
     "replaced_weights_lines",
     "row",

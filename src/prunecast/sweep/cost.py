@@ -5,12 +5,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from prunecast.catalog import FAMILIES, DatasetFacts, architecture, find_dataset
-from prunecast.families import NotPrunable, like_a_transformer, not_prunable, prunable, replaces_weights
+from prunecast.families import (
+    KeptWhole,
+    NotPrunable,
+    find_units,
+    like_a_transformer,
+    not_prunable,
+    prunable,
+    replaces_weights,
+)
 from prunecast.pruning import NOfM, structure_of
-from prunecast.spec import ChainSpec, n_of_m
+from prunecast.spec import CHANNELS, ChainSpec, n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import (
     DataSeen,
+    image_facts,
     inspect,
     network_outline,
 )
@@ -122,6 +131,45 @@ def never_pruned(plan: Plan) -> tuple[NeverPruned, ...]:
         *(_kept_dense(chain, structure) for (_, _, structure), chain in grouped.items()),
     ]
     return tuple(dense for dense in found if dense is not None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovableUnits:
+    """What removing channels can take out of a network in a plan."""
+
+    family: str
+    depth: int
+    width: float
+    units: int
+    groups: int
+    """Of each, one unit is always left."""
+    least: float
+    """The share of the parameters that is left then."""
+    kept_whole: tuple[KeptWhole, ...]
+    """Layers with outputs that are never removed."""
+
+
+def removable_units(plan: Plan) -> tuple[RemovableUnits, ...]:
+    """The units of each user's own family that loses channels, counted in its smallest network."""
+    smallest: dict[str, PlannedChain] = {}
+    for chain in sorted(plan.chains, key=lambda chain: (chain.spec.depth, chain.spec.width)):
+        if chain.spec.method.structure == CHANNELS and ":" in chain.spec.family and chain.facts is not None:
+            smallest.setdefault(chain.spec.family, chain)
+    return tuple(map(_removable, smallest.values()))
+
+
+def _removable(chain: PlannedChain) -> RemovableUnits:
+    units = find_units(network_outline(chain), image_facts(chain)[0])
+    sizes = [units.sizes(kept) for kept in (units.everything(), units.first(dict.fromkeys(units.names, 1)))]
+    return RemovableUnits(
+        family=chain.spec.family,
+        depth=chain.spec.depth,
+        width=chain.spec.width,
+        units=len(units),
+        groups=len(units.names),
+        least=sizes[1].parameters / sizes[0].parameters,
+        kept_whole=units.kept_whole,
+    )
 
 
 def _kept_dense(chain: PlannedChain, structure: str = "") -> NeverPruned | None:

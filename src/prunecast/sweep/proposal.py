@@ -427,7 +427,7 @@ def _candidates(
     for rung in RUNGS:
         shares = ("all", "1/4")[: rung.shares if found.facts.train_examples >= ENOUGH_TO_DIVIDE else 1]
         cap = min(max(LEAST_LEVELS, to_chance), rung.most_levels)
-        depths, widths = _chosen(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
+        depths, widths = _chosen_depths(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
         grid = [(depth, width) for depth in depths for width in widths]
         for factor in (4, 2, 1, 0.5, *([0.25] if rung is RUNGS[-1] else [])):
             if factor > 1 and factor * recipe.epochs > MOST_EPOCHS:
@@ -490,6 +490,12 @@ def _elapsed(seconds: Sequence[float], at_once: int) -> float:
 def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
     """The values at these places, of those that there are; the last one if there are none."""
     return [values[place] for place in places if place < len(values)] or [values[-1]]
+
+
+def _chosen_depths(depths: Sequence[int], places: Sequence[int]) -> list[int]:
+    """As for widths; but where the place of half the depth has a deeper network, a single one is not deeper."""
+    found = _chosen(depths, places)
+    return found if len(found) > 1 else [min(*found, depths[0])]
 
 
 def _seconds(

@@ -8,7 +8,7 @@ from prunecast.families import NotPrunable
 from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ErrorRise
-from prunecast.sweep.cost import NeverPruned, never_pruned, replaced_weights
+from prunecast.sweep.cost import NeverPruned, RemovableUnits, never_pruned, replaced_weights
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
@@ -57,6 +57,18 @@ def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
         words = not_prunable_words(dense.tensors, dense.parameters)
         network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
         yield f"{network}: apart from biases and normalisation, {words}."
+
+
+def removable_units_lines(families: Sequence[RemovableUnits]) -> Iterator[str]:
+    """Sentences about what removing channels can take out of each family, and what it cannot."""
+    for own in families:
+        kept = [f"{one.layer} ({one.reason})" for one in own.kept_whole]
+        more = [f"{len(kept) - MOST_NAMED:,} more layers"] if len(kept) > MOST_NAMED else []
+        yield (
+            f"{own.family}, depth {own.depth}, width {own.width:g}: {plural(own.units, 'unit')} in "
+            f"{plural(own.groups, 'group')} can be removed, all but one of each group, which leaves at least "
+            f"{own.least:.1%} of the parameters. All outputs are kept of {listed([*kept[:MOST_NAMED], *more])}."
+        )
 
 
 def replaced_weights_lines(families: Sequence[str]) -> Iterator[str]:

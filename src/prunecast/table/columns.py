@@ -19,7 +19,7 @@ CANONICAL = (*NAMES, *CONFIGURATION, "replicate", "level", "density", "error", "
 COUNTS = ("parameters", "weights", "nonzero")
 """Optional columns with numbers of weights, which some laws read."""
 LATENCY = "latency_ms"
-COSTS = ("bytes", "multiply_adds", LATENCY)
+COSTS = ("remaining_parameters", "bytes", "multiply_adds", LATENCY)
 """Optional columns with the cost of a row's network, which choices read."""
 TIMED_WITH = "timed_with"
 """An optional column that says how latencies were measured: runtime, batch and threads, joined by hyphens."""

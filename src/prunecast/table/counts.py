@@ -69,7 +69,12 @@ def _filled(column: "pd.Series[Any]") -> Rows:
 def _check_costs(costs: dict[str, Numbers], weights: Numbers, density: Numbers, places: Places) -> None:
     """So many weights need so many bytes and multiply-adds."""
     left = np.where(density >= FULL, weights * density, np.nan)
-    for name, least, usual in (("bytes", LEAST_BYTES, 4), ("multiply_adds", 1 / BETWEEN_UNITS, 100)):
+    needs = (
+        ("remaining_parameters", 1 - SAME, 1),
+        ("bytes", LEAST_BYTES, 4),
+        ("multiply_adds", 1 / BETWEEN_UNITS, 100),
+    )
+    for name, least, usual in needs:
         if name in costs:
             _compare(costs[name] < left * least, name, costs[name], "weights", weights, places, usual)
     if "bytes" in costs:

@@ -33,7 +33,7 @@ from prunecast.pruning import StopRules
 from prunecast.spec import METHODS, RECIPES, Method, Recipe
 from prunecast.sweep import read_plan, shipped_plans
 from prunecast.sweep.cost import overview
-from prunecast.sweep.grid import KEYS, REQUIRED, Select
+from prunecast.sweep.grid import KEYS, REQUIRED, STOP_KEYS, Select
 from prunecast.sweep.plan import scales
 from prunecast.sweep.resources import Resources
 from prunecast.table import CANONICAL, COUNTS, synonyms
@@ -70,8 +70,8 @@ PLAN_KEYS = {
     "method": "the name of a method, or a table `[method]` (below); by default `imp`",
     "start": "trained weights to start from: a file, or a table with `file` and `train`",
     "depth": "a depth, or a list",
-    "width": 'a width, or a list; fractions such as `"1/4"`',
-    "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`), or `"all"`',
+    "width": 'a width, or a list; also fractions such as `"1/4"` and percentages such as `"25%"`',
+    "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`, `"50%"`), or `"all"`',
     "replicates": "how many times everything is trained, or a list of seeds",
     "threads": (
         "torch threads of a chain on a CPU, by default 1; another number changes rounding, so it is part of a chain's "
@@ -401,7 +401,8 @@ def plans() -> str:
     for name, (kind, remark) in SECTIONS.items():
         parts.append(f"## [{name}]")
         parts += [remark] if remark else []
-        parts.append(table(["key", "meaning", "default"], _fields(kind)))
+        valid = STOP_KEYS if kind is StopRules else [field.name for field in dataclasses.fields(kind)]
+        parts.append(table(["key", "meaning", "default"], _fields(kind, valid)))
     lead = (
         "A plan is a TOML file; a misspelt key is an error that lists the valid ones. [Train a "
         "grid](../how-to/train-a-grid.md) shows one. `[scale.NAME]` overrides keys if `--scale NAME` is given. A plan "
@@ -410,10 +411,12 @@ def plans() -> str:
     return page("Plan keys", lead, *parts)
 
 
-def _fields(kind: type) -> list[list[str]]:
+def _fields(kind: type, valid: Sequence[str]) -> list[list[str]]:
     texts = field_docs(kind)
     rows = []
     for field in dataclasses.fields(kind):
+        if field.name not in valid:
+            continue
         default = "" if field.default is dataclasses.MISSING else _value(field.default)
         rows.append([code(field.name), texts[field.name] or field.name.replace("_", " "), default])
     return rows

@@ -30,7 +30,7 @@ def measured(pair: str, recipe: str | None = None) -> Table:
 
     Args:
         pair: a pair of dataset and family, such as "cifar10-resnet", or the name of a table.
-        recipe: one of `recipes(pair)`; by default that of the table that the pair's name stands for.
+        recipe: one of `recipes(pair)`; by default the first of them.
 
     Returns:
         The table.

@@ -59,7 +59,7 @@ class Network:
     """what the law uses; a measured one is shrunk towards the dense law"""
     extrapolated: bool
     """whether depth, width and number of examples, two at a time, or the density lie outside the measured range"""
-    trainings: int
+    training_runs: int
     """training runs: levels + 1"""
     training_cost: float
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""

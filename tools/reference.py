@@ -128,10 +128,10 @@ With `start`, the weights of a file:
 | `fine-tuning` | is the file's network as it is | the last weights, at the last learning rate |
 | `from-start` | is trained from the file | the file |
 
-- Every level removes ⌈fraction · remaining⌉ weights. Among weights with equal scores, those of earlier modules, and then of
-  earlier rows, are removed first.
-- A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with zero momentum.
-  The last partial batch of an epoch is dropped.
+- Every level removes ⌈fraction · remaining⌉ weights. Among weights with equal scores, those of earlier modules, and
+  then of earlier rows, are removed first.
+- A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with zero
+  momentum. The last partial batch of an epoch is dropped.
 - With other `epochs` or `steps` than the preset's, drops, warm-up and rewind point scale along. `cosine` and
   `one-cycle` remove the drops of a preset; their formulas are torch's.
 - Tables name a changed preset by what was changed, or by its `name`.
@@ -238,7 +238,16 @@ def python() -> str:
     parts = [_class(own.__name__, own) for own in PARTS]
     about_parts = "Values inside those above, such as `choice.answer` and `fit.deviation`."
     return page(
-        "Python", lead, "## Functions", *functions, *tables, "## Classes", *classes, "## Parts", about_parts, *parts
+        "Python",
+        lead,
+        "## Functions",
+        *functions,
+        *tables,
+        "## Classes",
+        *classes,
+        "## Parts",
+        about_parts,
+        *parts,
     )
 
 

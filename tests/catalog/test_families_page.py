@@ -32,5 +32,7 @@ def test_the_python_of_the_page_counts_what_its_comment_says():
     (body,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, object] = {}
     exec(body, names)
-    expression, _, comment = next(line for line in body.splitlines() if "multiply_adds" in line).partition("  # ")
+    expression, _, comment = next(line for line in body.splitlines() if "multiply_adds" in line).partition(
+        "  # "
+    )
     assert str(eval(expression, names)) == f"({comment})"

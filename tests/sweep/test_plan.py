@@ -29,7 +29,9 @@ def test_a_grid_is_the_product_of_its_lists():
 
 
 def test_widths_and_shares_may_be_fractions_and_percentages():
-    written = BASE.replace("[0.5, 1]", '["1/2", "100%", "12.5%"]').replace("[100, 200, 600]", '["1/2", "25%"]')
+    written = BASE.replace("[0.5, 1]", '["1/2", "100%", "12.5%"]').replace(
+        "[100, 200, 600]", '["1/2", "25%"]'
+    )
     plain = BASE.replace("[0.5, 1]", "[0.5, 1, 0.125]").replace("[100, 200, 600]", "[300, 150]")
     same = [{chain.spec.digest for chain in parsed(text).chains} for text in (written, plain)]
     assert same[0] == same[1]

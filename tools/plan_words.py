@@ -43,12 +43,12 @@ def method_words(spec: ChainSpec) -> str:
             f"each level removes one of every {group} weights along the inputs of a layer, the {lowest}, until {keep} "
             f"are left, and {then}"
         )
-    share = f"{method.fraction:g}" if method.schedule == "constant" else f"a share ({method.schedule})"
+    share = f"{100 * method.fraction:g}%" if method.schedule == "constant" else f"a share ({method.schedule})"
     units = {"weights": "weights", CHANNELS: "channels"}.get(method.structure, f"units ({method.structure})")
     if method.fraction_of != "units":
         units = f"{method.fraction_of} by whole channels"
     those = which.get(method.score, f"those with the lowest {method.score} score")
-    return f"each level removes {share} of the surviving {units} ({those}) and {then}"
+    return f"each level removes {share} of the remaining {units} ({those}) and {then}"
 
 
 def recipe_words(recipe: Recipe) -> str:

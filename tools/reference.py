@@ -13,23 +13,27 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from enum import Enum
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import click
+from numpy.typing import ArrayLike
 from page_parts import renewed
 
 import prunecast
 from prunecast.catalog import FAMILIES, architecture
+from prunecast.choice import Matching, Naming, Network, Question
 from prunecast.cli import WORKFLOW, cli
 from prunecast.findings import Finding
+from prunecast.laws import Configuration, Deviation, NoiseFloor, Score, Verdict
 from prunecast.metric import Metric
 from prunecast.pruning import StopRules
 from prunecast.spec import METHODS, RECIPES, Method, Recipe
 from prunecast.sweep import read_plan, shipped_plans
 from prunecast.sweep.cost import overview
-from prunecast.sweep.grid import KEYS, REQUIRED, Select
+from prunecast.sweep.grid import KEYS, REQUIRED, STOP_KEYS, Select
 from prunecast.sweep.plan import scales
 from prunecast.sweep.resources import Resources
 from prunecast.table import CANONICAL, COUNTS, synonyms
@@ -66,8 +70,8 @@ PLAN_KEYS = {
     "method": "the name of a method, or a table `[method]` (below); by default `imp`",
     "start": "trained weights to start from: a file, or a table with `file` and `train`",
     "depth": "a depth, or a list",
-    "width": 'a width, or a list; fractions such as `"1/4"`',
-    "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`), or `"all"`',
+    "width": 'a width, or a list; also fractions such as `"1/4"` and percentages such as `"25%"`',
+    "num_examples": 'numbers of training examples, shares of all (0.5, `"1/2"`, `"50%"`), or `"all"`',
     "replicates": "how many times everything is trained, or a list of seeds",
     "threads": (
         "torch threads of a chain on a CPU, by default 1; another number changes rounding, so it is part of a chain's "
@@ -124,10 +128,10 @@ With `start`, the weights of a file:
 | `fine-tuning` | is the file's network as it is | the last weights, at the last learning rate |
 | `from-start` | is trained from the file | the file |
 
-- Every level removes ⌈fraction · remaining⌉ weights. Of equal scores the first goes first, in module order and row by
-  row.
-- A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with momentum
-  zero. The last partial batch of an epoch is dropped.
+- Every level removes ⌈fraction · remaining⌉ weights. Among weights with equal scores, those of earlier modules, and
+  then of earlier rows, are removed first.
+- A step masks the gradients, clips them, adds weight decay, then runs the optimizer. Retraining starts with zero
+  momentum. The last partial batch of an epoch is dropped.
 - With other `epochs` or `steps` than the preset's, drops, warm-up and rewind point scale along. `cosine` and
   `one-cycle` remove the drops of a preset; their formulas are torch's.
 - Tables name a changed preset by what was changed, or by its `name`.
@@ -146,6 +150,11 @@ SECTIONS = {
     "resources": (Resources, ""),
 }
 FINDINGS = ("table", "laws", "choice", "studies")
+TABLES = ("names", "recipes", "provenance", "measured")
+"""Functions of `prunecast.tables`."""
+PARTS = (Network, Matching, Question, Naming, Verdict, Configuration, Deviation, NoiseFloor, Score)
+"""Classes of which attributes of the public ones are."""
+WIDEST_SIGNATURE = 100
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -197,9 +206,10 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 def _option(own: click.Option, context: click.Context) -> list[str]:
     names = [*own.opts, *own.secondary_opts]
     metavar = "" if own.is_flag else f" {own.make_metavar(context)}"
-    default = (
-        own.default if isinstance(own.show_default, bool) and own.show_default and not own.is_flag else ""
-    )
+    shows = isinstance(own.show_default, bool) and own.show_default and not own.is_flag
+    default = own.default if shows else ""
+    if isinstance(default, tuple):
+        default = ", ".join(map(str, default))
     shown = ", ".join(code(name) for name in names[:-1]) + (", " if names[:-1] else "")
     return [
         f"{shown}{code(names[-1] + metavar)}",
@@ -224,21 +234,60 @@ def python() -> str:
         "What `import prunecast` offers. Facts are properties; methods compute or write. Every error that a "
         "user can fix is a `PrunecastError`, whose message says what to do."
     )
-    tables = _function("prunecast.tables.measured", prunecast.tables.measured)
-    return page("Python", lead, "## Functions", *functions, tables, "## Classes", *classes)
+    tables = [_function(f"prunecast.tables.{name}", getattr(prunecast.tables, name)) for name in TABLES]
+    parts = [_class(own.__name__, own) for own in PARTS]
+    about_parts = "Values inside those above, such as `choice.answer` and `fit.deviation`."
+    return page(
+        "Python",
+        lead,
+        "## Functions",
+        *functions,
+        *tables,
+        "## Classes",
+        *classes,
+        "## Parts",
+        about_parts,
+        *parts,
+    )
 
 
 def _function(name: str, own: Any, level: str = "###") -> str:
-    signature = re.sub(r"prunecast\.(\w+\.)*", "", str(inspect.signature(own)))
-    signature = re.sub(r"<[\w.]+: ('[^']*')>", r"\1", signature)
-    signature = re.sub(
-        r"\b(pathlib|numpy\._typing|_array_like|_typing|typing|collections\.abc)\.", "", signature
-    )
-    return f"{level} {name}\n\n```python\n{name.rpartition('.')[2]}{_wrapped(signature)}\n```\n\n{_doc(own)}"
+    """A function or method: its signature and its docstring."""
+    seen = inspect.signature(own)
+    shown = _signature(name.rpartition(".")[2], seen)
+    return f"{level} {name}\n\n```python\n{shown}\n```\n\n{_doc(own)}"
 
 
-def _wrapped(signature: str) -> str:
-    return signature if len(signature) < 90 else signature.replace(", ", ",\n    ").replace("(", "(\n    ", 1)
+def _signature(name: str, seen: inspect.Signature) -> str:
+    """A signature on one line, or with a line for each parameter if that is too long."""
+    parameters: list[str] = []
+    for one in seen.parameters.values():
+        if one.kind is one.KEYWORD_ONLY and "*" not in parameters:
+            parameters.append("*")
+        text = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "") + one.name
+        if one.annotation is not one.empty:
+            text += f": {_annotation(one.annotation)}"
+        if one.default is not one.empty:
+            default = str(one.default) if isinstance(one.default, Enum) else one.default
+            text += f" = {default!r}"
+        parameters.append(text)
+    returned = "" if seen.return_annotation is seen.empty else f" -> {_annotation(seen.return_annotation)}"
+    line = f"{name}({', '.join(parameters)}){returned}"
+    if len(line) <= WIDEST_SIGNATURE:
+        return line
+    return "\n".join([f"{name}(", *(f"    {text}," for text in parameters), f"){returned}"])
+
+
+def _annotation(annotation: Any) -> str:
+    """A type as one would write it."""
+    if annotation == ArrayLike:
+        return "ArrayLike"
+    if annotation == ArrayLike | None:
+        return "ArrayLike | None"
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = text.replace("torch.nn.modules.module.Module", "torch.nn.Module")
+    text = re.sub(r"numpy\.ndarray\[.*numpy\.dtype\[[\w.]+\]\]", "numpy.ndarray", text)
+    return re.sub(r"\b(?:prunecast\.(?:\w+\.)*|pathlib\.|typing\.|collections\.abc\.)", "", text)
 
 
 def _doc(own: Any) -> str:
@@ -265,17 +314,26 @@ def _entries(body: str, *, listed: bool) -> str:
     return "\n".join(f"- `{name}`:{rest}" for name, _, rest in (entry.partition(":") for entry in entries))
 
 
-def _class(name: str, own: type) -> str:
+def _class(name: str, own: type, level: str = "###") -> str:
+    """A class: what its attributes mean, and its methods; those inherited from the standard library are left out."""
     rows = [[code(field), text] for field, text in field_docs(own).items()]
     methods = []
-    for member, value in inspect.getmembers(own):
-        if member.startswith("_") or not (value.__doc__ if hasattr(value, "__doc__") else ""):
+    for member in inspect.classify_class_attrs(own):
+        value, home = member.object, member.defining_class.__module__
+        if member.name.startswith("_") or not home.startswith("prunecast"):
             continue
-        if isinstance(value, property):
-            rows.append([code(member), " ".join((value.__doc__ or "").split())])
+        if isinstance(value, property | cached_property):
+            rows.append([code(member.name), " ".join((inspect.getdoc(value) or "").split())])
         elif inspect.isfunction(value):
-            methods.append(_function(f"{name}.{member}", value, "####"))
-    parts = [f"### {name}", _doc(own), *([table(["attribute", "meaning"], rows)] if rows else []), *methods]
+            methods.append(_function(f"{name}.{member.name}", value, f"{level}#"))
+    missing = [field for field, text in rows if not text]
+    assert not missing, f"{name} has attributes without a docstring: {', '.join(missing)}"
+    parts = [
+        f"{level} {name}",
+        _doc(own),
+        *([table(["attribute", "meaning"], rows)] if rows else []),
+        *methods,
+    ]
     return "\n\n".join(parts)
 
 
@@ -352,7 +410,8 @@ def plans() -> str:
     for name, (kind, remark) in SECTIONS.items():
         parts.append(f"## [{name}]")
         parts += [remark] if remark else []
-        parts.append(table(["key", "meaning", "default"], _fields(kind)))
+        valid = STOP_KEYS if kind is StopRules else [field.name for field in dataclasses.fields(kind)]
+        parts.append(table(["key", "meaning", "default"], _fields(kind, valid)))
     lead = (
         "A plan is a TOML file; a misspelt key is an error that lists the valid ones. [Train a "
         "grid](../how-to/train-a-grid.md) shows one. `[scale.NAME]` overrides keys if `--scale NAME` is given. A plan "
@@ -361,10 +420,12 @@ def plans() -> str:
     return page("Plan keys", lead, *parts)
 
 
-def _fields(kind: type) -> list[list[str]]:
+def _fields(kind: type, valid: Sequence[str]) -> list[list[str]]:
     texts = field_docs(kind)
     rows = []
     for field in dataclasses.fields(kind):
+        if field.name not in valid:
+            continue
         default = "" if field.default is dataclasses.MISSING else _value(field.default)
         rows.append([code(field.name), texts[field.name] or field.name.replace("_", " "), default])
     return rows

@@ -26,7 +26,18 @@ __all__ = [
 
 
 def measured(pair: str, recipe: str | None = None) -> Table:
-    """The measured table that a pair means, or the one of a recipe, one of `recipes(pair)`."""
+    """Read a measured table that ships.
+
+    Args:
+        pair: a pair of dataset and family, such as "cifar10-resnet", or the name of a table.
+        recipe: one of `recipes(pair)`; by default the first of them.
+
+    Returns:
+        The table.
+
+    Raises:
+        PrunecastError: no such table ships, or the pair was not measured with this recipe.
+    """
     if recipe is None:
         return read(resolve(pair))
     by_recipe = recipes(pair)
@@ -52,5 +63,5 @@ def __getattr__(name: str) -> Callable[[str | None], Table]:
 
 
 def __dir__() -> list[str]:
-    """The names of this module, and a function for each measured pair."""
-    return sorted({*globals(), *(pair.replace("-", "_") for pair in pairs())})
+    """The public names, and a function for each measured pair."""
+    return sorted({*__all__, *(pair.replace("-", "_") for pair in pairs())})

@@ -26,3 +26,13 @@ def test_the_table_of_families_is_true():
         assert "x".join(map(str, made.image_shape)) == image
         assert (f"{made.weights:,}", f"{made.parameters:,}") == (weights, parameters)
         assert f"{made.multiply_adds / 1e6:,.1f} M" == adds
+
+
+def test_the_python_of_the_page_counts_what_its_comment_says():
+    (body,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, object] = {}
+    exec(body, names)
+    expression, _, comment = next(line for line in body.splitlines() if "multiply_adds" in line).partition(
+        "  # "
+    )
+    assert str(eval(expression, names)) == f"({comment})"

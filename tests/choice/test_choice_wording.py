@@ -32,14 +32,14 @@ SENTENCES = [
         findings.TargetOutOfReach(
             target_error=0.11, confidence=0.5, budget=False, law="dip", least_unpruned=None
         ),
-        "No network of these sizes reaches 0.11, so the answer is the network with the lowest loss.",
+        "No network of these sizes reaches 0.11, so the answer is the network with the lowest expected loss.",
     ),
     (
         findings.TargetOutOfReach(
             target_error=0.1, confidence=0.9, budget=True, law="eq2", least_unpruned=0.2
         ),
-        "reaches 0.1 with probability 0.9 within the budget, so the answer is the network with the lowest loss. "
-        "Eq. 2 never predicts a loss below the unpruned loss, which is 0.2000 at best.",
+        "reaches 0.1 with probability 0.9 within the budget, so the answer is the network with the lowest loss that "
+        "90% of training runs reach. Eq. 2 never predicts a loss below the unpruned loss, which is 0.2000 at best.",
     ),
     (
         BEYOND,

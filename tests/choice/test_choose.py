@@ -68,7 +68,7 @@ def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
     assert best.stored_parameters - best.nonzero_parameters == member.parameters - member.weights
     assert best.multiply_adds == pytest.approx(best.density * member.multiply_adds)
     assert best.paper_size == pytest.approx(20 * best.width**2 * best.density)
-    assert best.trainings == best.level + 1 == int(np.ceil(np.log(best.density) / np.log(0.8))) + 1
+    assert best.training_runs == best.level + 1 == int(np.ceil(np.log(best.density) / np.log(0.8))) + 1
 
 
 @pytest.mark.parametrize(("asked", "rel"), [({"sizes": "measured"}, 1e-6), ({"width": 0.4}, 1e-2)])
@@ -236,7 +236,7 @@ def test_few_configurations_leave_only_measured_sizes() -> None:
 
 def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
     best = choose(deep, target_error=0.2).answer
-    assert best.network_epochs == 160 * best.trainings
+    assert best.network_epochs == 160 * best.training_runs
     assert choose(eq2, target_error=0.2).answer.network_epochs is None
 
 

@@ -81,7 +81,7 @@ def test_levels_are_those_of_the_table(kept: float, levels: int) -> None:
     law = fit(read(frame[share > 1e-3]))
     size = law.configurations[0]
     one = choose(law, depth=size.depth, width=size.width, density=kept**levels).answer
-    assert (one.level, one.trainings) == (levels, levels + 1)
+    assert (one.level, one.training_runs) == (levels, levels + 1)
     whole = choose(law, depth=size.depth, width=size.width, density=1.0).answer
     assert one.training_cost == pytest.approx((levels + 1) * whole.training_cost)
 

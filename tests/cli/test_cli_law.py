@@ -194,7 +194,7 @@ MISTAKES = {
     ),
     "chance unknown": (
         "fit good.csv --high-error chance",
-        "good.csv: the chance error of dataset '' is not known; give a number",
+        "good.csv: the chance error is not known, because the table names no dataset; give it as a number",
     ),
     "high error too low": (
         "fit good.csv --high-error 0.01",

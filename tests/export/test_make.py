@@ -257,7 +257,7 @@ def test_a_refusal_names_the_network_beyond_what_was_measured() -> None:
 
 
 def test_a_saved_law_makes_what_its_table_makes(swept: Swept, made: Made, tmp_path: Path) -> None:
-    """And from the trainings in another folder's store, nothing is left to train."""
+    """And from the training runs in another folder's store, nothing is left to train."""
     law = tmp_path / "law.json"
     prunecast.fit(prunecast.read(swept.folder / "results.csv")).save(law)
     line = ["make", str(law), "--plan", str(swept.folder / "small.toml"), "-o", str(tmp_path / "network")]

@@ -83,9 +83,9 @@ def test_suggestions_prune_as_the_table_does(tmp_path) -> None:
     coarse = frame[frame["level"] % 3 == 0].assign(level=lambda own: own["level"] // 3)
     study = next_training(read(coarse))
     assert study.kept_per_level == pytest.approx(0.512)
-    fine = {(own.depth, own.width): own.trainings for own in next_training(read(frame)).suggestions}
+    fine = {(own.depth, own.width): own.training_runs for own in next_training(read(frame)).suggestions}
     for own in study.suggestions:
-        assert own.trainings <= fine.get((own.depth, own.width), 40) / 2 or own.unpruned_first
+        assert own.training_runs <= fine.get((own.depth, own.width), 40) / 2 or own.unpruned_first
     path = tmp_path / "coarse.csv"
     coarse.to_csv(path, index=False)
     assert "prunes 49% of the weights" in CliRunner().invoke(cli, ["next", str(path)]).output

@@ -56,8 +56,8 @@ def test_suggestions_are_ordered_by_gain_per_cost_and_differ_in_size() -> None:
     for own in study.suggestions:
         assert own.num_examples == 50_000
         assert own.cost > 0
-        assert own.trainings >= 1
-        assert own.unpruned_first <= (own.trainings == 1)
+        assert own.training_runs >= 1
+        assert own.unpruned_first <= (own.training_runs == 1)
 
 
 def test_more_data_lower_the_doubt_and_settle_the_answer() -> None:

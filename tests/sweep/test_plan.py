@@ -28,6 +28,22 @@ def test_a_grid_is_the_product_of_its_lists():
     assert all(c.rules.level_cap == 40 and c.spec.method.name == "imp" for c in plan.chains)
 
 
+def test_widths_and_shares_may_be_fractions_and_percentages():
+    written = BASE.replace("[0.5, 1]", '["1/2", "100%", "12.5%"]').replace(
+        "[100, 200, 600]", '["1/2", "25%"]'
+    )
+    plain = BASE.replace("[0.5, 1]", "[0.5, 1, 0.125]").replace("[100, 200, 600]", "[300, 150]")
+    same = [{chain.spec.digest for chain in parsed(text).chains} for text in (written, plain)]
+    assert same[0] == same[1]
+    assert {chain.spec.width for chain in parsed(BASE.replace("[0.5, 1]", '"1/4"')).chains} == {0.25}
+
+
+@pytest.mark.parametrize("width", ["1/0", "half", "1e999999999%", "-1/2", "nan", "0%"])
+def test_texts_that_are_no_width_are_refused(width):
+    with pytest.raises(PrunecastError, match="width is"):
+        parsed(BASE.replace("[0.5, 1]", f'"{width}"'))
+
+
 def test_grids_override_the_file_and_overlap_once():
     plan = parsed(
         BASE

@@ -1,11 +1,14 @@
 """The reference pages say what the code says today."""
 
+import re
+
 import pytest
 import reference
 
 import prunecast
 from prunecast.cli import COMMANDS
-from prunecast.sweep.grid import KEYS
+from prunecast.sweep.grid import KEYS, STOP_KEYS
+from prunecast.sweep.resources import KEYS as RESOURCES
 from prunecast.table import CANONICAL, COUNTS
 
 
@@ -27,3 +30,11 @@ def test_nothing_is_left_out():
     assert not any(
         " at 0x" in (reference.FOLDER / name).read_text(encoding="utf-8") for name in reference.PAGES
     )
+
+
+@pytest.mark.parametrize(("section", "valid"), [("stop", STOP_KEYS), ("resources", RESOURCES)])
+def test_every_key_that_is_listed_is_accepted(section, valid):
+    """A dataclass has settings that a plan does not give."""
+    page = (reference.FOLDER / "plan-keys.md").read_text(encoding="utf-8")
+    part = page.split(f"## [{section}]")[1].split("## ")[0]
+    assert tuple(re.findall(r"^\| `(\w+)`", part, re.MULTILINE)) == valid

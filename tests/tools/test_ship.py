@@ -93,7 +93,7 @@ def test_a_control_belongs_to_no_pair(folder):
     page = json.loads((folder / "control.json").read_text())
     assert not {"pair", "preferred"} & set(page)
     assert page["method"].startswith(
-        "random: each level removes 0.2 of the surviving weights (chosen at random)"
+        "random: each level removes 20% of the remaining weights (chosen at random)"
     )
 
 

@@ -41,8 +41,11 @@ class Matching:
     """The smallest network that meets the target unpruned, the usual one to prune."""
 
     depth: float
+    """the number of layers"""
     width: float
+    """the width, as in the table"""
     unpruned_error: float
+    """measured, or predicted by the dense law"""
     unpruned_size: float
     """in the measure that is minimised"""
     pruned_size: float
@@ -56,20 +59,27 @@ class Choice(Displayable):
     """Which network to train and how far to prune it."""
 
     law: str
+    """the name of the law that answers"""
     table: str
+    """the table that the law was fitted to"""
     metric: Metric
     """what `error` and `target_error` mean"""
     question: Question
+    """the target, the budgets and the other options that were given"""
     verdict: Verdict
     """how far the law can be trusted here; if it is unusable, only networks that were trained are considered"""
     met: bool
     """whether the target is met; if not, `answer` is the best that is possible"""
     answer: Network
+    """the recommended network; if the target is not met, the one that comes closest to it"""
     runners_up: tuple[Network, ...]
+    """the best choice for up to five other sizes, in order"""
     matching: Matching | None
+    """the smallest network that meets the target unpruned; None if there is none, or no target"""
     further: Network | None = None
     """the best network outside the measured range that is predicted to meet the target, if none inside does"""
     findings: tuple[Finding, ...]
+    """remarks on the answer, such as that it lies outside the measured range"""
     naming: Naming
     """the axes and the unit of size that the table gives"""
 

@@ -41,15 +41,21 @@ class Frontier(Displayable):
     """For each error the smallest network by a law, as arrays; errors that no network reaches are left out."""
 
     law: str
+    """the name of the law"""
     minimise: Measure
+    """the measure of size that is minimised"""
     metric: Metric
     """what `error` means"""
     error: Floats
+    """shape (n,), like all arrays here: the errors that some network reaches"""
     size: Floats
     """in the measure that is minimised"""
     depth: Floats
+    """of the smallest network for each error"""
     width: Floats
+    """of the smallest network for each error"""
     density: Floats
+    """how far that network is pruned"""
     predicted: Mask
     """whether the unpruned error comes from the dense law"""
     extrapolated: Mask
@@ -127,10 +133,15 @@ class Optimum:
     """The smallest network of real-valued depth and width that a law predicts to have an error."""
 
     depth: float
+    """a real number, not rounded to one that can be built"""
     width: float
+    """a real number"""
     density: float
+    """the share of prunable weights that is kept"""
     error: float
+    """the target"""
     unpruned_error: float
+    """of this network, by the dense law"""
     paper_size: float
     """l·w²·d"""
     at_edge: tuple[str, ...]

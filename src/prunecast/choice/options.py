@@ -24,10 +24,15 @@ class Network:
     """One pruned network: how good and how large it is, and what it costs to get."""
 
     depth: float
+    """the number of layers, as in the table"""
     width: float
+    """the width, as in the table"""
     num_examples: float
+    """the number of training examples"""
     density: float
+    """the share of prunable weights that is kept"""
     level: int
+    """how many levels of pruning lead to this density"""
     error: float
     """as measured, or as the law estimates it"""
     expected_error: float
@@ -39,18 +44,22 @@ class Network:
     source: Literal["law", "measured"]
     """measured if this very network was trained"""
     nonzero_parameters: float
+    """the prunable weights that are kept"""
     stored_parameters: float
+    """these, and all parameters that are never pruned"""
     paper_size: float
     """l·w²·d"""
     multiply_adds: float | None
+    """per image, if zeros are skipped; None if they are not known"""
     unpruned_error: float
+    """the error at density 1"""
     unpruned_source: Literal["measured", "predicted"]
     """predicted if it comes from the dense law"""
     expected_unpruned_error: float
     """what the law uses; a measured one is shrunk towards the dense law"""
     extrapolated: bool
     """whether depth, width and number of examples, two at a time, or the density lie outside the measured range"""
-    trainings: int
+    training_runs: int
     """training runs: levels + 1"""
     training_cost: float
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""

@@ -88,6 +88,7 @@ class Question:
     """What was asked; None where a bound was not given."""
 
     target_error: float | None = None
+    """the largest error accepted, as a share"""
     max_parameters: float | None = None
     """in the measure that is minimised"""
     max_training: float | None = None
@@ -95,10 +96,13 @@ class Question:
     max_latency: float | None = None
     """in milliseconds"""
     minimise: Measure
+    """the measure of size that is minimised"""
     confidence: float
     """probability that a new training run meets the target; at one half, its expected error does"""
     num_examples: float
+    """training examples"""
     sizes: SizeRange
+    """which sizes may be recommended: measured, within or around"""
     depth: float | None = None
     """the only depth to consider"""
     width: float | None = None
@@ -169,6 +173,9 @@ def predict(
 
     Returns:
         A prediction: `error` with its 95% interval (`lower`, `upper`), arrays of the broadcast shape, and `frame`.
+
+    Raises:
+        PrunecastError: the source cannot be read, a size is needed and not given, or a value is impossible.
     """
     return as_fit(source, law).predict(
         density, depth=depth, width=width, num_examples=num_examples, unpruned_error=unpruned_error

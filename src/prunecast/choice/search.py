@@ -403,7 +403,7 @@ class Search:
             unpruned_source="measured" if size.measured[0] else "predicted",
             expected_unpruned_error=float(size.expected_unpruned_error[0]),
             extrapolated=bool(size.outside[0] or below(fit, one.density)[0]),
-            trainings=level + 1,
+            training_runs=level + 1,
             training_cost=float(self.training_cost(one)[0]),
             network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
             latency_interval=costs.latency_interval(fit, size, one.density),

@@ -88,16 +88,18 @@ def fit(
 
 @click.command()
 @click.argument("law", metavar="LAW", type=click.Path(path_type=Path))
-@click.option("--density", type=Numbers(), required=True, help="Share of prunable weights kept.")
-@click.option("--depth", type=Numbers(), help="Needed if it varies in the law's data.")
-@click.option("--width", type=Numbers(), help="Needed if it varies in the law's data.")
+@click.option("--density", type=Numbers(), required=True, help="Shares of prunable weights that are kept.")
+@click.option("--depth", type=Numbers(), help="Depths; needed if depth varies in the law's data.")
+@click.option("--width", type=Numbers(), help="Widths; needed if width varies in the law's data.")
 @click.option(
-    "--num-examples", type=Numbers(), help="Needed if it varies, unless the unpruned error is given."
+    "--num-examples",
+    type=Numbers(),
+    help="Numbers of training examples; needed if they vary, unless the unpruned error is given.",
 )
 @click.option(
     "--unpruned-error",
     type=Numbers(),
-    help="Error at density 1; by default the measured one, or else the predicted one.",
+    help="Errors at density 1; by default the measured ones, or else predicted ones.",
 )
 @JSON
 @LATEX

@@ -17,8 +17,11 @@ class Deviation:
     """Mean μ and standard deviation σ of δ over some rows."""
 
     mean: float
+    """μ, as a share: 0.01 is 1%"""
     std: float
+    """σ, as a share"""
     rows: int
+    """how many rows it is over"""
 
     def __str__(self) -> str:
         """μ ± σ in percent."""

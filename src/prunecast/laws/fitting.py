@@ -263,8 +263,9 @@ def _fix_plateau(
         raise PrunecastError(f"{form.law.title} has no high plateau to fix; leave high_error out")
     value = table.chance if high_error == "chance" else high_error
     if value is None:
+        why = f"prunecast does not know {table.dataset!r}" if table.dataset else "the table names no dataset"
         raise PrunecastError(
-            f"{table.source}: the chance error of dataset {table.dataset!r} is not known; give a number"
+            f"{table.source}: the chance error is not known, because {why}; give it as a number"
         )
     if isinstance(value, str):
         raise PrunecastError(f"ε↑ can be free, chance or a number, not {value!r}")

@@ -32,16 +32,25 @@ class Prediction(Displayable):
     metric: Metric
     """what is predicted"""
     density: Floats
+    """as given; all arrays have the shape to which the arguments broadcast"""
     depth: Floats
+    """as given, or the only one in the table"""
     width: Floats
+    """as given, or the only one in the table"""
     num_examples: Floats
+    """as given, or the only number in the table"""
     unpruned_error: Floats
+    """the error at density 1 that the prediction starts from"""
     unpruned_source: npt.NDArray[np.str_]
     """given, measured, or predicted by the dense law"""
     error: Floats
+    """the predicted error: the median of new training runs"""
     lower: Floats
+    """the lower end of the interval that 95% of new training runs fall in"""
     upper: Floats
+    """its upper end"""
     region: npt.NDArray[np.str_]
+    """low plateau, power law or high plateau"""
     extrapolated: npt.NDArray[np.bool_]
     """whether depth, width and dataset size, two at a time, or the density lie outside the measured range"""
 

@@ -53,7 +53,9 @@ class Fit(Plottable):
     """A fitted law: its parameters with intervals, how well it fits, and what the data do not determine."""
 
     law: str
+    """the name of the law"""
     metric: Metric
+    """what is predicted: errors, losses or another metric"""
     axes: tuple[str, ...]
     """which of depth, width and num_examples the invariant contains"""
     reference_examples: float
@@ -65,11 +67,15 @@ class Fit(Plottable):
     fixed: tuple[str, ...]
     """the parameters that were not fitted"""
     deviation: Deviation
+    """the relative deviation (predicted − measured) / measured over all rows: `mean`, `std` and `rms`"""
     regions: dict[str, Deviation]
+    """the same for the rows of each region: low plateau, power law, high plateau"""
     noise_floor: NoiseFloor | None
+    """the deviation that noise alone causes; None without replicates"""
     held_out: dict[str, float]
     """rms deviation of each law on configurations left out, if there are enough of them"""
     rows: int
+    """how many rows were fitted"""
     at_chance: int
     """rows no better than chance, left out of the fit"""
     rises: bool
@@ -83,13 +89,17 @@ class Fit(Plottable):
     selected: bool
     """whether networks that are too large for their data were left out of the table"""
     configurations: tuple[Configuration, ...]
+    """every configuration that was fitted: its sizes, its curve, and how well the law fits it"""
     findings: tuple[Finding, ...]
     """what a reader should know besides the numbers"""
     spread: Spread
+    """the random draws behind the intervals of predictions"""
     alternatives: tuple[Alternative, ...] = ()
     """laws that the data cannot distinguish from this one; predictions are averages, weighted by likelihood"""
     dense: DenseLaw | None
+    """the law of unpruned errors; None if there are too few configurations"""
     origin: Origin
+    """the table that the law was fitted to: its name, digest, family, dataset, method and recipe"""
     options: dict[str, str]
     """how the fit was made"""
 

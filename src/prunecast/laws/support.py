@@ -27,16 +27,25 @@ class Configuration:
     """One (depth, width, number of examples), what was measured there, and how well the law fits it."""
 
     depth: float
+    """the number of layers, as in the table"""
     width: float
+    """the width, as in the table"""
     num_examples: float
+    """the number of training examples"""
     unpruned_error: float
+    """the error at density 1, the mean over replicates"""
     replicates: float
+    """how many replicates that mean is over"""
     weights: float
     """prunable weights, or in proportion to them where the table does not count them"""
     lowest_density: float
+    """of its measured rows"""
     highest_error: float
+    """of its measured rows"""
     lowest_error: float
+    """of its measured rows"""
     deviation: Deviation
+    """of the law on these rows"""
     curve: tuple[tuple[float, float, float], ...] = ()
     """density, error and replicates of each measured row, for answers that a law alone cannot give"""
     never_pruned: float | None = None

@@ -166,12 +166,19 @@ class Score:
     """How one form does on one table."""
 
     name: str
+    """the law's name"""
     title: str
+    """what the law is called in output"""
     given_unpruned: bool
+    """whether the law is given the unpruned error of the configuration it predicts"""
     parameters: int
+    """how many parameters were fitted"""
     in_sample: Deviation
+    """the deviation of a fit to all rows"""
     configurations_out: Deviation
+    """the deviation on configurations left out of the fit"""
     large_out: Deviation
+    """the deviation on the larger half of the networks, fitted to the smaller half"""
 
 
 SPLITS = ("in_sample", "configurations_out", "large_out")
@@ -183,8 +190,11 @@ class Comparison(Displayable, Sequence[Score]):
     """Scores of the laws and their rivals on one table, best first in each track."""
 
     table: str
+    """the name of the table"""
     metric: Metric
+    """what its column `error` holds"""
     scores: tuple[Score, ...]
+    """one for each law, those that are given the unpruned error first"""
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -31,6 +31,7 @@ class Verdict:
     """The verdict on a law, and why."""
 
     trust: Trust
+    """good, usable, poor or unusable"""
     missed: float
     """rms deviation on configurations left out of the fit, or on those fitted where they are too few"""
     left_out: bool

@@ -228,7 +228,7 @@ def _suggestion(one: Suggestion, axes: Sequence[str]) -> list[str]:
         f"{one.kind}, unpruned" if one.unpruned_first else one.kind,
         *(place[axis] for axis in axes),
         "–" if one.unpruned_first else f"{one.until_error:.2g}",
-        f"{one.trainings}",
+        f"{one.training_runs}",
         numbers.number(one.cost),
         "–" if one.gain is None else numbers.percent(one.gain, digits=0),
     ]

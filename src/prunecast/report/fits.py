@@ -140,7 +140,7 @@ def scores(results: Sequence[Score], metric: Metric) -> Section:
             if one.given_unpruned == given
         ]
         title = f"{'Given' if given else 'Not given'} the unpruned {metric.word}"
-        return Grid(header=[title, "Free", "In sample", "Left out", "Large left out"], rows=rows)
+        return Grid(header=[title, "Free", "In sample", "Left out", "Larger half"], rows=rows)
 
     return Section(grids=[group(given=True), group(given=False)], notes=[wording.SCORES])
 

@@ -65,7 +65,7 @@ class Suggestion:
     """the error from which on further levels do not matter"""
     unpruned_first: bool
     """whether its unpruned network alone is worth more per unit of training than the whole chain"""
-    trainings: int
+    training_runs: int
     """training runs that this takes, as the law expects"""
     cost: float
     """in training runs of the costliest measured network"""
@@ -222,7 +222,7 @@ def _suggestion(step: NextStep, grid: Grid, outlook: Outlook) -> Suggestion:
         num_examples=chain.num_examples,
         until_error=step.until_error or grid.stop_error(unpruned),
         unpruned_first=step.reason is Reason.UNPRUNED,
-        trainings=round(cost / chain.seconds),
+        training_runs=round(cost / chain.seconds),
         cost=cost,
         gain=None if math.isnan(step.gain) else step.gain,
     )
@@ -247,7 +247,7 @@ def _continued(grid: Grid) -> Iterator[Suggestion]:
             num_examples=chain.num_examples,
             until_error=grid.stop_error(chain.errors[0]),
             unpruned_first=False,
-            trainings=levels,
+            training_runs=levels,
             cost=levels * chain.seconds,
             gain=None,
         )

@@ -39,6 +39,7 @@ from prunecast.spec import (
     too_large,
 )
 from prunecast.sweep.resources import Resources, checked
+from prunecast.text import parse_number
 
 T = TypeVar("T")
 KEYS = (
@@ -303,7 +304,7 @@ def _select(grid: Mapping[str, Any], place: str) -> Select | None:
 
 
 def _amounts(grid: Mapping[str, Any], place: str) -> list[int | Fraction]:
-    """Numbers of examples, or shares of all: `"all"`, 0.5 or `"1/2"`."""
+    """Numbers of examples, or shares of all: `"all"`, 0.5, `"1/2"` or `"50%"`."""
     given = grid["num_examples"]
     values = given if isinstance(given, list) else [given]
     require(bool(values), f"{place}: num_examples is empty; give a number or a list of numbers.")
@@ -321,7 +322,8 @@ def _amount(value: object, place: str) -> int | Fraction:
         isinstance(value, str) and "e" not in value.lower()
     ):  # 1e999999999 takes hours
         with contextlib.suppress(ValueError, ZeroDivisionError):
-            share = Fraction(str(value))
+            text = str(value).strip()
+            share = Fraction(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     good = share is not None and 0 < share <= 1
     wanted = f'give a whole number, "{ALL}", or a share such as 0.5 or "1/2"'
     require(good, f"{place}: num_examples is {value!r}; {wanted}.")
@@ -332,10 +334,20 @@ def _amount(value: object, place: str) -> int | Fraction:
 def _numbers(grid: Mapping[str, Any], key: str, place: str) -> list[Any]:
     values = grid[key] if isinstance(grid[key], list) else [grid[key]]
     require(bool(values), f"{place}: {key} is empty; give a number or a list of numbers.")
+    if key == "width":
+        values = [_fraction(value) for value in values]
     for value in values:
         require_number(f"{place}: {key}", value, whole=key != "width")
         require(value <= LARGEST, f"{place}: {key} is {value}; give at most {LARGEST:,}.")
     return values
+
+
+def _fraction(value: object) -> object:
+    """The number that a text such as "1/4" or "25%" means; anything else as it is."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return parse_number(value)
+    return value
 
 
 def _names(grid: Mapping[str, Any], key: str, place: str) -> list[str]:

@@ -96,12 +96,29 @@ def path(name: str) -> Path:
 
 
 def provenance(name: str) -> dict[str, object]:
-    """Where a table comes from: plan, code, device, date, seconds, recipe, and what to be careful about."""
+    """Where a table comes from.
+
+    Args:
+        name: a table, or a pair of dataset and family such as "cifar10-resnet".
+
+    Returns:
+        Plan, code, device, date, seconds, recipe, and known limitations, by name.
+
+    Raises:
+        PrunecastError: no such table ships.
+    """
     return _page(resolve(name))
 
 
 def recipes(pair: str) -> dict[str, str]:
-    """The recipes that a pair was measured with, and the table of each that the pair would mean."""
+    """The recipes that a pair was measured with.
+
+    Args:
+        pair: a pair of dataset and family, such as "cifar10-resnet".
+
+    Returns:
+        The name of the table of each recipe, by recipe; empty if the pair was not measured.
+    """
     found: dict[str, str] = {}
     for name in pairs().get(pair, ()):
         found.setdefault(_rows(name)[0]["recipe"], name)

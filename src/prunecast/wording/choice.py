@@ -129,7 +129,12 @@ def _out_of_reach(target: float, confidence: float, budget: bool) -> str:
 @words(findings.TargetOutOfReach)
 def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
     text = _out_of_reach(finding.target_error, finding.confidence, finding.budget)
-    text = f"{text}, so the answer is the network with the lowest {metric.word}."
+    lowest = (
+        f"lowest expected {metric.word}"
+        if finding.confidence == 0.5
+        else f"lowest {metric.word} that {100 * finding.confidence:.4g}% of training runs reach"
+    )
+    text = f"{text}, so the answer is the network with the {lowest}."
     if finding.least_unpruned is None:
         return text
     return (

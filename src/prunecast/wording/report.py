@@ -306,7 +306,7 @@ def levels(value: float, level: int, kept_per_level: float) -> str:
 
 def cost_remark(best: Network) -> str:
     """What training an answer costs."""
-    runs = f"× the costliest measured training run, {plural(best.trainings, 'training run')} (levels + 1)"
+    runs = f"× the costliest measured training run, {plural(best.training_runs, 'training run')} (levels + 1)"
     return (
         runs
         if best.network_epochs is None

@@ -84,7 +84,7 @@ def _unpruned_errors_guessed(own: findings.UnprunedErrorsGuessed, metric: Metric
 
 @words(findings.GainsAssumeLaw)
 def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
-    return "Gains are what the law expects, so they assume that it is right."
+    return "Gains are predicted by the law, so they assume that the law is right."
 
 
 def fitted_to(step: Step) -> str:

@@ -16,6 +16,7 @@ level_cap = 14
 depth = 3
 width = [1, 2]
 """
+NEEDED = onnx.NEEDED
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -28,6 +29,12 @@ def one_torch_thread() -> None:
 def no_onnx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Networks made inside tests need no ONNX file, which takes seconds; the session's own network has one."""
     monkeypatch.setattr(onnx, "NEEDED", ("a_package_that_nobody_has",))
+
+
+@pytest.fixture
+def with_onnx(monkeypatch: pytest.MonkeyPatch, no_onnx: None) -> None:
+    """For a test that needs ONNX Runtime."""
+    monkeypatch.setattr(onnx, "NEEDED", NEEDED)
 
 
 @pytest.fixture(scope="session")

@@ -115,6 +115,7 @@ def test_options_of_a_plan_are_refused_for_a_folder(tmp_path: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("with_onnx")
 def test_onnx_runtime_can_be_timed(timed: Path):
     found = json.loads(
         run(

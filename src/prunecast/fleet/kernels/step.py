@@ -156,7 +156,7 @@ def on_device(source: Source) -> TypeGuard[MemorySource]:
 FUSED_KEYS = (
     *("name", "epochs", "steps", "learning_rate", "drops", "drop_factor", "warmup", "rewind", "schedule"),
     *("final_learning_rate", "batch_size", "momentum", "second_momentum", "weight_decay", "augmentation"),
-    *("precision", "validation_examples", "checkpoint_steps"),
+    *("precision", "validation_examples", "checkpoint_steps", "initial_weights"),
 )
 """The keys of a recipe that may have any value, or that are checked on their own; all others keep their defaults."""
 

@@ -49,6 +49,13 @@ def numbers(members):
     return None if members is None else [member.number for member in members]
 
 
+def test_packs_of_a_shape_serve_networks_whatever_their_initial_weights(members):
+    spec = dataclasses.replace(members[0].chain.spec, family="networks:mine")
+    own = dataclasses.replace(spec, recipe=spec.recipe.changed({"initial_weights": "own"}))
+    kinds = {kind_of(dataclasses.replace(members[0].chain, spec=given)) for given in (spec, own)}
+    assert len(kinds) == 1
+
+
 def test_the_most_work_goes_first_and_a_group_is_dealt_into_packs(waiting, members):
     for member in (members[4], *members[:4], *members[:2]):
         waiting.put(member)

@@ -186,7 +186,8 @@ OTHERWISE = {
 
 
 def test_only_recipes_that_the_kernels_know_are_fused():
-    recipe = spec.recipe("cifar10").changed({"precision": "bf16", "momentum": 0.8, "schedule": "cosine"})
+    changes = {"precision": "bf16", "momentum": 0.8, "schedule": "cosine", "initial_weights": "own"}
+    recipe = spec.recipe("cifar10").changed(changes)
     refuse_recipe(recipe)
     for key, value in OTHERWISE.items():
         with pytest.raises(Unfused, match=f"Steps are fused with {key} "):

@@ -132,7 +132,7 @@ class LevelGroup:
 
 
 def kind_of(chain: Chain) -> PackKind:
-    """The chain's kind; how long a recipe is, and its learning rates, do not matter."""
+    """The chain's kind; how long a recipe is, its learning rates and initial weights do not matter."""
     spec = chain.spec
     irrelevant: dict[str, Any] = {
         "name": "",
@@ -147,6 +147,7 @@ def kind_of(chain: Chain) -> PackKind:
         "drop_factor": 1.0,
         "schedule": "step",
         "final_learning_rate": 0.0,
+        "initial_weights": "he-uniform",
     }
     recipe = dataclasses.replace(spec.recipe, **irrelevant)
     return PackKind(

@@ -1,6 +1,7 @@
 """Tables of many configurations: the time of a fit is linear in them, and shortcuts end where the long way does."""
 
 import time
+import tracemalloc
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -114,3 +115,21 @@ def test_a_curve_of_very_many_densities_says_what_some_of_them_say():
     np.testing.assert_allclose(fine_median, median, atol=0.02)
     np.testing.assert_allclose(fine_variance, variance, rtol=0.3)
     assert len(finer._measured(2)[0].deviation) == MOST_ROWS
+
+
+def test_many_predictions_take_little_memory():
+    """All draws of the parameters were kept for all rows at once: 3 kB a row, so a million rows took all memory."""
+    result = fit(read(planted(configurations=8, num_examples=(50_000,), seed=3)), law="eq2")
+    c, count = result.configurations[0], 40_000
+    density = np.geomspace(0.001, 1, count)
+    few = density[:: count // 50]
+    for width in (c.width, 1.1 * c.width):
+        asked = {"depth": c.depth, "width": width, "unpruned_error": 0.1 if width > c.width else None}
+        tracemalloc.start()
+        found = result.predict(density, **asked)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 1000 * count
+        alone = result.predict(few, **asked)
+        for name in ("error", "lower", "upper"):
+            np.testing.assert_allclose(getattr(found, name)[:: count // 50], getattr(alone, name), rtol=1e-12)

@@ -129,6 +129,11 @@ class Points:
         columns |= {name: getattr(self, name)[used] for name in OF_A_CONFIGURATION}
         return replace(self, configuration=renumbered, **columns)
 
+    def each(self, at: Integers) -> "Points":
+        """Some rows of points that are each a configuration of their own."""
+        columns = {name: getattr(self, name)[at] for name in (*OF_A_ROW, *OF_A_CONFIGURATION)}
+        return replace(self, configuration=np.arange(len(at)), **columns)
+
     def slice_of(self, configuration: int) -> slice:
         """The rows of one configuration."""
         ends = (*self.starts[configuration : configuration + 2].tolist(), len(self))

@@ -39,9 +39,9 @@ so does the dense law: laws fitted to the smaller sizes of measured tables did."
 SAME_DENSITY, MOST_ROWS = 1e-6, 64
 """Log densities that differ by less are one level; of more levels than these, so many say what a curve says. The time
 that a curve takes grows with their third power."""
-BLOCK, DRAW_STEP = 100_000, 4
-"""How many predictions by draws of the parameters are made at a time, which bounds the memory they take. At measured
-sizes, where the parameters matter less, every fourth draw is enough."""
+BLOCK, DRAW_STEP = 1_000, 4
+"""How many rows are predicted at a time, each by all draws of the parameters, which bounds the memory they take. At
+measured sizes, where the parameters matter less, every fourth draw is enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,14 +93,16 @@ class Predictive:
         `own` is the index of the measured configuration that it belongs to, −1 where there is none; `unpruned_std` is
         the standard deviation of log ε_np in that case.
         """
-        median, variance = np.zeros(len(points)), np.zeros(len(points))
+        median, variance, least = np.zeros((3, len(points)))
         others = np.flatnonzero(own < 0)
-        if len(others):
-            median[others], variance[others] = self._elsewhere(points.of(others), unpruned_std[others])
+        for rows in _blocks(others):
+            median[rows], variance[rows] = self._elsewhere(points.each(rows), unpruned_std[rows])
         for index in np.unique(own[own >= 0]):
-            rows = np.flatnonzero(own == index)
-            median[rows], variance[rows] = self.at(int(index), points.density[rows])
-        variance = np.maximum(variance, self._undetermined(points) ** 2)
+            for rows in _blocks(np.flatnonzero(own == index)):
+                median[rows], variance[rows] = self.at(int(index), points.density[rows])
+        for rows in _blocks(np.arange(len(points))) if len(self.fit.spread.possible) else ():
+            least[rows] = self._undetermined(points.each(rows))
+        variance = np.maximum(variance, least**2)
         rise = self.fit.spread.open_slope * self._below(points.density, own)
         return Distribution(log_error=median, spread=np.sqrt(variance + rise**2), below=np.sqrt(variance))
 
@@ -231,21 +233,23 @@ class Predictive:
 
     def _law(self, points: Points, draws: Floats) -> _Law:
         form, mean = self.fit.form(), average(self.fit, points)
-        blocks = np.array_split(draws, 1 + len(draws) * len(points) // BLOCK)
-        drawn = np.concatenate([form.log_error(block, points) for block in blocks])
+        drawn = form.log_error(draws, points)
         drawn -= form.log_error(self.fit.spread.centre[None], points)
         return _Law(average=mean, doubt=np.concatenate([drawn / np.sqrt(len(drawn)), mean.doubt]))
 
     def _undetermined(self, points: Points) -> Floats:
         """The least spread that reaches every prediction by parameters that fit about as well."""
         fit, form = self.fit, self.fit.form()
-        if not len(fit.spread.possible):
-            return np.zeros(len(points))
         apart = np.abs(
             form.log_error(fit.spread.possible, points) - form.log_error(fit.theta()[None], points)
         )
         reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
         return np.asarray(np.hypot(reach, self.scatter.noise))
+
+
+def _blocks(rows: Integers) -> list[Integers]:
+    """Rows in parts that are predicted at a time."""
+    return np.array_split(rows, range(BLOCK, len(rows), BLOCK)) if len(rows) else []
 
 
 def _levels(rows: Floats) -> Floats:

@@ -65,7 +65,8 @@ def _no_rise(finding: found.NoRise, metric: Metric) -> str:
 
 @words(found.PlateauNotReached)
 def _plateau(finding: found.PlateauNotReached, metric: Metric) -> str:
-    seen = f"no curve comes near its high plateau (the largest {metric.word} is {numbers.target(finding.highest_error, 2)})"
+    highest = numbers.target(finding.highest_error, 2)
+    seen = f"no curve comes near its high plateau (the largest {metric.word} is {highest})"
     if finding.reached_chance and finding.chance_known:
         seen = _too_steep(finding, finding.rows_near, "near the high plateau")
     fix = ", or fix it with --high-error chance" if finding.chance_known else ""

@@ -68,26 +68,22 @@ CIFAR10 = """
 family = "cifar_resnet"
 dataset = "cifar10"
 depth = 8
-num_examples = 4000
-recipe = {preset = "cifar10", name = "short", epochs = 10, schedule = "cosine", warmup = 1, rewind = 1, batch_size = 64}
+num_examples = 2500
+recipe = {preset = "cifar10", name = "short", epochs = 8, schedule = "cosine", warmup = 1, rewind = 1, batch_size = 32}
 [[grid]]
-width = 2
+width = 1
 replicates = [0]
 method = {name = "imp-channels", structure = "channels", fraction = 0.2}
-level_cap = 5
+level_cap = 6
 [[grid]]
-width = [0.5, 0.71, 1, 1.41]
+width = [0.25, 0.35, 0.5, 0.71]
 method = "none"
 level_cap = 0
 [[grid]]
-width = 2
+width = 1
 replicates = [1]
 method = {name = "imp-channels", structure = "channels", fraction = 0.2}
-level_cap = 5
-[[grid]]
-width = 2
-method = {name = "imp", fraction = 0.8}
-level_cap = 1
+level_cap = 6
 """
 
 

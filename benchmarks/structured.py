@@ -37,7 +37,6 @@ from prunecast.report.vega import (
     rendered,
     rows,
 )
-from prunecast.spec import CHANNELS
 from prunecast.sweep import event_line, read_plan, run_plan
 
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "structured.png"
@@ -68,26 +67,21 @@ CIFAR10 = """
 family = "cifar_resnet"
 dataset = "cifar10"
 depth = 8
-num_examples = 4000
-recipe = {preset = "cifar10", name = "short", epochs = 10, schedule = "cosine", warmup = 1, rewind = 1, batch_size = 64}
+num_examples = 2500
+recipe = {preset = "cifar10", name = "short", epochs = 8, schedule = "cosine", warmup = 1, rewind = 1, batch_size = 32}
 [[grid]]
-width = 2
-replicates = [0]
+width = 1
 method = {name = "imp-channels", structure = "channels", fraction = 0.2}
-level_cap = 5
+level_cap = 6
 [[grid]]
-width = [0.5, 0.71, 1, 1.41]
+width = [0.25, 0.35, 0.5, 0.71]
 method = "none"
 level_cap = 0
 [[grid]]
-width = 2
-replicates = [1]
-method = {name = "imp-channels", structure = "channels", fraction = 0.2}
-level_cap = 5
-[[grid]]
-width = 2
-method = {name = "imp", fraction = 0.8}
-level_cap = 1
+width = 1
+replicates = 2
+method = {name = "layerwise", structure = "channels", score = "layerwise-magnitude", fraction = 0.2}
+level_cap = 4
 """
 
 
@@ -96,25 +90,28 @@ class Problem:
     """What is trained, and the errors that are compared."""
 
     plan: str
+    unpruned: str
+    """The method whose level 0 is the unpruned network."""
     more_error: tuple[float, ...]
     """What networks may have beyond an error equal to the unpruned one's."""
     picture: Path | None = None
+    passes: int = 3
+    """All networks are timed so often, one after the other, and the least of these medians counts."""
 
 
 PROBLEMS = {
-    "digits": Problem(plan=DIGITS, more_error=(0.0, 0.005), picture=PICTURE),
-    "cifar10": Problem(plan=CIFAR10, more_error=(0.0, 0.01, 0.02)),
+    "digits": Problem(plan=DIGITS, unpruned="imp", more_error=(0.0, 0.005), picture=PICTURE),
+    "cifar10": Problem(plan=CIFAR10, unpruned="layerwise", more_error=(0.0, 0.01, 0.02), passes=1),
 }
 NAMES = {
     "imp": "single weights",
     "imp-channels": "channels",
+    "layerwise": "channels, by layer",
     "imp-2:4": "2:4",
     "none": "small one from scratch",
 }
 HOW = Timing(runtimes=("torch", "onnx"), batches=(1, 64), seconds=0.25, clock=time.thread_time)
 """The time of the thread itself, so that a busy machine does not matter much."""
-PASSES = 3
-"""All networks are timed so often, one after the other, and the least of these medians counts."""
 PARAMETERS = "parameters"
 
 
@@ -128,14 +125,14 @@ class Point:
     """parameters, and milliseconds by runtime and batch"""
 
 
-def trained(folder: Path, plan_text: str) -> list[TimedLevel]:
+def trained(folder: Path, problem: Problem) -> list[TimedLevel]:
     """Every network of the plan, trained and timed."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "plan.toml").write_text(plan_text, encoding="utf-8")
+    (folder / "plan.toml").write_text(problem.plan, encoding="utf-8")
     plan = read_plan(folder / "plan.toml")
     for event in run_plan(plan, folder / "store"):
         print(event_line(plan, event), flush=True)
-    passes = [list(time_table(plan, folder / "store", HOW)) for _ in range(PASSES)]
+    passes = [list(time_table(plan, folder / "store", HOW)) for _ in range(problem.passes)]
     return [replace(same[0], latencies=_least(same)) for same in zip(*passes, strict=True)]
 
 
@@ -171,9 +168,9 @@ def axis_name(own: Latency) -> str:
     return f"{'ONNX Runtime' if own.runtime == 'onnx' else own.runtime}, batch {own.batch}"
 
 
-def unpruned(levels: Sequence[TimedLevel]) -> tuple[Point, float]:
+def unpruned(levels: Sequence[TimedLevel], method: str) -> tuple[Point, float]:
     """The unpruned network, and the largest error that counts as equal to its own: mean plus standard deviation."""
-    own = [level for level in levels if level.spec.method.structure == CHANNELS and not level.record.level]
+    own = [level for level in levels if level.spec.method.name == method and not level.record.level]
     (whole,) = points(own)
     return whole, whole.error + stdev(level.record.error for level in own)
 
@@ -202,7 +199,7 @@ def table(found: Sequence[Point], whole: Point, equal: float, more_error: Sequen
 
 def draw(found: Sequence[Point], whole: Point, picture: Path) -> None:
     """Error against each size, relative to the unpruned network's."""
-    names = list(NAMES.values())
+    names = list(dict.fromkeys(own.structure for own in found))
     panels = []
     for axis, size in whole.sizes.items():
         data: list[Row] = []
@@ -231,9 +228,9 @@ def draw(found: Sequence[Point], whole: Point, picture: Path) -> None:
 def main(folder: Path, name: str = "digits") -> None:
     """Train, time, print and draw."""
     problem = PROBLEMS[name]
-    levels = trained(folder, problem.plan)
+    levels = trained(folder, problem)
     found = points(levels)
-    whole, limit = unpruned(levels)
+    whole, limit = unpruned(levels, problem.unpruned)
     table(found, whole, limit, problem.more_error)
     if problem.picture is not None:
         draw(found, whole, problem.picture)

@@ -12,7 +12,7 @@ from findings_of import findings_of
 from planted import planted
 
 from prunecast import choose, fit, read
-from prunecast.choice import counter
+from prunecast.choice import counter, frontier
 from prunecast.choice.findings import CountsFromTable, SizeInterpolated
 from prunecast.cli import cli
 from prunecast.laws import Fit, from_json
@@ -123,6 +123,28 @@ def test_without_all_parameters_the_answer_says_what_is_missing(frame: pd.DataFr
     (how,) = findings_of(chosen, CountsFromTable)
     assert not how.complete
     assert chosen.answer.stored_parameters == chosen.answer.nonzero_parameters
+
+
+def test_multiply_adds_of_the_table_count_arithmetic_and_training(frame: pd.DataFrame) -> None:
+    """A family whose arithmetic does not grow with its weights, as where most of them work on small feature maps."""
+    products = (1e6 * frame["depth"] * (frame["width"] + 0.1)).round()
+    law, bare = (fit(read(own)) for own in (frame.assign(multiply_adds=products), frame))
+    measured = frame[(frame["depth"] == 4) & (frame["width"] == 1)]
+    asked = {"depth": 4, "width": 1, "density": float(measured["density"].iloc[3])}
+    best = choose(law, **asked).answer
+    assert best.multiply_adds == pytest.approx(1.1 * 4e6 * best.density)
+    assert best.training_cost == pytest.approx(4 * 1.1 * 4e6 / products.max())
+    assert choose(bare, **asked).answer.multiply_adds is None
+    assert choose(law, **{**asked, "width": 1.5}).answer.multiply_adds == pytest.approx(
+        1.6 * 4e6 * best.density, rel=0.02
+    )
+    least = choose(law, target_error=0.2, minimise="multiply-adds").answer
+    assert least.multiply_adds is not None
+    others = [
+        choose(law, target_error=0.2, minimise="multiply-adds", depth=depth).answer for depth in (2, 4, 8)
+    ]
+    assert least.multiply_adds == min(own.multiply_adds or np.inf for own in others)
+    assert len(frontier(law, minimise="multiply-adds").error) > 100
 
 
 def test_the_command_a_saved_law_and_the_page_agree(frame: pd.DataFrame, tmp_path: Path) -> None:

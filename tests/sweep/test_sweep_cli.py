@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
@@ -141,6 +142,23 @@ def test_the_progress_counts_to_the_end(tmp_path):
     assert left[-1] == 0
     assert min(left[:-1]) > 0
     assert SweepProgress(chain_statuses(plan, tmp_path)).levels_done == 12
+
+
+def test_the_progress_towards_a_number_of_weights_does_not_count_to_the_cap(tmp_path):
+    """Where channels are removed, the cap is a bound that no chain comes near."""
+    text = BRIEF.replace("level_cap = 2", 'level_cap = 40\nmethod = "imp-channels"')
+    (chain, *_) = parsed(text).chains
+    chain = replace(
+        chain, rules=replace(chain.rules, final_nonzero=overview(parsed(text)).networks[0].weights // 10)
+    )
+    plan = replace(parsed(text), chains=(chain,))
+    progress, expected = SweepProgress(chain_statuses(plan, tmp_path)), []
+    for event in run_plan(plan, tmp_path):
+        progress.update(event)
+        expected.append(progress.levels_expected)
+    assert 3 <= progress.levels_done <= 10
+    assert all(abs(own - progress.levels_done) <= 3 for own in expected)
+    assert expected[-1] == progress.levels_done
 
 
 def test_the_progress_leaves_out_what_the_selection_does(tmp_path):

@@ -106,7 +106,8 @@ class Counter:
                 return Counts(weights=scaled, fixed=nothing, multiply_adds=unknown, dense_size=scaled)
             weights: Floats = np.maximum(self._weights(depth, width), 1.0)
             fixed = nothing if self._fixed is None else np.round(self._fixed(depth, width))
-            return Counts(weights=weights.round(), fixed=fixed, multiply_adds=unknown, dense_size=weights)
+            products = unknown if self._products is None else np.round(self._products(depth, width))
+            return Counts(weights=weights.round(), fixed=fixed, multiply_adds=products, dense_size=weights)
         rows = [
             member_counts(self.family, int(deep), float(wide), self.classes)
             for deep, wide in zip(depth, width, strict=True)
@@ -138,13 +139,21 @@ class Counter:
         counted = {size: count for size, count in known.items() if count is not None}
         return SizeCurve.through(counted) if len(counted) == len(known) else None
 
+    @cached_property
+    def _products(self) -> "SizeCurve | None":
+        """Multiply-adds of unpruned networks by depth and width; None where the table does not count them."""
+        known = {(c.depth, c.width): c.costs.get("multiply_adds") for c in self.fit.configurations}
+        counted = {size: curve[-1][1] for size, curve in known.items() if curve}
+        return SizeCurve.through(counted) if len(counted) == len(known) else None
+
     def cost_per_run(self, counts: Counts, num_examples: Floats) -> Floats:
         """The cost of one training run of each network, in runs of the costliest measured one."""
         return np.asarray(self._operations(counts) * num_examples / self._costliest)
 
     def _operations(self, counts: Counts) -> Floats:
-        """Multiply-adds per image; for families not built in, prunable weights are used instead."""
-        return counts.weights if self.family is None else counts.multiply_adds
+        """Multiply-adds per image; where they are not known, prunable weights are used instead."""
+        known = not np.isnan(counts.multiply_adds).any()
+        return counts.multiply_adds if known else counts.weights
 
     @cached_property
     def _costliest(self) -> float:

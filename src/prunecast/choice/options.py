@@ -185,7 +185,8 @@ def size_line(minimise: str, networks: Candidates) -> tuple[Floats, Floats]:
         return nothing, networks.depth * networks.width**2
     if np.isnan(counts.multiply_adds).any():
         raise PrunecastError(
-            "multiply-adds are known for built-in families only; minimise stored, nonzero or paper instead"
+            "multiply-adds are known for built-in families and tables with a column multiply_adds; minimise stored, "
+            "nonzero or paper instead"
         )
     return nothing, counts.multiply_adds
 

@@ -12,7 +12,7 @@ from prunecast.cli.parameters import JSON, Count, Number, OutputFile, refuse_wit
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
 from prunecast.report import Grid, Section, terminal
-from prunecast.text import plural
+from prunecast.text import listed, plural
 
 if TYPE_CHECKING:
     from prunecast.export import Latency, TimedLevel, TimedNetwork, Timing
@@ -115,7 +115,11 @@ def _time_plan(
         return
     echo(table_text(levels, plan, how))
     if output is not None:
-        echo(f"\n{output} has {plural(len(rows), 'row')} with the column latency_ms.")
+        first, *others = (name for name in rows[0] if name.startswith("latency_ms"))
+        also = f" `choose` reads; it also has {listed(others)}" if others else ""
+        echo(
+            f"\n{output} has {plural(len(rows), 'row')} with the column {first}{' that' * bool(also)}{also}."
+        )
 
 
 def made_text(found: "TimedNetwork", folder: str, how: "Timing") -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from prunecast.catalog import FAMILIES
 from prunecast.choice import DEFAULT_CONFIDENCE, Measure, as_measure, check_target, validated
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
@@ -115,12 +114,11 @@ class Search:
                 f"find cannot minimise {measure.value}, which is known of trained networks only; train the grid with "
                 f"`prunecast run PLAN`, then use `prunecast {writes} PLAN -o TABLE` and {command}"
             )
-        if measure is Measure.MULTIPLY_ADDS and (
-            spec.family not in FAMILIES or spec.method.structure == CHANNELS
-        ):
+        if measure is Measure.MULTIPLY_ADDS and spec.method.structure == CHANNELS:
             raise PrunecastError(
-                "find counts multiply-adds of built-in families whose single weights are pruned, and of no others; "
-                f"minimise stored, or train the grid with `prunecast run PLAN -o TABLE` and use {command}"
+                "find cannot minimise multiply-adds where whole channels are removed, because they are known of "
+                "trained networks only; minimise stored, or train the grid with `prunecast run PLAN -o TABLE` and use "
+                f"{command}"
             )
 
 

@@ -48,7 +48,7 @@ def facts(chosen: Choice, kept_per_level: float) -> list[Fact]:
     unpruned = f"unpruned {word} {numbers.error(best.unpruned_error)}, {best.unpruned_source}"
     return [
         Fact("Network", name, unpruned),
-        _kept(best, wording.levels(best.density, best.level, kept_per_level)),
+        _kept(best, wording.levels(chosen, kept_per_level)),
         *_sizes(chosen),
         Fact(capital(word), error(best), wording.error_source(chosen)),
         Fact(wording.NEW_RUNS, numbers.interval(best.interval), wording.meeting_the_target(chosen)),

@@ -132,12 +132,23 @@ def is_locked(lock: Path) -> bool:
 Size = tuple[str, int, float, int, str]
 
 
+def _levels_to(final: int, last: Record, fraction: float) -> int:
+    """Levels from a record to a number of weights; before anything is pruned, those of a fraction of units.
+
+    Removing units takes rows and columns, so about as much of the weights goes twice.
+    """
+    left = last.nonzero / last.weights
+    kept = left ** (1 / last.level) if last.level and left < 1 else (1 - fraction) ** 2
+    return max(1, math.ceil(math.log(max(last.nonzero / final, 1.0)) / -math.log(kept) - 1e-9))
+
+
 class SweepProgress:
     """Counts finished levels and chains of a running sweep and estimates the time left.
 
     A level still to train is expected to take the mean time of finished levels of its configuration. If there are
     none, it is scaled from the configuration nearest in size. A chain is expected to reach its level cap, or
-    the mean level at which chains of this sweep ended early.
+    the mean level at which chains of this sweep ended early. One that ends at a number of weights is expected to lose
+    the same share of them at every level.
     """
 
     def __init__(self, statuses: Sequence[ChainStatus]) -> None:
@@ -148,6 +159,7 @@ class SweepProgress:
         self._ended_early = [len(own.records) for own in statuses if own.ended and own.ended != LEVEL_CAP]
         self._work = {_size(own.chain): level_work(own.chain.spec, 1) for own in statuses}
         self._seconds: dict[Size, list[float]] = {}
+        self._last = {own.number: own.records[-1] for own in statuses if own.records}
         self.failed: list[Failed] = []
         self.left_out: list[LeftOut] = []
         self.latest: dict[int, Progress] = {}
@@ -165,6 +177,7 @@ class SweepProgress:
             self.latest.pop(event.number, None)
             self.latest[event.number] = event
             self.trained += event.record.seconds
+            self._last[event.number] = event.record
             self._add_time(event.chain, event.record)
             if event.ended == LEVEL_CAP and self._level_cap(event.number) >= self._levels[event.number]:
                 return  # the unpruned level of a selection; the chain may continue afterwards
@@ -212,6 +225,9 @@ class SweepProgress:
 
     def _levels_left(self, number: int) -> int:
         done, most = self._levels[number], self._level_cap(number) + 1
+        final, last = self._chains[number].rules.final_nonzero, self._last.get(number)
+        if final and last is not None:
+            most = min(most, done + _levels_to(final, last, self._chains[number].spec.method.fraction))
         likely = round(fmean(self._ended_early)) if self._ended_early else most
         return max(1, min(most, max(likely, 1)) - done)
 

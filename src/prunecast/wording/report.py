@@ -282,8 +282,11 @@ def size_remark(choice: Choice) -> str:
 
 def products_remark(choice: Choice) -> str:
     """What the multiply-adds of an answer count."""
-    removed = any(isinstance(own, choice_findings.ChannelsRemoved) for own in choice.findings)
-    return "per image" if removed else "per image, zeros skipped"
+    return "per image" if _removes_channels(choice) else "per image, zeros skipped"
+
+
+def _removes_channels(choice: Choice) -> bool:
+    return any(isinstance(own, choice_findings.ChannelsRemoved) for own in choice.findings)
 
 
 def latency_remark(best: Network) -> str:
@@ -299,9 +302,11 @@ def density(value: float) -> str:
     return f"density {numbers.density(value)}"
 
 
-def levels(value: float, level: int, kept_per_level: float) -> str:
-    """A density, and how it is reached."""
-    return f"{density(value)}, {plural(level, 'level')} of {numbers.percent(1 - kept_per_level, digits=0)}"
+def levels(choice: Choice, kept_per_level: float) -> str:
+    """The density of an answer, and how it is reached; levels without channels take different shares of the weights."""
+    best = choice.answer
+    share = "" if _removes_channels(choice) else f" of {numbers.percent(1 - kept_per_level, digits=0)}"
+    return f"{density(best.density)}, {plural(best.level, 'level')}{share}"
 
 
 def cost_remark(best: Network) -> str:

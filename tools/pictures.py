@@ -240,7 +240,7 @@ def _runs(law: prunecast.Fit, answer: Network, target: float) -> list[Spec]:
         ),
         fixed(
             "text",
-            {"x": at(x, target), "y": at(y, 0.6 * float(height.max()))},
+            {"x": at(x, target), "y": at(y, 0.8 * float(height.max()))},
             text="target",
             align="left",
             dx=6,

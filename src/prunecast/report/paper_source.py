@@ -7,6 +7,7 @@ one axis varies. Panels say in one sentence what is missing where a table cannot
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -52,6 +53,8 @@ DOTTED = {"color": FIGURE.ink, "strokeDash": [2, 3]}
 SHAPE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
 Shape = Mapping[Role, float]
 """ε↑, γ and p of a curve."""
+SLOPE_WIDTH = 75
+"""The width of the words about a slope with a margin, in points."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,11 +286,16 @@ def shape_notes(x: Spec, y: Spec, own: Shape, unpruned: float, labels: Mapping[R
     start, end = knees(own, unpruned)
     middle = at(x, float(np.sqrt(start * end))), at(y, float(np.sqrt(high * unpruned)))
     slope = rows(x=[start, end], error=[high, unpruned])
+    low, top = x["scale"]["domain"]
+    room = SMALL[0] * np.log(end / start) / 2 / np.log(top / low)
+    side: dict[str, Any] = {"align": "right", "dx": -9, "dy": 4}
+    if room < SLOPE_WIDTH:  # to the left of the slope the words would cross the line at p
+        side = {"align": "left", "dx": 9, "dy": -8}
     return [
         fixed("rule", {"y": at(y, high)}, **DASHED),
         fixed("rule", {"x": at(x, p)}, **DASHED),
         layer(slope, "line", {"x": x, "y": y}, **DOTTED, strokeWidth=1.6),
         note(labels[Role.PLATEAU], {"value": SMALL[0] - 4}, at(y, high), align="right", dy=10),
         note(labels[Role.SCALE], at(x, p), {"value": SMALL[1] - 9}, dx=4),
-        note(labels[Role.SLOPE], *middle, align="right", dx=-9, dy=4),
+        note(labels[Role.SLOPE], *middle, **side),
     ]

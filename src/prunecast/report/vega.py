@@ -107,7 +107,7 @@ PAGE = Theme(
     font="system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif",
     font_size=12,
     background=None,
-    axis={"labelOverlap": True},
+    axis={"labelOverlap": "greedy", "labelSeparation": 4},
     legend={
         "orient": "bottom",
         "layout": {"bottom": {"anchor": "start", "direction": "vertical"}},

@@ -81,7 +81,7 @@ level_cap = 0
 width = 1
 replicates = 2
 method = {name = "layerwise", structure = "channels", score = "layerwise-magnitude", fraction = 0.2}
-level_cap = 4
+level_cap = 3
 """
 
 

@@ -1,12 +1,13 @@
 """Sizes without whole channels: parameters and levels of an answer are those of the networks that were measured."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from prunecast import laws, table
+from prunecast import laws, read, table
 from prunecast.choice import choose, frontier
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit
@@ -89,3 +90,44 @@ def test_a_saved_law_counts_the_same(channels: Fit, tmp_path: Path) -> None:
     asked = {"depth": 4, "width": 1.3, "density": 0.03}
     one, other = (choose(own, **asked).answer for own in (again, channels))
     assert (one.stored_parameters, one.level) == (other.stored_parameters, other.level)
+
+
+def flat_rows() -> pd.DataFrame:
+    """Transformers of which heads and hidden units were removed, as far as possible, without much harm."""
+    found = []
+    for width, level in product((1, 2), range(4)):
+        weights, removed = 40_000 * width, 0.08 * level
+        found.append(
+            {
+                **{"depth": 1, "width": width, "num_examples": 700, "level": level, "density": 1 - removed},
+                "error": 0.4 / width + 0.004 * (level % 2),
+                **{
+                    "weights": weights,
+                    "parameters": weights + 2000,
+                    "nonzero": round(weights * (1 - removed)),
+                },
+                "remaining_parameters": round((weights + 2000) * (1 - removed)),
+                "multiply_adds": 1e6 * width * (1 - removed),
+            }
+        )
+    return pd.DataFrame(found)
+
+
+def test_where_no_more_channels_can_go_trained_networks_are_answers() -> None:
+    """Their curves do not rise, so there is no law, but nothing is left to prune further."""
+    rows = flat_rows()
+    fit = laws.fit(read(rows, chance=0.9))
+    assert not fit.rises
+    found = choose(fit, target_error=0.3)
+    best = found.answer
+    assert found.met
+    assert (best.source, best.width, best.level) == ("measured", 2, 3)
+    assert best.stored_parameters == rows["remaining_parameters"].iloc[-1]
+    assert "Only networks that were trained are considered" in " ".join(found.summary().split())
+    named = choose(fit, target_error=0.3, depth=1, width=2, density=best.density).answer
+    assert named.stored_parameters == best.stored_parameters
+    with pytest.raises(PrunecastError, match="no law of pruning can be fitted; prune further"):
+        choose(fit, target_error=0.3, density=0.1)
+    single = read(rows.assign(multiply_adds=1e6 * rows["width"]), chance=0.9)
+    with pytest.raises(PrunecastError, match="no law of pruning can be fitted; prune further"):
+        choose(laws.fit(single), target_error=0.3)

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 sys.path.insert(0, str(Path(__file__).parent))
 from pictures import class_folders, picture, pixels, tiny_imagenet
@@ -211,6 +211,18 @@ def test_a_survey_leaves_unreadable_images_to_the_loading(place):
         file.write_bytes(b"broken")
     with pytest.raises(PrunecastError, match="is not a readable image; repair or remove it"):
         survey(place)
+
+
+@pytest.mark.parametrize("size", [(37, 52), (52, 37), (16, 16), (9, 30)])
+def test_pillow_prepares_an_image_as_the_card_of_a_network_says(place, size):
+    height, width = size
+    class_folders(place, height=height, width=width)
+    own = load("folder", root=place, image_size=16).test.images.numpy()
+    files = sorted((place / "test").glob("*/*.png"))
+    for read, file in zip(own, files, strict=True):
+        with Image.open(file) as image:
+            fitted = ImageOps.fit(image.convert("RGB"), (16, 16), Image.Resampling.BILINEAR)
+        assert np.array_equal(read, np.asarray(fitted))
 
 
 def test_files_that_vanish_while_reading_are_named(place):

@@ -128,6 +128,18 @@ def test_the_card_says_what_was_split_and_where_training_started() -> None:
     assert "split" not in CARD.as_json()["training"]
 
 
+def test_the_card_says_how_pillow_prepares_a_photo() -> None:
+    how = CARD.preprocessing
+    assert how is not None
+    call = 'ImageOps.fit(image.convert("RGB"), (32, 32), Image.Resampling.BILINEAR)'
+    assert f"as Pillow's `{call}` does" in words.text(
+        replace(CARD, preprocessing=replace(how, shorter_side=32))
+    )
+    cropped = words.text(replace(CARD, preprocessing=replace(how, shorter_side=36)))
+    assert "scale the shorter side of an image to 36 pixels" in cropped
+    assert "ImageOps" not in cropped
+
+
 def test_what_is_printed_is_the_golden_text() -> None:
     assert card_text(CARD, Path("network")) + "\n" == (GOLDEN / "made.txt").read_text(encoding="utf-8")
 

@@ -199,7 +199,7 @@ def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
         raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
     named = {"only_depth": first.depth, "only_width": first.width}
     found = candidates(fit, how, first.num_examples, first.sizes, **named)
-    networks = with_costs(fit, below_plateau(fit, allowed(fit, found, first)), first)
+    networks = with_costs(fit, below_plateau(fit, allowed(fit, found, first), first), first)
     rows = measured_options(fit, networks)
     if first.density is not None:
         rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]

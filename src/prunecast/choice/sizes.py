@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from prunecast.catalog import FAMILIES
-from prunecast.choice.counts import Arrays, Counter, Counts
+from prunecast.choice.counts import Arrays, Counter, Counts, removes_channels
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_SIZES,
@@ -265,10 +265,11 @@ def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
     return np.asarray(found.measured | ~outside(fit, places))
 
 
-def below_plateau(fit: Fit, found: Candidates) -> Candidates:
+def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates:
     """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
 
-    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary.
+    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary. Networks that
+    were trained without some channels are answers all the same, because often no more channels can be removed.
     """
     word, high = fit.metric.word, fit.high_error
     guessing, least = fit.origin.chance, min(c.unpruned_error for c in fit.configurations)
@@ -277,6 +278,9 @@ def below_plateau(fit: Fit, found: Candidates) -> Candidates:
             f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
             f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
         )
+    lowest = min(c.lowest_density for c in fit.configurations)
+    if not fit.rises and removes_channels(fit) and (question.density or 1.0) >= lowest:
+        return found
     if not fit.rises:
         before = " before it reaches chance" if all_at_chance(fit) else ""
         raise PrunecastError(

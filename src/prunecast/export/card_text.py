@@ -386,6 +386,9 @@ def _images(card: Card) -> str:
     scaled = ""
     if how.shorter_side is not None:
         scaled = f": scale the shorter side of an image to {how.shorter_side} pixels (bilinear) and take the centre"
+        if how.shorter_side == height == width:
+            fit = f'ImageOps.fit(image.convert("RGB"), ({width}, {height}), Image.Resampling.BILINEAR)'
+            scaled += f", as Pillow's `{fit}` does"
     means, stds = (", ".join(f"{value:.4f}" for value in values) for values in (how.mean, how.std))
     return (
         f"are images of {height}×{width} pixels with {colours} values from {low} to {high}{scaled}. The code "

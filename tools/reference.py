@@ -264,7 +264,8 @@ def _signature(name: str, seen: inspect.Signature) -> str:
     for one in seen.parameters.values():
         if one.kind is one.KEYWORD_ONLY and "*" not in parameters:
             parameters.append("*")
-        text = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "") + one.name
+        stars = 1 if one.kind is one.VAR_POSITIONAL else 2 if one.kind is one.VAR_KEYWORD else 0
+        text = "*" * stars + one.name
         if one.annotation is not one.empty:
             text += f": {_annotation(one.annotation)}"
         if one.default is not one.empty:

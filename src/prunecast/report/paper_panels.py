@@ -443,7 +443,10 @@ def _starts(part: Part, drawn: list[Row], x: Spec, y: Spec) -> Iterator[Spec]:
         return
     best = min(known, key=lambda name: known[name])
     yield fixed("rule", {"y": at(y, target)}, **DASHED)
-    sides = {best: ("best start", "right", -9, FIGURE.ink), part.hue.names[-1]: ("too large", "left", 18, RED)}
+    sides = {
+        best: ("best start", "right", -9, FIGURE.ink),
+        part.hue.names[-1]: ("too large", "left", 18, RED),
+    }
     for name, (words, align, dx, ink) in sides.items():
         if name in known:
             yield dots(rows(x=[known[name]], error=[target]), {"x": x, "y": y}, 70, color=ink)

@@ -271,13 +271,12 @@ class Neighbours:
     def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
         """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
         scale = np.append(np.full(len(self.knots), scatter.misfit), scatter.unpruned)
-        own = scatter.noise**2 * self._noise
+        noise = scatter.noise**2 * self._noise
         if scatter.correlation != CORRELATION:
-            single = np.diagonal(own, axis1=1, axis2=2).copy()
-            own *= scatter.correlation / CORRELATION
-            np.einsum("cii->ci", own)[:] = single
-        own += scatter.misfit**2 * self._misfit + self._rest
-        root = np.linalg.cholesky(own)
+            single = np.diagonal(noise, axis1=1, axis2=2).copy()
+            noise *= scatter.correlation / CORRELATION
+            np.einsum("cii->ci", noise)[:] = single
+        root = np.linalg.cholesky(noise + scatter.misfit**2 * self._misfit + self._rest)
         white = np.linalg.solve(
             root, np.concatenate([self._coupled * scale, self._missed[:, :, None]], axis=2)
         )

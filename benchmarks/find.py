@@ -32,7 +32,7 @@ import pandas as pd
 
 from prunecast.choice import choose_each
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit
+from prunecast.laws import Fit, fit
 from prunecast.studies import Grid, GridChain, decide, spread_out
 from prunecast.table import CONFIGURATION, Table, read
 
@@ -65,6 +65,8 @@ class Replay:
     targets: list[float]
     truth: list[float]
     done: dict[Key, int] = field(default_factory=dict)
+    fits: dict[frozenset[tuple[Key, int]], Fit | None] = field(default_factory=dict)
+    """the law fitted to what was revealed, by what that was"""
 
     @property
     def total(self) -> float:
@@ -95,10 +97,15 @@ class Replay:
         rows = [self.chains[key].iloc[:count] for key, count in self.done.items() if count]
         return table_of(rows) if rows else None
 
+    def learn(self, found: Fit | None) -> None:
+        """Remember the law fitted to the rows so far."""
+        self.fits[frozenset(self.done.items())] = found
+
     def answers(self) -> list[float]:
         """The sizes that are answered from the rows so far; NaN where there is no answer."""
-        table = self.table()
-        return sizes(table, self.targets, self.examples) if table else [np.nan] * len(self.targets)
+        if frozenset(self.done.items()) not in self.fits:
+            self.learn(fitted(self.table()))
+        return sizes(self.fits[frozenset(self.done.items())], self.targets, self.examples)
 
     def grid(self) -> list[GridChain]:
         """The chains as far as they are revealed."""
@@ -126,15 +133,31 @@ class Replay:
             self.train(key, self.done.get(key, 0) + 1)
         return self.done[key]
 
+    def until(self, key: Key, error: float | None) -> None:
+        """Train a chain until its error exceeds this, as a search does; without an error, its unpruned network."""
+        rows = self.chains[key]["error"].tolist()
+        self.train(key, 1)
+        while error is not None and self.done[key] < len(rows) and rows[self.done[key] - 1] <= error:
+            self.train(key, self.done[key] + 1)
+
 
 def table_of(parts: Sequence[pd.DataFrame]) -> Table:
     return read(pd.concat(parts).drop(columns="unpruned_error"))
 
 
-def sizes(table: Table, targets: Sequence[float], examples: float) -> list[float]:
+def fitted(table: Table | None) -> Fit | None:
     try:
-        found = choose_each(fit(table), targets, confidence=0.5, num_examples=examples)
+        return None if table is None else fit(table)
     except PrunecastError:
+        return None
+
+
+def sizes(law: Fit | None, targets: Sequence[float], examples: float) -> list[float]:
+    try:
+        found = choose_each(law, targets, confidence=0.5, num_examples=examples) if law is not None else []
+    except PrunecastError:
+        found = []
+    if not found:
         return [np.nan] * len(targets)
     return [choice.answer.stored_parameters if choice.met else np.nan for choice in found]
 
@@ -172,16 +195,16 @@ def together(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
 def _find(run: Replay, targets: Sequence[float]) -> Iterator[None]:
     while True:
         found = decide(run.table(), run.grid(), targets, confidence=0.5)
+        run.learn(found.fit)
         if found.settled or not found.steps:
             return
         step = found.steps[0]
-        chain = step.chain
-        key = chain.depth, chain.width, chain.num_examples, chain.replicate
-        if step.until_error is None:
-            run.train(key, 1)
-        else:
-            run.until_risen(key, targets)
+        run.until(key_of(step.chain), step.until_error)
         yield
+
+
+def key_of(chain: GridChain) -> Key:
+    return chain.depth, chain.width, chain.num_examples, chain.replicate
 
 
 def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
@@ -193,7 +216,7 @@ def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
 
 def design(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
     for chain in spread_out([c for c in run.grid() if c.num_examples == run.examples]):
-        run.until_risen((chain.depth, chain.width, chain.num_examples, chain.replicate), run.targets[-1:])
+        run.until_risen(key_of(chain), run.targets[-1:])
         yield
 
 
@@ -248,29 +271,30 @@ def optuna(run: Replay, target: int, rng: np.random.Generator) -> Iterator[None]
 
 def reached(run: Replay, way: Way, targets: Sequence[int], rng: np.random.Generator) -> "dict[int, Outcome]":
     """From which share on the answers for some targets stay right, and what they were when the way ended."""
-    points: list[tuple[float, list[float]]] = []
+    points: list[tuple[float, dict[Key, int]]] = []
     shares = list(SHARES)
 
-    def judge(*, always: bool) -> None:
+    def mark(*, always: bool) -> None:
         if always or run.share >= shares[0]:
-            points.append((run.share, run.answers()))
+            points.append((run.share, dict(run.done)))
         while run.share >= shares[0]:
             shares.pop(0)
 
     shares.append(np.inf)
     for _ in way(run, targets[0], rng):
-        judge(always=way in (find, together))
+        mark(always=way in (find, together))
     ended, off, own = run.share, run.answers(), len(points) + 1
-    points.append((ended, off))
+    points.append((ended, dict(run.done)))
     if not all(right(run, off, target) for target in targets):
         for _ in random(run, 0, rng):
-            judge(always=False)
+            mark(always=False)
     found = {}
     for target in targets:
-        judged = points[:own] if right(run, off, target) else points
-        wrong = [index for index, (_, answers) in enumerate(judged) if not right(run, answers, target)]
-        first = wrong[-1] + 1 if wrong else 0
-        share = judged[first][0] if first < len(judged) else 1.0
+        share = 1.0
+        for at, done in reversed(points[:own] if right(run, off, target) else points):
+            if not right(run, replace(run, done=done).answers(), target):
+                break
+            share = at
         found[target] = Outcome(reached=share, ended=ended, ratio=off[target] / run.truth[target])
     return found
 

@@ -7,6 +7,8 @@ at the largest number of examples, at even odds. Ways to choose what is trained 
 - find: `prunecast.studies.decide`, asked for one error at a time;
 - find, together: asked for all five errors at once;
 - random: whole chains in random order;
+- next: whole chains in the same random order until a tenth of the seconds is spent, then what
+  `prunecast.studies.next_training` suggests first of the chains that the grid has, for one error at a time;
 - design: the networks at the corners and in the middle of the grid, until their error is 1.15 times the largest target,
   one chain after the other;
 - halving: successive halving over the networks, for one error at a time;
@@ -33,7 +35,15 @@ import pandas as pd
 from prunecast.choice import choose_each
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
-from prunecast.studies import Grid, GridChain, decide, spread_out
+from prunecast.studies import (
+    Grid,
+    GridChain,
+    Suggestion,
+    SuggestionKind,
+    decide,
+    next_training,
+    spread_out,
+)
 from prunecast.table import CONFIGURATION, Table, read
 
 FOLDER = Path(__file__).parent / "tables"
@@ -46,6 +56,8 @@ SHARES = (0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.55, 0.75)
 """Where ways that do not depend on a fit are judged."""
 WITHIN = 0.1
 LEFT_OUT = 0.2
+BEGUN = 0.1
+"""The share of the seconds that is spent at random before `next` is asked."""
 TARGETS = 5
 LOWEST, HIGHEST = 1.25, 0.45
 """Targets lie between these multiples of the least error and of the high plateau."""
@@ -196,7 +208,7 @@ def _find(run: Replay, targets: Sequence[float]) -> Iterator[None]:
     while True:
         found = decide(run.table(), run.grid(), targets, confidence=0.5)
         run.learn(found.fit)
-        if found.settled or not found.steps:
+        if found.enough or not found.steps:
             return
         step = found.steps[0]
         run.until(key_of(step.chain), step.until_error)
@@ -212,6 +224,33 @@ def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
     for index in rng.permutation(len(keys)):
         run.train(keys[index], len(run.chains[keys[index]]))
         yield
+
+
+def advised(run: Replay, target: int, rng: np.random.Generator) -> Iterator[None]:
+    for _ in random(run, 0, rng):
+        yield
+        if run.share >= BEGUN:
+            break
+    while (table := run.table()) is not None:
+        try:
+            found = next_training(table, target_error=run.targets[target], confidence=0.5)
+        except PrunecastError:
+            return
+        step = next(filter(None, (suggested(run, own) for own in found.suggestions)), None)
+        if found.settled or step is None:
+            return
+        run.until(*step)
+        yield
+
+
+def suggested(run: Replay, own: Suggestion) -> tuple[Key, float | None] | None:
+    """The chain of a suggestion and the error until which it is trained; None where the grid has no such chain."""
+    begun = own.kind is SuggestionKind.MORE_LEVELS
+    for key, rows in run.chains.items():
+        done = run.done.get(key, 0)
+        if key[:3] == (own.depth, own.width, own.num_examples) and bool(done) is begun and done < len(rows):
+            return key, None if own.unpruned_first else own.until_error
+    return None
 
 
 def design(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
@@ -282,7 +321,7 @@ def reached(run: Replay, way: Way, targets: Sequence[int], rng: np.random.Genera
 
     shares.append(np.inf)
     for _ in way(run, targets[0], rng):
-        mark(always=way in (find, together))
+        mark(always=way in (find, together, advised))
     ended, off, own = run.share, run.answers(), len(points) + 1
     points.append((ended, dict(run.done)))
     if not all(right(run, off, target) for target in targets):
@@ -319,6 +358,7 @@ WAYS: dict[str, Way] = {
     "find": find,
     "find, together": together,
     "random": random,
+    "next": advised,
     "design": design,
     "halving": halving,
     "optuna": optuna,
@@ -333,7 +373,7 @@ def measure(table: Table, seeds: int, ways: Sequence[str]) -> dict[str, list[Out
         for name in ways:
             groups = [range(TARGETS)] if name in ALL_AT_ONCE else [[target] for target in range(TARGETS)]
             for group in groups:
-                rng = np.random.default_rng((seed, *group))
+                rng = np.random.default_rng((seed, *range(TARGETS)))  # one order of chains for all ways
                 with contextlib.suppress(ModuleNotFoundError):
                     found[name] += reached(grid.again(), WAYS[name], list(group), rng).values()
             print(f"  … seed {seed}, {name}: {line(found[name])}", file=sys.stderr, flush=True)

@@ -87,7 +87,7 @@ def round_text(now: Round) -> Iterator[str]:
 def stop_line(now: Round, budget: Budget) -> str:
     """Why a search has ended."""
     reasons = {
-        Stop.SETTLED: "more training would hardly change the answer",
+        Stop.SETTLED: "the answer is known well enough",
         Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
         Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
         Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",

@@ -206,7 +206,7 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
         grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
     )
     stop = _over(wanted.budget, spent.training_runs, 3600 * spent.hours)
-    if decision.enough:
+    if decision.enough if wanted.targets else decision.settled:  # a budget alone buys what it can
         stop = Stop.SETTLED
     elif stop is None and not decision.steps:
         stop = Stop.NOTHING_LEFT

@@ -193,8 +193,16 @@ class Decision:
     @property
     def enough(self) -> bool:
         """Whether all answers are known well enough; never before the starting design is trained."""
-        starting = any(step.reason in STARTING for step in self.steps)
-        return not starting and all(state.enough for state in self.states)
+        return not self._starting and all(state.enough for state in self.states)
+
+    @property
+    def settled(self) -> bool:
+        """Whether more training would hardly change any answer."""
+        return not self._starting and all(state.settled for state in self.states)
+
+    @property
+    def _starting(self) -> bool:
+        return any(step.reason in STARTING for step in self.steps)
 
 
 def decide(

@@ -7,6 +7,8 @@ at the largest number of examples, at even odds. Ways to choose what is trained 
 - find: `prunecast.studies.decide`, asked for one error at a time;
 - find, together: asked for all five errors at once;
 - random: whole chains in random order;
+- next: whole chains in the same random order until a tenth of the seconds is spent, then what
+  `prunecast.studies.next_training` suggests first of the chains that the grid has, for one error at a time;
 - design: the networks at the corners and in the middle of the grid, until their error is 1.15 times the largest target,
   one chain after the other;
 - halving: successive halving over the networks, for one error at a time;
@@ -32,8 +34,16 @@ import pandas as pd
 
 from prunecast.choice import choose_each
 from prunecast.errors import PrunecastError
-from prunecast.laws import fit
-from prunecast.studies import Grid, GridChain, decide, spread_out
+from prunecast.laws import Fit, fit
+from prunecast.studies import (
+    Grid,
+    GridChain,
+    Suggestion,
+    SuggestionKind,
+    decide,
+    next_training,
+    spread_out,
+)
 from prunecast.table import CONFIGURATION, Table, read
 
 FOLDER = Path(__file__).parent / "tables"
@@ -46,6 +56,8 @@ SHARES = (0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.55, 0.75)
 """Where ways that do not depend on a fit are judged."""
 WITHIN = 0.1
 LEFT_OUT = 0.2
+BEGUN = 0.1
+"""The share of the seconds that is spent at random before `next` is asked."""
 TARGETS = 5
 LOWEST, HIGHEST = 1.25, 0.45
 """Targets lie between these multiples of the least error and of the high plateau."""
@@ -65,6 +77,8 @@ class Replay:
     targets: list[float]
     truth: list[float]
     done: dict[Key, int] = field(default_factory=dict)
+    fits: dict[frozenset[tuple[Key, int]], Fit | None] = field(default_factory=dict)
+    """the law fitted to what was revealed, by what that was"""
 
     @property
     def total(self) -> float:
@@ -95,10 +109,15 @@ class Replay:
         rows = [self.chains[key].iloc[:count] for key, count in self.done.items() if count]
         return table_of(rows) if rows else None
 
+    def learn(self, found: Fit | None) -> None:
+        """Remember the law fitted to the rows so far."""
+        self.fits[frozenset(self.done.items())] = found
+
     def answers(self) -> list[float]:
         """The sizes that are answered from the rows so far; NaN where there is no answer."""
-        table = self.table()
-        return sizes(table, self.targets, self.examples) if table else [np.nan] * len(self.targets)
+        if frozenset(self.done.items()) not in self.fits:
+            self.learn(fitted(self.table()))
+        return sizes(self.fits[frozenset(self.done.items())], self.targets, self.examples)
 
     def grid(self) -> list[GridChain]:
         """The chains as far as they are revealed."""
@@ -126,15 +145,31 @@ class Replay:
             self.train(key, self.done.get(key, 0) + 1)
         return self.done[key]
 
+    def until(self, key: Key, error: float | None) -> None:
+        """Train a chain until its error exceeds this, as a search does; without an error, its unpruned network."""
+        rows = self.chains[key]["error"].tolist()
+        self.train(key, 1)
+        while error is not None and self.done[key] < len(rows) and rows[self.done[key] - 1] <= error:
+            self.train(key, self.done[key] + 1)
+
 
 def table_of(parts: Sequence[pd.DataFrame]) -> Table:
     return read(pd.concat(parts).drop(columns="unpruned_error"))
 
 
-def sizes(table: Table, targets: Sequence[float], examples: float) -> list[float]:
+def fitted(table: Table | None) -> Fit | None:
     try:
-        found = choose_each(fit(table), targets, confidence=0.5, num_examples=examples)
+        return None if table is None else fit(table)
     except PrunecastError:
+        return None
+
+
+def sizes(law: Fit | None, targets: Sequence[float], examples: float) -> list[float]:
+    try:
+        found = choose_each(law, targets, confidence=0.5, num_examples=examples) if law is not None else []
+    except PrunecastError:
+        found = []
+    if not found:
         return [np.nan] * len(targets)
     return [choice.answer.stored_parameters if choice.met else np.nan for choice in found]
 
@@ -172,16 +207,16 @@ def together(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
 def _find(run: Replay, targets: Sequence[float]) -> Iterator[None]:
     while True:
         found = decide(run.table(), run.grid(), targets, confidence=0.5)
-        if found.settled or not found.steps:
+        run.learn(found.fit)
+        if found.enough or not found.steps:
             return
         step = found.steps[0]
-        chain = step.chain
-        key = chain.depth, chain.width, chain.num_examples, chain.replicate
-        if step.until_error is None:
-            run.train(key, 1)
-        else:
-            run.until_risen(key, targets)
+        run.until(key_of(step.chain), step.until_error)
         yield
+
+
+def key_of(chain: GridChain) -> Key:
+    return chain.depth, chain.width, chain.num_examples, chain.replicate
 
 
 def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
@@ -191,9 +226,36 @@ def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
         yield
 
 
+def advised(run: Replay, target: int, rng: np.random.Generator) -> Iterator[None]:
+    for _ in random(run, 0, rng):
+        yield
+        if run.share >= BEGUN:
+            break
+    while (table := run.table()) is not None:
+        try:
+            found = next_training(table, target_error=run.targets[target], confidence=0.5)
+        except PrunecastError:
+            return
+        step = next(filter(None, (suggested(run, own) for own in found.suggestions)), None)
+        if found.settled or step is None:
+            return
+        run.until(*step)
+        yield
+
+
+def suggested(run: Replay, own: Suggestion) -> tuple[Key, float | None] | None:
+    """The chain of a suggestion and the error until which it is trained; None where the grid has no such chain."""
+    begun = own.kind is SuggestionKind.MORE_LEVELS
+    for key, rows in run.chains.items():
+        done = run.done.get(key, 0)
+        if key[:3] == (own.depth, own.width, own.num_examples) and bool(done) is begun and done < len(rows):
+            return key, None if own.unpruned_first else own.until_error
+    return None
+
+
 def design(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
     for chain in spread_out([c for c in run.grid() if c.num_examples == run.examples]):
-        run.until_risen((chain.depth, chain.width, chain.num_examples, chain.replicate), run.targets[-1:])
+        run.until_risen(key_of(chain), run.targets[-1:])
         yield
 
 
@@ -248,29 +310,30 @@ def optuna(run: Replay, target: int, rng: np.random.Generator) -> Iterator[None]
 
 def reached(run: Replay, way: Way, targets: Sequence[int], rng: np.random.Generator) -> "dict[int, Outcome]":
     """From which share on the answers for some targets stay right, and what they were when the way ended."""
-    points: list[tuple[float, list[float]]] = []
+    points: list[tuple[float, dict[Key, int]]] = []
     shares = list(SHARES)
 
-    def judge(*, always: bool) -> None:
+    def mark(*, always: bool) -> None:
         if always or run.share >= shares[0]:
-            points.append((run.share, run.answers()))
+            points.append((run.share, dict(run.done)))
         while run.share >= shares[0]:
             shares.pop(0)
 
     shares.append(np.inf)
     for _ in way(run, targets[0], rng):
-        judge(always=way in (find, together))
+        mark(always=way in (find, together, advised))
     ended, off, own = run.share, run.answers(), len(points) + 1
-    points.append((ended, off))
+    points.append((ended, dict(run.done)))
     if not all(right(run, off, target) for target in targets):
         for _ in random(run, 0, rng):
-            judge(always=False)
+            mark(always=False)
     found = {}
     for target in targets:
-        judged = points[:own] if right(run, off, target) else points
-        wrong = [index for index, (_, answers) in enumerate(judged) if not right(run, answers, target)]
-        first = wrong[-1] + 1 if wrong else 0
-        share = judged[first][0] if first < len(judged) else 1.0
+        share = 1.0
+        for at, done in reversed(points[:own] if right(run, off, target) else points):
+            if not right(run, replace(run, done=done).answers(), target):
+                break
+            share = at
         found[target] = Outcome(reached=share, ended=ended, ratio=off[target] / run.truth[target])
     return found
 
@@ -295,6 +358,7 @@ WAYS: dict[str, Way] = {
     "find": find,
     "find, together": together,
     "random": random,
+    "next": advised,
     "design": design,
     "halving": halving,
     "optuna": optuna,
@@ -309,7 +373,7 @@ def measure(table: Table, seeds: int, ways: Sequence[str]) -> dict[str, list[Out
         for name in ways:
             groups = [range(TARGETS)] if name in ALL_AT_ONCE else [[target] for target in range(TARGETS)]
             for group in groups:
-                rng = np.random.default_rng((seed, *group))
+                rng = np.random.default_rng((seed, *range(TARGETS)))  # one order of chains for all ways
                 with contextlib.suppress(ModuleNotFoundError):
                     found[name] += reached(grid.again(), WAYS[name], list(group), rng).values()
             print(f"  … seed {seed}, {name}: {line(found[name])}", file=sys.stderr, flush=True)

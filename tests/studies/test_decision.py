@@ -56,7 +56,7 @@ def _train(done: dict[tuple[float, float], int], step) -> None:
 def test_it_begins_with_unpruned_networks_all_over_the_grid():
     found = _decision({})
     assert found.fit is None
-    assert not found.settled
+    assert not found.enough
     assert {step.reason for step in found.steps} == {Reason.START}
     sizes = {(step.chain.depth, step.chain.width) for step in found.steps}
     assert sizes >= {(8, 0.25), (8, 4), (26, 0.25), (26, 4)}
@@ -69,7 +69,7 @@ def test_few_training_runs_lead_to_the_answer_of_the_grid():
     whole = choose(read(FRAME), target_error=TARGET, confidence=0.5, law="eq2").answer
     for _ in range(40):
         found = _decision(done)
-        if found.settled or not found.steps:
+        if found.enough or not found.steps:
             break
         _train(done, found.steps[0])
     (state,) = found.states
@@ -83,6 +83,46 @@ def test_few_training_runs_lead_to_the_answer_of_the_grid():
     low, high = state.sizes
     assert low < whole.stored_parameters * 1.1
     assert high > whole.stored_parameters / 1.1
+
+
+def _with_few_examples(trained: int = 0) -> list[GridChain]:
+    """The grid with its corners unpruned, and again on fewer examples, with so many levels of each chain trained."""
+    done = {(8, 0.25): 1, (8, 4.0): 1, (26, 0.25): 1, (26, 4.0): 1, (14, 1.0): 1, (20, 1.0): 1}
+    few = [
+        replace(chain, num_examples=examples, errors=(0.5,) * trained, level_cap=3, ended=trained > 3)
+        for chain in _grid({})
+        for examples in (500, 1_000, 4_000)
+    ]
+    return [*_grid(done), *few]
+
+
+def test_whole_curves_on_few_examples_show_the_shape_of_the_law():
+    done = {(8, 0.25): 1, (8, 4.0): 1, (26, 0.25): 1, (26, 4.0): 1, (14, 1.0): 1, (20, 1.0): 1}
+    found = decide(_table(done), _with_few_examples(), [TARGET], confidence=0.5, law="eq2")
+    assert {step.reason for step in found.steps} == {Reason.LAW}
+    assert {step.chain.num_examples for step in found.steps} == {1_000}  # the most that are few enough
+    sizes = {(step.chain.depth, step.chain.width) for step in found.steps}
+    assert sizes >= {(8, 0.25), (8, 4), (26, 0.25), (26, 4)}
+    assert len(sizes) == 5
+    for step in found.steps:
+        assert step.until_error is not None
+        assert step.until_error >= FRAME["error"].max()  # to the end
+    after = decide(_table(done), _with_few_examples(trained=4), [TARGET], confidence=0.5, law="eq2")
+    assert {step.reason for step in after.steps} == {Reason.FIRST_CURVE}
+    assert {step.chain.num_examples for step in after.steps} == {50_000}
+    done[14, 1.0] = 40  # one curve is enough then, two without the others
+    with_law, without = (
+        decide(
+            _table(done),
+            [*_grid(done), *(chain for chain in others if chain.num_examples < 50_000)],
+            [TARGET],
+            confidence=0.5,
+            law="eq2",
+        )
+        for others in (_with_few_examples(trained=4), [])
+    )
+    assert with_law.steps[0].reason is not Reason.FIRST_CURVE
+    assert without.steps[0].reason is Reason.FIRST_CURVE
 
 
 def test_a_decision_depends_on_what_was_trained_alone():

@@ -151,7 +151,7 @@ def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
         "answers": [
             {
                 "target_error": state.target_error,
-                "settled": state.settled,
+                "settled": state.enough,
                 "doubt": state.doubt if math.isfinite(state.doubt) else None,
                 "sizes": [size if math.isfinite(size) else None for size in state.sizes],
                 "choice": None if state.choice is None else choice_as_json(state.choice),

@@ -126,7 +126,7 @@ class Stop(StrEnum):
     """Why a search ended."""
 
     SETTLED = "settled"
-    """more training would hardly change an answer"""
+    """the answers are known well enough"""
     NOTHING_LEFT = "nothing left"
     """no chain of the plan would change an answer much"""
     HOURS = "hours"
@@ -225,7 +225,7 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
         grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
     )
     stop = _over(wanted.budget, spent.training_runs, 3600 * spent.hours)
-    if decision.settled:
+    if decision.enough if wanted.targets else decision.settled:  # a budget alone buys what it can
         stop = Stop.SETTLED
     elif stop is None and not decision.steps:
         stop = Stop.NOTHING_LEFT

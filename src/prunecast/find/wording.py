@@ -6,13 +6,14 @@ from dataclasses import replace
 from prunecast.find.search import Budget, Round, Spent, Stop
 from prunecast.pruning import ERROR_REACHED, LEVEL_CAP
 from prunecast.report import Grid, Section
-from prunecast.studies import GridChain, NextStep, Reason, TargetState
+from prunecast.studies import NextStep, Reason, TargetState
 from prunecast.sweep import Event, Plan, Progress, event_line
 from prunecast.text import duration, plural
 from prunecast.wording import numbers
 
 WHY = {
     Reason.START: "to measure the range of the plan",
+    Reason.LAW: "a cheap curve that shows the shape of the law",
     Reason.FIRST_CURVE: "it should be about the right size",
     Reason.UNPRUNED: "its unpruned error matters most",
     Reason.CURVE: "its curve matters most",
@@ -37,9 +38,11 @@ def answer_words(state: TargetState) -> str:
     return f"{aim}: {network}, {size}; the smallest possible network has {low:,.0f} to {high:,.0f} (90% interval)"
 
 
-def chain_words(chain: GridChain) -> str:
-    """The network of a chain, and how far it is to be trained."""
-    return f"depth {chain.depth:g}, width {chain.width:g}"
+def network_words(step: NextStep) -> str:
+    """The network of a step, with its number of examples where it is not the one asked about."""
+    chain = step.chain
+    network = f"depth {chain.depth:g}, width {chain.width:g}"
+    return f"{network}, {chain.num_examples:,.0f} examples" if step.reason is Reason.LAW else network
 
 
 def step_words(step: NextStep) -> str:
@@ -47,13 +50,15 @@ def step_words(step: NextStep) -> str:
     how_far = (
         "unpruned" if step.until_error is None else f"pruned until its error exceeds {step.until_error:.3g}"
     )
+    if step.reason is Reason.LAW:
+        how_far = "pruned to the last level"
     known = step.gain == step.gain
     gain = (
         f"; it should reduce the uncertainty by {step.gain:.0%} in about {duration(step.seconds)}"
         if known
         else ""
     )
-    return f"{chain_words(step.chain)}, {how_far} ({WHY[step.reason]}{gain})"
+    return f"{network_words(step)}, {how_far} ({WHY[step.reason]}{gain})"
 
 
 def training_line(plan: Plan, event: Event) -> str:
@@ -82,7 +87,7 @@ def round_text(now: Round) -> Iterator[str]:
 def stop_line(now: Round, budget: Budget) -> str:
     """Why a search has ended."""
     reasons = {
-        Stop.SETTLED: "more training would hardly change the answer",
+        Stop.SETTLED: "the answer is known well enough",
         Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
         Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
         Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",
@@ -100,7 +105,7 @@ def history_section(rounds: Sequence[Round]) -> Section:
             duration(one.spent.seconds),
             "; ".join(_size(state) for state in one.decision.states),
             "; ".join(_doubt(state) for state in one.decision.states),
-            "; ".join(chain_words(step.chain) for step in one.steps),
+            "; ".join(network_words(step) for step in one.steps),
         ]
         for one in rounds
     ]

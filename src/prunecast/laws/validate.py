@@ -13,7 +13,15 @@ from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import fit_dense
 from prunecast.laws.deviations import Deviation, deviation, relative
-from prunecast.laws.law import DEFAULT_LAW, Form, bounds, build_form, selectable_laws, starts
+from prunecast.laws.law import (
+    DEFAULT_LAW,
+    Form,
+    PruningForm,
+    bounds,
+    build_form,
+    selectable_laws,
+    starts,
+)
 from prunecast.laws.points import Floats, Integers, Points, measured, size_order
 from prunecast.laws.rivals import Rival, rivals
 from prunecast.laws.solver import solve
@@ -102,16 +110,42 @@ def held_out_deviations(
 
 def law_deviations(law: str, points: Points, metric: str, splits: Iterable[Split], seed: int = 0) -> Floats:
     """δ of every predicted row, with the law rebuilt for each part that is fitted."""
-    return np.concatenate([_law_held_out(law, points, metric, split, seed) for split in splits])
+    splits = list(splits)
+    fitted = [index for index, split in enumerate(splits) if len(split.fitted)]
+    forms = {index: build_form(law, points.of(splits[index].fitted), metric) for index in fitted}
+    alike: dict[tuple[object, ...], list[int]] = {}  # but for bounds and first guesses
+    for index, form in forms.items():
+        names = [parameter.name for parameter in form.parameters]
+        alike.setdefault((*names, replace(form, parameters=())), []).append(index)
+    found: dict[int, Floats] = {}
+    for group in alike.values():
+        parts = [(forms[index], splits[index]) for index in group]
+        found |= zip(group, _solved_parts(points, parts, seed), strict=True)
+    return np.concatenate(
+        [
+            _held_out(forms[index], points, split, found[index])
+            if index in found
+            else np.full(len(points.of(split.predicted)), np.nan)
+            for index, split in enumerate(splits)
+        ]
+    )
 
 
-def _law_held_out(law: str, points: Points, metric: str, split: Split, seed: int) -> Floats:
-    if not len(split.fitted):
-        return np.full(len(points.of(split.predicted)), np.nan)
-    fitted = points.of(split.fitted)
-    form = build_form(law, fitted, metric)
-    found = solve(form, fitted, starts(form, seed)[:TRIES])
-    return _held_out(form, points, split, found.theta[int(found.cost.argmin())])
+def _solved_parts(points: Points, parts: Sequence[tuple[PruningForm, Split]], seed: int) -> list[Floats]:
+    """The best parameters for the part that each split fits, all in one call: rows that are left out have no weight."""
+    forms, splits = zip(*parts, strict=True)
+    begin = np.array([starts(form, seed)[:TRIES] for form in forms])
+    inside = np.array([np.isin(points.configuration, split.fitted) for split in splits], dtype=float)
+    lower, upper = (np.repeat(ends, TRIES, axis=0) for ends in zip(*map(bounds, forms), strict=True))
+    found = solve(
+        forms[0],
+        points,
+        begin.reshape(len(forms) * TRIES, -1),
+        weights=np.repeat(inside, TRIES, axis=0),
+        limits=(lower, upper),
+    )
+    best = found.cost.reshape(-1, TRIES).argmin(axis=1)
+    return list(found.theta.reshape(begin.shape)[np.arange(len(forms)), best])
 
 
 def form_deviations(form: Form, points: Points, splits: Iterable[Split], start: Floats) -> Floats:

@@ -1,11 +1,12 @@
 """What to train next, so that the smallest network for some errors is known soon, or that enough was trained.
 
 A decision depends on nothing but what was trained so far, so it can be made again after an interruption. It begins with
-the unpruned networks at the corners and in the middle of the grid, and with the curve of the network that should be
-about best for each target. From then on a law is fitted, and the smallest network for a target is as uncertain as the
-predictive distribution says: draws of it give draws of the answer. Training a chain measures its errors near the
-target. What is left of the answer's variance after that is a linear regression of the answer on these errors, and the
-chain that takes the most off it per second comes next.
+the unpruned networks at the corners and in the middle of the grid. Then come whole curves of such networks on few
+examples, where the grid has them: they cost little and show the shape of the law. Then comes the curve of the network
+that should be about best for a target. From then on a law is fitted, and the smallest network for a target is as
+uncertain as the predictive distribution says: draws of it give draws of the answer. Training a chain measures its
+errors near the target. What is left of the answer's variance after that is a linear regression of the answer on these
+errors, and the chain that takes the most off it per second comes next.
 """
 
 import math
@@ -49,13 +50,20 @@ BEST_UNPRUNED, HIGHEST_UNPRUNED, LOWEST_UNPRUNED = 0.8, 0.95, 0.35
 """The smallest network for a target mostly has about this share of it as its unpruned error, and hardly ever more or
 less than these."""
 FIRST_SIZES, FIRST_CURVES = 5, 2
-"""Unpruned networks, which a law of unpruned errors needs, and curves that are trained before any doubt is weighed."""
+"""Unpruned networks, which a law of unpruned errors needs, and curves near the targets, that are trained before any
+doubt is weighed; one curve is enough where others show the shape of the law."""
+FEW_EXAMPLES = 1 / 30
+"""The share of the examples up to which curves are cheap: five whole ones take a sixth of the time of one on all, or
+more where training runs are too short to use the device. Replayed searches needed more seconds with a tenth."""
+HIGHEST_ERROR = 1.0
+"""No error is above this, so a curve that is trained until then is trained to its end."""
 SIMILAR = 0.8
 """Unpruned errors are about the same from this ratio on."""
 SEEN = 1.3
 """A network that misses a target shows the law at this many times its unpruned error."""
-SETTLED = 0.1
-"""The answer's doubt, as the standard deviation of its log size, below which nothing more is trained."""
+SETTLED, ENOUGH = 0.1, 0.25
+"""The answer's doubt, as the standard deviation of its log size, below which it is settled, and below which a search
+ends: going on to 0.1 took 40% more seconds on measured grids, and left answers as far from those of the whole grid."""
 LEAST_GAIN = 0.01
 """No chain is trained that takes less than this share off the variance of the answers in doubt."""
 FRONTIER_TARGETS = 5
@@ -121,12 +129,18 @@ class Reason(StrEnum):
     """an unpruned network of the starting design"""
     FIRST_CURVE = "first curve"
     """the curve of the network that should be about best for a target, before a law can be fitted"""
+    LAW = "law"
+    """a whole curve on few examples, which shows the shape of the law at little cost"""
     UNPRUNED = "unpruned"
     """its unpruned error takes the most off the doubt per second"""
     CURVE = "curve"
     """its curve takes the most off the doubt per second"""
     LIKELY = "likely"
     """nothing is expected to take much off the doubt, and it may be the smallest network itself"""
+
+
+STARTING = {Reason.START, Reason.LAW, Reason.FIRST_CURVE}
+"""Reasons of what is trained before any doubt is weighed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +173,15 @@ class TargetState:
     @property
     def settled(self) -> bool:
         """Whether more training would hardly change the answer."""
-        return self.choice is not None and self.choice.verdict.usable and self.doubt <= SETTLED
+        return self._known_within(SETTLED)
+
+    @property
+    def enough(self) -> bool:
+        """Whether it is known well enough to end a search."""
+        return self._known_within(ENOUGH)
+
+    def _known_within(self, doubt: float) -> bool:
+        return self.choice is not None and self.choice.verdict.usable and self.doubt <= doubt
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,9 +194,18 @@ class Decision:
     fit: Fit | None
 
     @property
+    def enough(self) -> bool:
+        """Whether all answers are known well enough; never before the starting design is trained."""
+        return not self._starting and all(state.enough for state in self.states)
+
+    @property
     def settled(self) -> bool:
         """Whether more training would hardly change any answer."""
-        return all(state.settled for state in self.states)
+        return not self._starting and all(state.settled for state in self.states)
+
+    @property
+    def _starting(self) -> bool:
+        return any(step.reason in STARTING for step in self.steps)
 
 
 def decide(
@@ -189,19 +220,19 @@ def decide(
 ) -> Decision:
     """What to train next of a grid, given the rows so far.
 
-    Only chains on `num_examples` examples are trained, by default the largest number of the grid: others teach about
-    the law, but hardly about this answer.
+    The answer is about `num_examples` examples, by default the largest number of the grid. Chains on a thirtieth of them or
+    fewer show the shape of the law; others are not trained.
     """
     examples = num_examples or max(chain.num_examples for chain in grid)
     there = Grid(chains=[chain for chain in grid if chain.num_examples == examples], targets=targets)
     fitted = None if table is None else _fitted(table, law)
-    start = tuple(_start(table, there))
-    if fitted is None:
+    start = tuple(_start(table, there, law_chains(grid, examples)))
+    if fitted is None or not there.pruned:
         unknown = tuple(
             TargetState(target_error=target, choice=None, doubt=math.inf, sizes=(0.0, math.inf))
             for target in targets
         )
-        return Decision(steps=start or tuple(_any(there)), states=unknown, fit=None)
+        return Decision(steps=start or tuple(_any(there)), states=unknown, fit=fitted)
     outlook = Outlook.of(fitted, there, examples, minimise, confidence)
     states = tuple(outlook.states())
     steps = start or tuple(outlook.steps()) or tuple(outlook.likely())
@@ -214,6 +245,11 @@ class Grid:
 
     chains: Sequence[GridChain]
     targets: Sequence[float]
+
+    @property
+    def pruned(self) -> bool:
+        """Whether any network was pruned; from curves on fewer examples alone, answers would be far off."""
+        return any(len(chain.errors) > 1 for chain in self.chains)
 
     @cached_property
     def highest_unpruned(self) -> float:
@@ -238,12 +274,25 @@ class Grid:
     @cached_property
     def sizes(self) -> list[GridChain]:
         """One chain of each size, the one trained furthest."""
-        best: dict[tuple[float, float, float], GridChain] = {}
-        for chain in self.chains:
-            known = best.get(chain.size)
-            if known is None or len(chain.errors) > len(known.errors):
-                best[chain.size] = chain
-        return list(best.values())
+        return _one_of_each(self.chains)
+
+
+def _one_of_each(chains: Sequence[GridChain]) -> list[GridChain]:
+    """One chain of each size, the one trained furthest."""
+    best: dict[tuple[float, float, float], GridChain] = {}
+    for chain in chains:
+        known = best.get(chain.size)
+        if known is None or len(chain.errors) > len(known.errors):
+            best[chain.size] = chain
+    return list(best.values())
+
+
+def law_chains(grid: Sequence[GridChain], examples: float) -> list[GridChain]:
+    """The chains whose whole curves show the shape of the law: on the most examples that are few enough to be cheap."""
+    few = [chain for chain in grid if chain.num_examples <= FEW_EXAMPLES * examples]
+    most = max((chain.num_examples for chain in few), default=0.0)
+    sizes = _one_of_each([chain for chain in few if chain.num_examples == most])
+    return spread_out(sizes) if sizes else []
 
 
 def _fitted(table: Table, law: str) -> Fit | None:
@@ -257,15 +306,20 @@ def _fitted(table: Table, law: str) -> Fit | None:
     return found if found.rises else None
 
 
-def _start(table: Table | None, grid: Grid) -> Iterator[NextStep]:
+def _start(table: Table | None, grid: Grid, for_law: Sequence[GridChain]) -> Iterator[NextStep]:
     """What is left of the starting design."""
     missing = [chain for chain in spread_out(grid.sizes) if not chain.errors and not chain.ended]
     if missing or table is None:
         for chain in missing:
             yield grid.step(chain, Reason.START, seconds=chain.seconds)
         return
+    short = [chain for chain in for_law if not chain.ended and len(chain.errors) <= chain.level_cap]
+    if short:
+        for chain in short:
+            yield NextStep(chain=chain, until_error=HIGHEST_ERROR, reason=Reason.LAW)
+        return
     over = [chain for chain in grid.sizes if grid.is_over(chain)]
-    if len(over) >= min(FIRST_CURVES, len(grid.sizes)):
+    if len(over) >= min(1 if for_law else FIRST_CURVES, len(grid.sizes)):
         return
     unpruned = _unpruned_errors(table, grid.sizes)
     open_ = [

@@ -25,7 +25,6 @@ from prunecast.laws import (
     Integers,
     Mask,
     Points,
-    dense_std,
     measured_at,
     outside,
     predictive,
@@ -146,13 +145,13 @@ def _counted(
 ) -> Candidates:
     counts = counter(depth, width)
     places = {"depth": depth, "width": width, "num_examples": num_examples}
-    unpruned, expected = _unpruned(fit, counts, own, num_examples)
+    unpruned, expected, std = _unpruned(fit, counts, own, np.stack(list(places.values()), axis=1))
     return Candidates(
         **places,
         counts=counts,
         unpruned_error=unpruned,
         expected_unpruned_error=expected,
-        unpruned_std=np.where(own >= 0, fit.spread.unpruned, dense_std(fit, places)),
+        unpruned_std=std,
         own=own,
         outside=outside(fit, places),
     )
@@ -170,16 +169,17 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
     )
 
 
-def _unpruned(fit: Fit, counts: Counts, own: Integers, num_examples: Floats) -> tuple[Floats, Floats]:
-    """ε_np as measured or predicted, and ε_np to expect of a new run."""
-    unpruned = np.zeros(len(own))
-    if fit.dense is not None:
-        unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, num_examples))
-    expected = unpruned.copy()
+def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[Floats, Floats, Floats]:
+    """ε_np as measured or predicted by the dense law, ε_np to expect of a new run, and the standard deviation of log ε_np."""
+    unpruned, expected, std = np.zeros(len(own)), np.zeros(len(own)), np.full(len(own), fit.spread.unpruned)
+    if len(new := np.flatnonzero(own < 0)):
+        assert fit.dense is not None
+        unpruned[new] = fit.dense.predict(counts.dense_size[new], places[new, -1])
+        expected[new], std[new] = predictive(fit).unpruned(unpruned[new], places[new])
     for at in np.flatnonzero(own >= 0):
         unpruned[at] = fit.configurations[own[at]].unpruned_error
         expected[at] = np.exp(predictive(fit).at(int(own[at]), np.ones(1))[0][0])
-    return unpruned, expected
+    return unpruned, expected, std
 
 
 def _grid(

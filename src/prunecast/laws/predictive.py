@@ -8,7 +8,6 @@ from what was measured. The parameters' doubt counts everywhere, as does that ab
 several.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -83,6 +82,7 @@ class Predictive:
     fit: Predictor
     _known: dict[int, tuple[Curve, _Law]] = field(default_factory=dict)
     _all_seen: dict[int, _Seen] = field(default_factory=dict)
+    _all_told: dict[tuple[float, ...], Expected] = field(default_factory=dict)
 
     def of(self, points: Points, own: Integers, unpruned_std: Floats) -> Distribution:
         """New runs of networks, each a configuration of its own in `points`.
@@ -103,20 +103,55 @@ class Predictive:
 
     def median(self, points: Points, own: Integers) -> Floats:
         """The medians of `of`, at less cost."""
-        found = average(self.fit, points).log_error.copy()
+        found, others = average(self.fit, points).log_error.copy(), np.flatnonzero(own < 0)
+        if len(others):
+            found[others] += self._missed(points.of(others))[0]
         for index in np.unique(own[own >= 0]):
             rows = np.flatnonzero(own == index)
             found[rows] = self.at(int(index), points.density[rows])[0]
         return found
 
+    def unpruned(self, dense_error: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """ε_np to expect at sizes that were not measured, and the standard deviation of its logarithm.
+
+        `dense_error` is what the dense law predicts there; a place is depth, width and number of examples.
+        """
+        assert self.fit.dense is not None
+        told, scale = self._told(_doublings(places)), self.scatter.unpruned
+        shift = scale * np.array([one.mean[-1] for one in told])
+        std = scale * np.sqrt([one.covariance[-1, -1] for one in told])
+        far = doublings_outside(self.fit, dict(zip(AXES, places.T, strict=True)))
+        return dense_error * np.exp(shift), np.hypot(std, DENSE_GROWTH * far * self.fit.dense.deviation)
+
     def _elsewhere(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
         """The median of log ε at sizes that were not measured, and its variance."""
         law = self._law(points, self.fit.spread.draws)
-        places = {name: getattr(points, name) for name in AXES}
-        growth = 1 + (GROWTH * doublings_outside(self.fit, places)) ** 2
+        far = doublings_outside(self.fit, {name: getattr(points, name) for name in AXES})
         usual = max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
-        variance = (law.doubt**2).sum(axis=0) + growth * usual**2
-        return law.average.log_error, variance + (law.average.unpruned_slope * unpruned_std) ** 2
+        missed, variance = self._missed(points)
+        variance += (law.doubt**2).sum(axis=0) + self.scatter.noise**2 + (GROWTH * far * usual) ** 2
+        return law.average.log_error + missed, variance + (law.average.unpruned_slope * unpruned_std) ** 2
+
+    def _missed(self, points: Points) -> tuple[Floats, Floats]:
+        """What the law misses at sizes that were not measured, but for ε_np, and its variance."""
+        places = np.stack([getattr(points, name) for name in AXES], axis=1)
+        every, which = np.unique(_doublings(places), axis=0, return_inverse=True)
+        told, x = self._told(every), np.log(points.density)
+        mean = np.stack([one.mean for one in told])[which]
+        covariance = np.stack([one.covariance for one in told])
+        coupled = self.scatter.coupled(x, np.zeros(len(x)))
+        variance = self.scatter.variance_alone(x)
+        for number, column in enumerate(coupled.T):
+            variance += column * (covariance[which, number] * coupled).sum(axis=1)
+        return (coupled * mean).sum(axis=1), variance
+
+    def _told(self, places: Floats) -> list[Expected]:
+        """What the measured curves say of other sizes, in doublings."""
+        keys = [tuple(place) for place in places.tolist()]
+        new = [index for index, key in enumerate(keys) if key not in self._all_told]
+        if new:
+            self._all_told.update(zip([keys[i] for i in new], self._others.at(places[new]), strict=True))
+        return [self._all_told[key] for key in keys]
 
     def _below(self, density: Floats, own: Integers) -> Floats:
         """How far densities lie below those measured, at the same size where it was measured: in log density."""
@@ -183,7 +218,7 @@ class Predictive:
     def _expected(self, index: int) -> Expected:
         """What is expected of a measured configuration before its own curve is seen."""
         member, left = divmod(index, self._every)
-        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place)
+        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place[None])[0]
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""
@@ -206,9 +241,7 @@ class Predictive:
                 slope=slope,
                 known=law.doubt.T @ law.doubt,
                 unpruned_shift=shift,
-                place=np.log2(
-                    [max(float(getattr(c, name)), 1.0 if name == "num_examples" else TINY) for name in AXES]
-                ),
+                place=_doublings(np.array([[getattr(c, name) for name in AXES]], dtype=float))[0],
             )
             self._known[index] = curve, law
         return self._known[index]
@@ -244,12 +277,6 @@ def predictive(fit: Predictor) -> Predictive:
     return Predictive(fit)
 
 
-def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
-    """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
-    if fit.dense is None:
-        return np.full(np.shape(next(iter(places.values()))), fit.spread.unpruned)
-    scatter = predictive(fit).scatter
-    measured = scatter.noise**2 * float(np.mean([1 / max(c.replicates, 1.0) for c in fit.configurations]))
-    left_out = float(np.sqrt(max(fit.dense.deviation**2 - measured, 0.0)))
-    usual = max(left_out, scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
-    return np.asarray(np.hypot(usual, DENSE_GROWTH * doublings_outside(fit, places) * fit.dense.deviation))
+def _doublings(places: Floats) -> Floats:
+    """Depths, widths and numbers of examples in doublings; an unknown number of examples is 0."""
+    return np.asarray(np.log2(np.maximum(places, [TINY, TINY, 1.0])))

@@ -226,7 +226,7 @@ class Neighbours:
             self._rest[at] = curve.known + TINY * np.eye(len(x))
             self._coupled[index, rows], self._missed[index, rows] = coupled, curve.missed
         self._places = np.stack([curve.place for curve in curves])
-        self._dense = dense
+        self.dense = dense
 
     @cached_property
     def _apart(self) -> Floats:
@@ -234,14 +234,11 @@ class Neighbours:
         alike = resemblance(self._places, self._places) + OWN * np.eye(len(self._places))
         return np.asarray(np.linalg.inv(alike))
 
-    def weights(self, place: Floats) -> tuple[Floats, Floats]:
-        """How each number at a place follows from those of all configurations, and the variance that is left."""
-        near = resemblance(place[None], self._places)[0]
-        weight = np.repeat((self._apart @ near)[:, None], len(self.knots) + 1, axis=1)
-        left = np.repeat(max(1.0 - float(near @ weight[:, 0]), 0.0), len(self.knots) + 1)
-        if not self._dense:
-            weight[:, -1], left[-1] = 0.0, 1.0
-        return weight, left
+    def weights(self, places: Floats) -> tuple[Floats, Floats]:
+        """How the numbers at each place follow from those of all configurations, and the variance that is left."""
+        near = resemblance(places, self._places)
+        weight = near @ self._apart
+        return weight, np.maximum(1.0 - (near * weight).sum(axis=1), 0.0)
 
     def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
         """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
@@ -260,7 +257,7 @@ class Neighbours:
         count, numbers = seen.shape[:2]
         whole = np.zeros((count, numbers, count, numbers))
         for number in range(numbers):
-            alone = number == numbers - 1 and not self._dense
+            alone = number == numbers - 1 and not self.dense
             whole[:, number, :, number] = np.eye(count) if alone else self._apart
         every = np.arange(count)
         whole[every, :, every, :] += seen
@@ -306,8 +303,15 @@ class Others:
         mean = covariance @ (after @ self.mean[index] - self.weighted[index])
         return Expected(mean=mean, covariance=(covariance + covariance.T) / 2)
 
-    def at(self, place: Floats) -> Expected:
-        """What all curves say of a configuration that is not among them."""
-        weight, left = self.neighbours.weights(place)
-        covariance = np.einsum("cj,cjdl,dl->jl", weight, self.covariance, weight)
-        return Expected(mean=(weight * self.mean).sum(axis=0), covariance=covariance + np.diag(left))
+    def at(self, places: Floats) -> list[Expected]:
+        """What all curves say of configurations that are not among them, each row a place."""
+        weight, left = self.neighbours.weights(places)
+        mean, numbers = weight @ self.mean, self.mean.shape[1]
+        covariance = left[:, None, None] * np.eye(numbers)
+        for one in range(numbers):
+            half = np.tensordot(weight, self.covariance[:, one], axes=1)
+            covariance[:, one] += (half * weight[:, :, None]).sum(axis=1)
+        if not self.neighbours.dense:
+            mean[:, -1], covariance[:, -1], covariance[:, :, -1] = 0.0, 0.0, 0.0
+            covariance[:, -1, -1] = 1.0
+        return [Expected(mean=m, covariance=c) for m, c in zip(mean, covariance, strict=True)]

@@ -123,13 +123,17 @@ class Predictive:
         far = doublings_outside(self.fit, dict(zip(AXES, places.T, strict=True)))
         return dense_error * np.exp(shift), np.hypot(std, DENSE_GROWTH * far * self.fit.dense.deviation)
 
+    def noise(self, points: Points) -> Floats:
+        """The standard deviation of log ε of one training run of each network in `points`, whatever its density."""
+        return self.scatter.noise_of(np.log(points.weights[points.configuration]))
+
     def _elsewhere(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
         """The median of log ε at sizes that were not measured, and its variance."""
         law = self._law(points, self.fit.spread.draws)
         far = doublings_outside(self.fit, {name: getattr(points, name) for name in AXES})
         usual = max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
         missed, variance = self._missed(points)
-        variance += (law.doubt**2).sum(axis=0) + self.scatter.noise**2 + (GROWTH * far * usual) ** 2
+        variance += (law.doubt**2).sum(axis=0) + self.noise(points) ** 2 + (GROWTH * far * usual) ** 2
         return law.average.log_error + missed, variance + (law.average.unpruned_slope * unpruned_std) ** 2
 
     def _missed(self, points: Points) -> tuple[Floats, Floats]:
@@ -170,14 +174,14 @@ class Predictive:
         before += np.einsum("ij,jk,ik->i", coupled, expected.covariance, coupled)
         told = (linalg.solve_triangular(own.root, cross.T, lower=True) ** 2).sum(axis=0)
         median = law.average.log_error + slope * curve.unpruned_shift + coupled @ expected.mean
-        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise**2
+        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise_of(curve.log_weights) ** 2
 
     def _seen(self, index: int) -> _Seen:
         """A measured configuration with what its neighbours say of it."""
         if index not in self._all_seen:
             (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
             x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
-            known = scatter.alone(x, x) + scatter.of_chains(x, curve.replicates) + curve.known
+            known = scatter.alone(x, x) + scatter.of_chains(x, curve.replicates, curve.log_weights) + curve.known
             known += coupled @ expected.covariance @ coupled.T
             root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
             surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
@@ -241,6 +245,7 @@ class Predictive:
                 slope=slope,
                 known=law.doubt.T @ law.doubt,
                 unpruned_shift=shift,
+                log_weights=float(np.log(c.weights)),
                 place=_doublings(np.array([[getattr(c, name) for name in AXES]], dtype=float))[0],
             )
             self._known[index] = curve, law
@@ -268,7 +273,7 @@ class Predictive:
             form.log_error(fit.spread.possible, points) - form.log_error(fit.theta()[None], points)
         )
         reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
-        return np.asarray(np.hypot(reach, self.scatter.noise))
+        return np.asarray(np.hypot(reach, self.noise(points)))
 
 
 @lru_cache(maxsize=8)

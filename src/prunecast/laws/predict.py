@@ -37,7 +37,7 @@ class Prediction(Displayable):
     num_examples: Floats
     unpruned_error: Floats
     unpruned_source: npt.NDArray[np.str_]
-    """given, measured, or predicted by the dense law"""
+    """given, measured, or predicted by the dense law and similar sizes"""
     error: Floats
     lower: Floats
     upper: Floats

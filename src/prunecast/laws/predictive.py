@@ -1,11 +1,10 @@
 """The distribution of a new training run's error, which is behind every answer.
 
-At a measured size more is known than the law: the size's own curve, and those of similar sizes. What `scatter` says of
-the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a new
-chain adds noise of its own. Between the measured densities this interpolates, beyond them it returns to the law. At
-other sizes only the law is used with its deviation on configurations left out of the fit, which grows with the distance
-from what was measured. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
-several.
+More is known than the law: what it misses of a measured curve, and that it misses similar sizes alike. What `scatter`
+says of the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a
+new chain adds noise of its own. At a measured size these are its own rows and what similar sizes say, at others similar
+sizes alone. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt the
+farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow several.
 """
 
 from dataclasses import dataclass, field

@@ -14,6 +14,9 @@ the logarithms of depth, width and number of examples (Matérn 3/2). So the curv
 one, and a curve that its neighbours do not confirm was lucky or unlucky. This separates misfit from noise in tables
 without replicates, and keeps the best of many sizes from promising what only its one chain has shown.
 
+Smaller networks differ more from one training run to the next: the noise of a network of M weights is in proportion to
+M^−κ, with the most likely κ.
+
 Neighbours are coupled by the misfit at a few densities, the knots, and by ℓ; around the knots every misfit is free.
 """
 

@@ -203,7 +203,9 @@ def test_the_spread_grows_with_the_distance(bare):
     expected = np.sqrt(alone + (GROWTH * away * usual) ** 2)
     np.testing.assert_allclose(found.spread[8:], expected[8:], rtol=1e-3)
     assert (found.spread[:4] < expected[:4]).all()  # similar sizes were measured
-    np.testing.assert_allclose(found.log_error[8:], by_law(bare, points.density, 0.1, **places)[8:], atol=1e-3)
+    np.testing.assert_allclose(
+        found.log_error[8:], by_law(bare, points.density, 0.1, **places)[8:], atol=1e-3
+    )
     dense = bare.dense.predict(points.weights, points.num_examples)
     unpruned, std = own.unpruned(dense, np.stack([places[name] for name in CONFIGURATION], axis=1))
     np.testing.assert_allclose(unpruned[8:], dense[8:], rtol=1e-3)
@@ -218,7 +220,9 @@ MISSED = 0.2
 @pytest.fixture(scope="module", params=range(3))
 def left_out(request):
     """A law that misses similar sizes alike, and rows of two of them left out of its fit."""
-    frame = planted(configurations=40, num_examples=(50_000,), noise=0.03, correlation=0.85, seed=request.param)
+    frame = planted(
+        configurations=40, num_examples=(50_000,), noise=0.03, correlation=0.85, seed=request.param
+    )
     doublings = np.log2(frame["width"]) + np.log2(frame["depth"])
     factor = np.exp(MISSED * (1 - frame["density"]) * np.sin(doublings * np.pi / 4))
     frame = frame.assign(error=np.minimum(frame["error"] * factor, 1.0))
@@ -238,7 +242,9 @@ def test_sizes_left_out_are_predicted_as_similar_ones_deviate(left_out, given):
         unpruned = {"unpruned_error": chain.loc[chain["level"] == 0, "error"].iloc[0]} if given else {}
         found = result.predict(density, **place, **unpruned)
         missed.append(np.log(found.error / error))
-        dense = result.dense.predict(size_of(result, np.array([depth]), np.array([width])), np.array([5e4]))[0]
+        dense = result.dense.predict(size_of(result, np.array([depth]), np.array([width])), np.array([5e4]))[
+            0
+        ]
         alone.append(by_law(result, density, unpruned.get("unpruned_error", dense), **place) - np.log(error))
         inside.append((found.lower <= error) & (error <= found.upper))
     missed, alone = (np.sqrt(np.mean(np.concatenate(own) ** 2)) for own in (missed, alone))

@@ -280,7 +280,9 @@ def test_noise_that_declines_with_size_is_inferred(replicated, seed):
     """Its size is that of all rows together."""
     places = square(7)
     sizes = np.array([4 * place[1] for place in places])
-    planted_noise = Scatter(noise=0.05, misfit=0.0, unpruned=0.0, decline=DECLINE, typical=float(sizes.mean()))
+    planted_noise = Scatter(
+        noise=0.05, misfit=0.0, unpruned=0.0, decline=DECLINE, typical=float(sizes.mean())
+    )
     curves = []
     for index, (place, size) in enumerate(zip(places, sizes, strict=True)):
         noise = float(planted_noise.noise_of(size))

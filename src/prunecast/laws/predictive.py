@@ -2,9 +2,10 @@
 
 More is known than the law: what it misses of a measured curve, and that it misses similar sizes alike. What `scatter`
 says of the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a
-new chain adds noise of its own. At a measured size these are its own rows and what similar sizes say, at others similar
-sizes alone. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt the
-farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow several.
+new chain adds noise of its own. At a measured size these are its own rows and those of similar sizes, elsewhere those of
+similar sizes. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt
+the farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
+several.
 """
 
 from dataclasses import dataclass, field
@@ -173,14 +174,18 @@ class Predictive:
         before += np.einsum("ij,jk,ik->i", coupled, expected.covariance, coupled)
         told = (linalg.solve_triangular(own.root, cross.T, lower=True) ** 2).sum(axis=0)
         median = law.average.log_error + slope * curve.unpruned_shift + coupled @ expected.mean
-        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise_of(curve.log_weights) ** 2
+        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise_of(
+            curve.log_weights
+        ) ** 2
 
     def _seen(self, index: int) -> _Seen:
         """A measured configuration with what its neighbours say of it."""
         if index not in self._all_seen:
             (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
             x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
-            known = scatter.alone(x, x) + scatter.of_chains(x, curve.replicates, curve.log_weights) + curve.known
+            known = (
+                scatter.alone(x, x) + scatter.of_chains(x, curve.replicates, curve.log_weights) + curve.known
+            )
             known += coupled @ expected.covariance @ coupled.T
             root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
             surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
@@ -221,7 +226,9 @@ class Predictive:
     def _expected(self, index: int) -> Expected:
         """What is expected of a measured configuration before its own curve is seen."""
         member, left = divmod(index, self._every)
-        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place[None])[0]
+        return (
+            self._others.of(member) if not left else self._others.at(self._measured(index)[0].place[None])[0]
+        )
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""

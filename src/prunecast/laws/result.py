@@ -242,8 +242,8 @@ class Fit(Plottable):
         Args:
             density: share of prunable weights kept, above 0 and at most 1.
             depth, width, num_examples: the networks' sizes; needed only if they vary in the table.
-            unpruned_error: error at density 1; by default the measured one, or else what the dense law and similar sizes
-                predict.
+            unpruned_error: error at density 1; by default the measured one, or else what the dense law and similar
+                sizes predict.
 
         The arguments are numbers or arrays, which broadcast against each other.
 

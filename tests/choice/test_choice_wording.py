@@ -214,7 +214,7 @@ def test_a_row_on_the_other_side_of_the_target_tells_what_is_expected(error: flo
 
 def test_a_curve_that_meets_what_the_law_calls_impossible_says_so() -> None:
     law = prunecast.fit(prunecast.read(research_tables.path("cifar10-resnet20-24ep")), law="eq2")
-    choice = prunecast.choose(law, target_error=0.3, num_examples=6250)
+    choice = prunecast.choose(law, target_error=0.3, num_examples=6250, width=1)
     (why,) = findings_of(choice, findings.ImpossibleByLawButMeasured)
     assert 0.3 < why.least_error < choice.answer.unpruned_error
     assert "However, judging by the rows measured along this network's curve, a new training run" in sentence(

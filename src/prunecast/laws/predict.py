@@ -155,7 +155,8 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
     unpruned = inputs["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
-    unpruned_std = np.full(unpruned.shape, fit.spread.unpruned)
+    at_one = query(fit, {**inputs, "density": np.ones(unpruned.shape)}, np.nan_to_num(unpruned, nan=1.0))
+    unpruned_std = predictive(fit).noise(at_one)
     unknown = np.flatnonzero(np.isnan(unpruned))
     places = np.stack([inputs[name][unknown] for name in AXES], axis=1)
     at = measured_at(fit, places)

@@ -32,7 +32,7 @@ LEAST = 1e-6
 """No density below this is ever considered."""
 GRID, HALVINGS = 400, 45
 """Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
-COARSE_GRID, CORRECTIONS = 40, 2
+COARSE_GRID, CORRECTIONS = 80, 2
 MINIMUM_GRID, ZOOMS = 60, 4
 
 

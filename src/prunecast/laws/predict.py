@@ -99,7 +99,7 @@ def predict(
     own = np.where(
         source == "measured", measured_at(fit, np.stack([flat[name] for name in AXES], axis=1)), -1
     )
-    found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std)
+    found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std, source == "given")
     log_error = found.log_error
     score = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2))
     names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
@@ -155,8 +155,7 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     """ε_np of each row, where it comes from, and the standard deviation of its logarithm."""
     unpruned = inputs["unpruned_error"].copy()
     source = np.full(unpruned.shape, "given", dtype="<U9")
-    at_one = query(fit, {**inputs, "density": np.ones(unpruned.shape)}, np.nan_to_num(unpruned, nan=1.0))
-    unpruned_std = predictive(fit).noise(at_one)
+    unpruned_std = np.full(unpruned.shape, fit.spread.unpruned)
     unknown = np.flatnonzero(np.isnan(unpruned))
     places = np.stack([inputs[name][unknown] for name in AXES], axis=1)
     at = measured_at(fit, places)

@@ -2,8 +2,8 @@
 
 More is known than the law: what it misses of a measured curve, and that it misses similar sizes alike. What `scatter`
 says of the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a
-new chain adds noise of its own. At a measured size these are its own rows and those of similar sizes, elsewhere those of
-similar sizes. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt
+new chain adds noise of its own. At a measured size these are its own rows and those of similar sizes, elsewhere the
+latter alone. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt
 the farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
 several.
 """
@@ -16,7 +16,7 @@ from scipy import linalg, special  # `stats` takes longer to import than most fi
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.intervals import COVERAGE
-from prunecast.laws.points import AXES, Floats, Integers, Points
+from prunecast.laws.points import AXES, Floats, Integers, Mask, Points
 from prunecast.laws.predictor import Average, Predictor, average, query
 from prunecast.laws.scatter import (
     MOST_CURVES,
@@ -84,16 +84,19 @@ class Predictive:
     _all_seen: dict[int, _Seen] = field(default_factory=dict)
     _all_told: dict[tuple[float, ...], Expected] = field(default_factory=dict)
 
-    def of(self, points: Points, own: Integers, unpruned_std: Floats) -> Distribution:
+    def of(
+        self, points: Points, own: Integers, unpruned_std: Floats, given: Mask | None = None
+    ) -> Distribution:
         """New runs of networks, each a configuration of its own in `points`.
 
         `own` is the index of the measured configuration that it belongs to, −1 where there is none; `unpruned_std` is
-        the standard deviation of log ε_np in that case.
+        the standard deviation of log ε_np in that case. Where ε_np is `given`, the law alone answers.
         """
         median, variance = np.zeros(len(points)), np.zeros(len(points))
-        others = np.flatnonzero(own < 0)
-        if len(others):
-            median[others], variance[others] = self._elsewhere(points.of(others), unpruned_std[others])
+        alone = np.zeros(len(points), dtype=bool) if given is None else given
+        for which, answer in ((alone, self._by_law), ((own < 0) & ~alone, self._elsewhere)):
+            if len(rows := np.flatnonzero(which)):
+                median[rows], variance[rows] = answer(points.of(rows), unpruned_std[rows])
         for index in np.unique(own[own >= 0]):
             rows = np.flatnonzero(own == index)
             median[rows], variance[rows] = self.at(int(index), points.density[rows])
@@ -127,14 +130,27 @@ class Predictive:
         """The standard deviation of log ε of one training run of each network in `points`, whatever its density."""
         return self.scatter.noise_of(np.log(points.weights[points.configuration]))
 
+    def _by_law(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+        """The median of log ε by the law alone, and its variance."""
+        median, variance = self._far(points, unpruned_std)
+        return median, variance + self._usual**2
+
     def _elsewhere(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
         """The median of log ε at sizes that were not measured, and its variance."""
+        (median, variance), (missed, doubt) = self._far(points, unpruned_std), self._missed(points)
+        return median + missed, variance + doubt + self.noise(points) ** 2
+
+    def _far(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+        """log ε by the law, and the variance by its parameters, ε_np and the distance from what was measured."""
         law = self._law(points, self.fit.spread.draws)
         far = doublings_outside(self.fit, {name: getattr(points, name) for name in AXES})
-        usual = max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
-        missed, variance = self._missed(points)
-        variance += (law.doubt**2).sum(axis=0) + self.noise(points) ** 2 + (GROWTH * far * usual) ** 2
-        return law.average.log_error + missed, variance + (law.average.unpruned_slope * unpruned_std) ** 2
+        variance = (law.doubt**2).sum(axis=0) + (law.average.unpruned_slope * unpruned_std) ** 2
+        return law.average.log_error, variance + (GROWTH * far * self._usual) ** 2
+
+    @property
+    def _usual(self) -> float:
+        """How far the law usually deviates on configurations that it has not seen."""
+        return max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
 
     def _missed(self, points: Points) -> tuple[Floats, Floats]:
         """What the law misses at sizes that were not measured, but for ε_np, and its variance."""
@@ -183,9 +199,8 @@ class Predictive:
         if index not in self._all_seen:
             (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
             x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
-            known = (
-                scatter.alone(x, x) + scatter.of_chains(x, curve.replicates, curve.log_weights) + curve.known
-            )
+            known = scatter.alone(x, x) + curve.known
+            known += scatter.of_chains(x, curve.replicates, curve.log_weights)
             known += coupled @ expected.covariance @ coupled.T
             root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
             surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)

@@ -233,10 +233,13 @@ def _likeliest(
             typical=_typical(sizes, rows, decline),
         )
 
+    def cost(at: Vector) -> float:
+        return together.cost(scatter(at))
+
     start: Vector = np.append(np.full(2 if noise else 3, np.log(noise or rough)), [0.0] * varied)
     first: Floats = np.vstack([start, start + FIRST_STEP * np.eye(len(start))])
     found = optimize.minimize(
-        lambda at: together.cost(scatter(at)),
+        cost,
         start,
         method="Nelder-Mead",
         options={"initial_simplex": first, "xatol": 0.03, "fatol": 0.05},

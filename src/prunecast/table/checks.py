@@ -263,10 +263,9 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
     if not found:
         return "Remove one, or number the replicates in a column replicate."
     column = min(found)[1]
-    values = raw.frame[column][twice]
-    kept = (
-        values.max() if pd.api.types.is_numeric_dtype(values) else values.iloc[0]
-    )  # the last of training steps
+    alike = raw.frame[column][twice]
+    # Of training steps the last one is meant.
+    kept = alike.max() if pd.api.types.is_numeric_dtype(alike) else alike.iloc[0]
     choices = [f"keep one value with {where_option(column, kept)}"]
     choices += [
         f"use {column_option(**{name: column})} if it is {meaning}"

@@ -18,9 +18,7 @@ def test_a_named_network_is_what_predict_says(shipped: Fit) -> None:
     named = choose(shipped, depth=20, width=0.3, density=0.1).answer
     assert (named.depth, named.width, named.unpruned_source) == (20, 0.3, "predicted")
     assert named.density == pytest.approx(0.1, abs=1e-4)
-    told = shipped.predict(
-        named.density, width=0.3, num_examples=50_000, unpruned_error=named.expected_unpruned_error
-    )
+    told = shipped.predict(named.density, width=0.3, num_examples=50_000)
     assert named.error == pytest.approx(float(told.error), rel=1e-3)
     assert named.probability is None
 

@@ -61,8 +61,10 @@ def test_an_unpruned_error_that_was_not_measured_comes_from_the_dense_law(joint)
         truth["density"].to_numpy(), depth=32, width=0.75, unpruned_error=found.unpruned_error[0]
     )
     assert set(given.unpruned_source) == {"given"}
-    np.testing.assert_allclose(given.error, found.error)
-    assert (found.upper / found.lower >= given.upper / given.lower).all()
+    # Similar sizes say what the law misses, too; given an unpruned error, the law alone answers.
+    assert found.error[0] == pytest.approx(given.error[0], rel=1e-9)
+    np.testing.assert_allclose(given.error, found.error, rtol=0.05)
+    assert (given.error != found.error)[1:].all()
 
 
 def test_what_only_an_alternative_needs_must_be_said():
@@ -76,8 +78,7 @@ def test_what_only_an_alternative_needs_must_be_said():
     predicted = averaged.predict(0.1, depth=32, width=0.75, num_examples=40_000)
     asked = {"num_examples": 40_000, "unpruned_error": predicted.unpruned_error}
     given = averaged.predict(0.1, depth=32, width=0.75, **asked)
-    assert given.error == pytest.approx(predicted.error, rel=1e-12)
-    assert given.upper <= predicted.upper
+    assert given.error == pytest.approx(predicted.error, rel=0.03)
 
 
 def test_equal_invariants_are_predicted_alike(joint):

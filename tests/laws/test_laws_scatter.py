@@ -248,9 +248,60 @@ def test_what_others_say_of_a_curve_is_what_their_rows_imply(mixed, dense):
         # A configuration that is left out is told the same as one that is not there.
         fewer = Neighbours([one for one in mixed if one is not own], dense=dense)
         if np.array_equal(fewer.knots, together.knots):
-            elsewhere = fewer.seen(scatter).at(own.place)
+            (elsewhere,) = fewer.seen(scatter).at(own.place[None])
             np.testing.assert_allclose(elsewhere.mean, expected.mean, atol=1e-4)
             np.testing.assert_allclose(elsewhere.covariance, expected.covariance, atol=1e-4)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_several_places_are_told_what_each_is_told_alone(mixed, dense):
+    together = Neighbours(mixed, dense=dense)
+    others = together.seen(Scatter(**SCATTER, knots=together.knots))
+    places = np.array([[0.0, 0.4, 0.9], [0.0, 0.75, 0.75], [0.0, FAR, 0.0]])
+    for place, told in zip(places, others.at(places), strict=True):
+        (alone,) = others.at(place[None])
+        np.testing.assert_allclose(told.mean, alone.mean)
+        np.testing.assert_allclose(told.covariance, alone.covariance)
+        np.testing.assert_allclose(told.covariance, told.covariance.T, atol=1e-12)
+        assert np.linalg.eigvalsh(told.covariance).min() > 0
+        if not dense:  # nothing is known of ε_np elsewhere
+            assert told.mean[-1] == 0
+            assert told.covariance[-1].tolist() == [*np.zeros(len(told.mean) - 1), 1]
+    np.testing.assert_allclose(told.mean, 0, atol=1e-12)
+    np.testing.assert_allclose(told.covariance, np.eye(len(told.mean)), atol=1e-12)
+
+
+DECLINE = 0.15
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_that_declines_with_size_is_inferred(replicated, seed):
+    """Its size is that of all rows together."""
+    places = square(7)
+    sizes = np.array([4 * place[1] for place in places])
+    planted_noise = Scatter(
+        noise=0.05, misfit=0.0, unpruned=0.0, decline=DECLINE, typical=float(sizes.mean())
+    )
+    curves = []
+    for index, (place, size) in enumerate(zip(places, sizes, strict=True)):
+        noise = float(planted_noise.noise_of(size))
+        own = drawn(noise, 0.02, places=[place], seed=100 * seed + index)[0]
+        curves.append(replace(own, log_weights=float(size)))
+    rms = float(np.sqrt(np.mean(planted_noise.noise_of(sizes) ** 2)))
+    found = inferred(curves, rms if replicated else None, None)
+    assert found.decline == pytest.approx(DECLINE, abs=0.05)
+    assert found.noise == pytest.approx(rms, rel=0.2)
+    assert np.sqrt(np.mean(found.noise_of(sizes) ** 2)) == pytest.approx(found.noise, rel=1e-9)
+    same = inferred([replace(one, log_weights=3.0) for one in curves], rms if replicated else None, None)
+    assert same.decline == 0
+    assert same.noise_of(1.0) == same.noise
+
+
+def test_where_all_sizes_are_as_noisy_none_declines():
+    curves = drawn(0.05, 0.02, unpruned=0.05, places=square(7), seed=1)
+    found = inferred([replace(one, log_weights=4 * one.place[1]) for one in curves], None, None)
+    assert abs(found.decline) < 0.03
 
 
 def test_sizes_far_apart_know_nothing_of_one_another():

@@ -127,7 +127,7 @@ def choose(
         confidence: the probability with which a new training run meets the target; one half means that its expected
             error does.
         num_examples: training examples; by default the largest measured number.
-        sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error the dense law predicts;
+        sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error is predicted;
             or "around", also sizes outside them. Where only a network outside meets the target, a finding names it.
         depth, width, density: consider only this one; all three name one network.
         law: the law to fit, if `source` is a table.

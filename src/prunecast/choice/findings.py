@@ -165,7 +165,7 @@ class AnsweredByLaw(Finding):
 
 @dataclass(frozen=True, kw_only=True)
 class UnprunedErrorPredicted(Finding):
-    """This size was never trained, so the dense law predicts its unpruned error."""
+    """This size was never trained, so the dense law and similar sizes predict its unpruned error."""
 
     kind: ClassVar[str] = "unpruned_error_predicted"
     unpruned_error: float

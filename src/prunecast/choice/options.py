@@ -45,9 +45,9 @@ class Network:
     multiply_adds: float | None
     unpruned_error: float
     unpruned_source: Literal["measured", "predicted"]
-    """predicted if it comes from the dense law"""
+    """predicted if it comes from the dense law and similar sizes"""
     expected_unpruned_error: float
-    """what the law uses; a measured one is shrunk towards the dense law"""
+    """what the law uses; a measured one is shrunk towards the dense law and similar sizes"""
     extrapolated: bool
     """whether depth, width and number of examples, two at a time, or the density lie outside the measured range"""
     trainings: int

@@ -32,7 +32,7 @@ LEAST = 1e-6
 """No density below this is ever considered."""
 GRID, HALVINGS = 400, 45
 """Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
-COARSE_GRID, CORRECTIONS = 40, 2
+COARSE_GRID, CORRECTIONS = 80, 2
 MINIMUM_GRID, ZOOMS = 60, 4
 
 
@@ -87,19 +87,20 @@ class Inversion:
     def _distributions(self) -> tuple[Floats, Floats, Floats]:
         """A grid of log densities from the lowest up, and log ε to expect and its spread there.
 
-        The spread between measured sizes changes slowly with density, so it is interpolated.
+        Between measured sizes, what the law misses and the spread change slowly with density, so they are interpolated.
         """
         grid, coarse = np.log(np.geomspace(LEAST, 1.0, GRID)), np.linspace(np.log(LEAST), 0.0, COARSE_GRID)
         expected, spread = self._curves[1].copy(), np.zeros((GRID, len(self.networks)))
         for measured, at in ((False, coarse), (True, grid)):
             which = np.flatnonzero(self.networks.measured == measured)
             options = self._at_all(which, np.exp(at))
-            spreads = options.spread.reshape(len(at), len(which))
-            spread[:, which] = (
-                spreads if measured else np.array([np.interp(grid, at, own) for own in spreads.T]).T
-            )
+            found, spreads = (a.reshape(len(at), len(which)) for a in (options.log_expected, options.spread))
             if measured:
-                expected[:, which] = options.log_expected.reshape(len(at), len(which))
+                expected[:, which], spread[:, which] = found, spreads
+            else:
+                law = log_error(self.fit, options.networks, options.density).reshape(found.shape)
+                expected[:, which] += _interpolated(grid, at, found - law)
+                spread[:, which] = _interpolated(grid, at, spreads)
         return grid, expected, spread
 
     def _at_all(self, which: Integers, density: Floats) -> Options:
@@ -182,6 +183,12 @@ class Inversion:
 def smallest_density(fit: Fit, networks: Candidates, log_target: Floats) -> Floats:
     """The smallest density of each network whose ε̂ is at most its target; infinite where there is none."""
     return Inversion(fit=fit, networks=networks).smallest_density(log_target)
+
+
+def _interpolated(grid: Floats, at: Floats, columns: Floats) -> Floats:
+    """Columns of values at some points, interpolated linearly to a grid."""
+    rows = [np.interp(grid, at, column) for column in columns.T]
+    return np.array(rows).reshape(len(rows), len(grid)).T
 
 
 def _crossings(log_density: Floats, falling: Floats, log_targets: Floats) -> Floats:

@@ -25,7 +25,6 @@ from prunecast.laws import (
     Integers,
     Mask,
     Points,
-    dense_std,
     measured_at,
     outside,
     predictive,
@@ -51,13 +50,13 @@ class Candidates(Arrays):
     num_examples: Floats
     counts: Counts
     unpruned_error: Floats
-    """ε_np as measured, or as the dense law predicts it"""
+    """ε_np as measured, or as the dense law and similar sizes predict it"""
     expected_unpruned_error: Floats
     """ε_np to expect of a new run; a measured one is shrunk towards the dense law, similar sizes and its own curve"""
     unpruned_std: Floats
     """standard deviation of log ε_np"""
     own: Integers
-    """the fit's configuration of this size, whose ε_np was measured; −1 where the dense law predicts it"""
+    """the fit's configuration of this size, whose ε_np was measured; −1 where it is predicted"""
     outside: Mask
     """whether depth, width and number of examples, two at a time, lie outside the measured range"""
 
@@ -66,7 +65,7 @@ class Candidates(Arrays):
 
     @property
     def measured(self) -> Mask:
-        """Whether ε_np was measured; else the dense law predicts it."""
+        """Whether ε_np was measured; else it is predicted."""
         return np.asarray(self.own >= 0)
 
     @classmethod
@@ -109,7 +108,7 @@ def candidates(
     only_depth: float | None = None,
     only_width: float | None = None,
 ) -> Candidates:
-    """Measured sizes with this number of examples, and others in range, whose ε_np the dense law predicts.
+    """Measured sizes with this number of examples, and others in range, whose ε_np is predicted.
 
     `only_depth` and `only_width` may lie outside the range.
     """
@@ -146,13 +145,13 @@ def _counted(
 ) -> Candidates:
     counts = counter(depth, width)
     places = {"depth": depth, "width": width, "num_examples": num_examples}
-    unpruned, expected = _unpruned(fit, counts, own, num_examples)
+    unpruned, expected, std = _unpruned(fit, counts, own, np.stack(list(places.values()), axis=1))
     return Candidates(
         **places,
         counts=counts,
         unpruned_error=unpruned,
         expected_unpruned_error=expected,
-        unpruned_std=np.where(own >= 0, fit.spread.unpruned, dense_std(fit, places)),
+        unpruned_std=std,
         own=own,
         outside=outside(fit, places),
     )
@@ -170,16 +169,18 @@ def _none(fit: Fit, num_examples: float, depth: float | None, width: float | Non
     )
 
 
-def _unpruned(fit: Fit, counts: Counts, own: Integers, num_examples: Floats) -> tuple[Floats, Floats]:
-    """ε_np as measured or predicted, and ε_np to expect of a new run."""
-    unpruned = np.zeros(len(own))
-    if fit.dense is not None:
-        unpruned = np.atleast_1d(fit.dense.predict(counts.dense_size, num_examples))
+def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[Floats, Floats, Floats]:
+    """ε_np as measured or predicted, ε_np to expect of a new run, and the standard deviation of log ε_np."""
+    unpruned, std = np.zeros(len(own)), np.full(len(own), fit.spread.unpruned)
+    if len(new := np.flatnonzero(own < 0)):
+        assert fit.dense is not None
+        law = fit.dense.predict(counts.dense_size[new], places[new, -1])
+        unpruned[new], std[new] = predictive(fit).unpruned(law, places[new])
     expected = unpruned.copy()
     for at in np.flatnonzero(own >= 0):
         unpruned[at] = fit.configurations[own[at]].unpruned_error
         expected[at] = np.exp(predictive(fit).at(int(own[at]), np.ones(1))[0][0])
-    return unpruned, expected
+    return unpruned, expected, std
 
 
 def _grid(

@@ -42,7 +42,7 @@ from prunecast.laws.law import (
 )
 from prunecast.laws.points import AXES, Floats, Integers, Mask, Measured, Points, measured
 from prunecast.laws.predict import Prediction
-from prunecast.laws.predictive import Predictive, dense_std, predictive
+from prunecast.laws.predictive import Predictive, predictive
 from prunecast.laws.predictor import Alternative, Spread, average, evaluate, query
 from prunecast.laws.result import Fit, Origin, from_json, load
 from prunecast.laws.rivals import Rival, rivals
@@ -116,7 +116,6 @@ __all__ = [
     "by_group",
     "compare",
     "configurations_out",
-    "dense_std",
     "deviation",
     "evaluate",
     "findings",

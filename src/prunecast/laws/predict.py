@@ -12,7 +12,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws.deviations import REGIONS, region
 from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats
-from prunecast.laws.predictive import dense_std, predictive
+from prunecast.laws.predictive import predictive
 from prunecast.laws.predictor import Predictor, inputs_of, query
 from prunecast.laws.support import below, measured_at, outside, size_of
 from prunecast.metric import Metric
@@ -37,7 +37,7 @@ class Prediction(Displayable):
     num_examples: Floats
     unpruned_error: Floats
     unpruned_source: npt.NDArray[np.str_]
-    """given, measured, or predicted by the dense law"""
+    """given, measured, or predicted by the dense law and similar sizes"""
     error: Floats
     lower: Floats
     upper: Floats
@@ -99,7 +99,7 @@ def predict(
     own = np.where(
         source == "measured", measured_at(fit, np.stack([flat[name] for name in AXES], axis=1)), -1
     )
-    found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std)
+    found = predictive(fit).of(query(fit, flat, unpruned), own, unpruned_std, source == "given")
     log_error = found.log_error
     score = float(special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2))
     names = np.array(REGIONS)[region(log_error, np.log(unpruned), float(np.log(fit.high_error)))]
@@ -163,8 +163,10 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
     errors = np.array([c.unpruned_error for c in fit.configurations])
     unpruned[known], source[known] = errors[at[at >= 0]], "measured"
     if len(rest):
-        unpruned[rest], source[rest] = _from_dense_law(fit, places[at < 0]), "predicted"
-        unpruned_std[rest] = dense_std(fit, dict(zip(AXES, places[at < 0].T, strict=True)))
+        source[rest] = "predicted"
+        unpruned[rest], unpruned_std[rest] = predictive(fit).unpruned(
+            _from_dense_law(fit, places[at < 0]), places[at < 0]
+        )
     return unpruned, source, unpruned_std
 
 

@@ -1,14 +1,13 @@
 """The distribution of a new training run's error, which is behind every answer.
 
-At a measured size more is known than the law: the size's own curve, and those of similar sizes. What `scatter` says of
-the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a new
-chain adds noise of its own. Between the measured densities this interpolates, beyond them it returns to the law. At
-other sizes only the law is used with its deviation on configurations left out of the fit, which grows with the distance
-from what was measured. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
+More is known than the law: what it misses of a measured curve, and that it misses similar sizes alike. What `scatter`
+says of the misfit of the law, the noise of a chain and of the unpruned error is conditioned on the measured rows, and a
+new chain adds noise of its own. At a measured size these are its own rows and those of similar sizes, elsewhere the
+latter alone. Between measured densities and sizes this interpolates; beyond them it returns to the law, in more doubt
+the farther away. The parameters' doubt counts everywhere, as does that about the law itself, where the data allow
 several.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -17,7 +16,7 @@ from scipy import linalg, special  # `stats` takes longer to import than most fi
 
 from prunecast.errors import PrunecastError
 from prunecast.laws.intervals import COVERAGE
-from prunecast.laws.points import AXES, Floats, Integers, Points
+from prunecast.laws.points import AXES, Floats, Integers, Mask, Points
 from prunecast.laws.predictor import Average, Predictor, average, query
 from prunecast.laws.scatter import (
     MOST_CURVES,
@@ -83,17 +82,21 @@ class Predictive:
     fit: Predictor
     _known: dict[int, tuple[Curve, _Law]] = field(default_factory=dict)
     _all_seen: dict[int, _Seen] = field(default_factory=dict)
+    _all_told: dict[tuple[float, ...], Expected] = field(default_factory=dict)
 
-    def of(self, points: Points, own: Integers, unpruned_std: Floats) -> Distribution:
+    def of(
+        self, points: Points, own: Integers, unpruned_std: Floats, given: Mask | None = None
+    ) -> Distribution:
         """New runs of networks, each a configuration of its own in `points`.
 
         `own` is the index of the measured configuration that it belongs to, −1 where there is none; `unpruned_std` is
-        the standard deviation of log ε_np in that case.
+        the standard deviation of log ε_np in that case. Where ε_np is `given`, the law alone answers.
         """
         median, variance = np.zeros(len(points)), np.zeros(len(points))
-        others = np.flatnonzero(own < 0)
-        if len(others):
-            median[others], variance[others] = self._elsewhere(points.of(others), unpruned_std[others])
+        alone = np.zeros(len(points), dtype=bool) if given is None else given
+        for which, answer in ((alone, self._by_law), ((own < 0) & ~alone, self._elsewhere)):
+            if len(rows := np.flatnonzero(which)):
+                median[rows], variance[rows] = answer(points.of(rows), unpruned_std[rows])
         for index in np.unique(own[own >= 0]):
             rows = np.flatnonzero(own == index)
             median[rows], variance[rows] = self.at(int(index), points.density[rows])
@@ -103,20 +106,72 @@ class Predictive:
 
     def median(self, points: Points, own: Integers) -> Floats:
         """The medians of `of`, at less cost."""
-        found = average(self.fit, points).log_error.copy()
+        found, others = average(self.fit, points).log_error.copy(), np.flatnonzero(own < 0)
+        if len(others):
+            found[others] += self._missed(points.of(others))[0]
         for index in np.unique(own[own >= 0]):
             rows = np.flatnonzero(own == index)
             found[rows] = self.at(int(index), points.density[rows])[0]
         return found
 
+    def unpruned(self, dense_error: Floats, places: Floats) -> tuple[Floats, Floats]:
+        """ε_np to expect at sizes that were not measured, and the standard deviation of its logarithm.
+
+        `dense_error` is what the dense law predicts there; a place is depth, width and number of examples.
+        """
+        assert self.fit.dense is not None
+        told, scale = self._told(_doublings(places)), self.scatter.unpruned
+        shift = scale * np.array([one.mean[-1] for one in told])
+        std = scale * np.sqrt([one.covariance[-1, -1] for one in told])
+        far = doublings_outside(self.fit, dict(zip(AXES, places.T, strict=True)))
+        return dense_error * np.exp(shift), np.hypot(std, DENSE_GROWTH * far * self.fit.dense.deviation)
+
+    def noise(self, points: Points) -> Floats:
+        """The standard deviation of log ε of one training run of each network in `points`, whatever its density."""
+        return self.scatter.noise_of(np.log(points.weights[points.configuration]))
+
+    def _by_law(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+        """The median of log ε by the law alone, and its variance."""
+        median, variance = self._far(points, unpruned_std)
+        return median, variance + self._usual**2
+
     def _elsewhere(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
         """The median of log ε at sizes that were not measured, and its variance."""
+        (median, variance), (missed, doubt) = self._far(points, unpruned_std), self._missed(points)
+        return median + missed, variance + doubt + self.noise(points) ** 2
+
+    def _far(self, points: Points, unpruned_std: Floats) -> tuple[Floats, Floats]:
+        """log ε by the law, and the variance by its parameters, ε_np and the distance from what was measured."""
         law = self._law(points, self.fit.spread.draws)
-        places = {name: getattr(points, name) for name in AXES}
-        growth = 1 + (GROWTH * doublings_outside(self.fit, places)) ** 2
-        usual = max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
-        variance = (law.doubt**2).sum(axis=0) + growth * usual**2
-        return law.average.log_error, variance + (law.average.unpruned_slope * unpruned_std) ** 2
+        far = doublings_outside(self.fit, {name: getattr(points, name) for name in AXES})
+        variance = (law.doubt**2).sum(axis=0) + (law.average.unpruned_slope * unpruned_std) ** 2
+        return law.average.log_error, variance + (GROWTH * far * self._usual) ** 2
+
+    @property
+    def _usual(self) -> float:
+        """How far the law usually deviates on configurations that it has not seen."""
+        return max(self.fit.spread.run, self.fit.held_out.get(self.fit.family_law, 0.0))
+
+    def _missed(self, points: Points) -> tuple[Floats, Floats]:
+        """What the law misses at sizes that were not measured, but for ε_np, and its variance."""
+        places = np.stack([getattr(points, name) for name in AXES], axis=1)
+        every, which = np.unique(_doublings(places), axis=0, return_inverse=True)
+        told, x = self._told(every), np.log(points.density)
+        mean = np.stack([one.mean for one in told])[which]
+        covariance = np.stack([one.covariance for one in told])
+        coupled = self.scatter.coupled(x, np.zeros(len(x)))
+        variance = self.scatter.variance_alone(x)
+        for number, column in enumerate(coupled.T):
+            variance += column * (covariance[which, number] * coupled).sum(axis=1)
+        return (coupled * mean).sum(axis=1), variance
+
+    def _told(self, places: Floats) -> list[Expected]:
+        """What the measured curves say of other sizes, in doublings."""
+        keys = [tuple(place) for place in places.tolist()]
+        new = [index for index, key in enumerate(keys) if key not in self._all_told]
+        if new:
+            self._all_told.update(zip([keys[i] for i in new], self._others.at(places[new]), strict=True))
+        return [self._all_told[key] for key in keys]
 
     def _below(self, density: Floats, own: Integers) -> Floats:
         """How far densities lie below those measured, at the same size where it was measured: in log density."""
@@ -135,14 +190,17 @@ class Predictive:
         before += np.einsum("ij,jk,ik->i", coupled, expected.covariance, coupled)
         told = (linalg.solve_triangular(own.root, cross.T, lower=True) ** 2).sum(axis=0)
         median = law.average.log_error + slope * curve.unpruned_shift + coupled @ expected.mean
-        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise**2
+        return median + cross @ own.surprise, np.maximum(before - told, 0.0) + scatter.noise_of(
+            curve.log_weights
+        ) ** 2
 
     def _seen(self, index: int) -> _Seen:
         """A measured configuration with what its neighbours say of it."""
         if index not in self._all_seen:
             (curve, law), expected, scatter = self._measured(index), self._expected(index), self.scatter
             x, coupled = curve.log_density, scatter.coupled(curve.log_density, curve.slope)
-            known = scatter.alone(x, x) + scatter.of_chains(x, curve.replicates) + curve.known
+            known = scatter.alone(x, x) + curve.known
+            known += scatter.of_chains(x, curve.replicates, curve.log_weights)
             known += coupled @ expected.covariance @ coupled.T
             root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
             surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
@@ -183,7 +241,9 @@ class Predictive:
     def _expected(self, index: int) -> Expected:
         """What is expected of a measured configuration before its own curve is seen."""
         member, left = divmod(index, self._every)
-        return self._others.of(member) if not left else self._others.at(self._measured(index)[0].place)
+        return (
+            self._others.of(member) if not left else self._others.at(self._measured(index)[0].place[None])[0]
+        )
 
     def _measured(self, index: int) -> tuple[Curve, _Law]:
         """The rows of a configuration, its unpruned network among them, and what the law says of them."""
@@ -206,9 +266,8 @@ class Predictive:
                 slope=slope,
                 known=law.doubt.T @ law.doubt,
                 unpruned_shift=shift,
-                place=np.log2(
-                    [max(float(getattr(c, name)), 1.0 if name == "num_examples" else TINY) for name in AXES]
-                ),
+                log_weights=float(np.log(c.weights)),
+                place=_doublings(np.array([[getattr(c, name) for name in AXES]], dtype=float))[0],
             )
             self._known[index] = curve, law
         return self._known[index]
@@ -235,7 +294,7 @@ class Predictive:
             form.log_error(fit.spread.possible, points) - form.log_error(fit.theta()[None], points)
         )
         reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
-        return np.asarray(np.hypot(reach, self.scatter.noise))
+        return np.asarray(np.hypot(reach, self.noise(points)))
 
 
 @lru_cache(maxsize=8)
@@ -244,12 +303,6 @@ def predictive(fit: Predictor) -> Predictive:
     return Predictive(fit)
 
 
-def dense_std(fit: Predictor, places: Mapping[str, Floats]) -> Floats:
-    """The standard deviation of log ε_np that the dense law predicts at depths, widths and numbers of examples."""
-    if fit.dense is None:
-        return np.full(np.shape(next(iter(places.values()))), fit.spread.unpruned)
-    scatter = predictive(fit).scatter
-    measured = scatter.noise**2 * float(np.mean([1 / max(c.replicates, 1.0) for c in fit.configurations]))
-    left_out = float(np.sqrt(max(fit.dense.deviation**2 - measured, 0.0)))
-    usual = max(left_out, scatter.unpruned, fit.spread.unpruned)  # no surer than a measured one
-    return np.asarray(np.hypot(usual, DENSE_GROWTH * doublings_outside(fit, places) * fit.dense.deviation))
+def _doublings(places: Floats) -> Floats:
+    """Depths, widths and numbers of examples in doublings; an unknown number of examples is 0."""
+    return np.asarray(np.log2(np.maximum(places, [TINY, TINY, 1.0])))

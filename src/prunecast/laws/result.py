@@ -29,6 +29,8 @@ ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
 """A law's parameters with these roles are in every fit of it, whatever the points."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """No measured number is smaller or larger, and formulas overflow far beyond."""
+LARGEST_DEVIATION = 1e12
+"""A dense law that is off by more was not fitted to anything."""
 LARGEST_INNER = 200.0
 """No parameter is larger on the inner scale, where most are logarithms."""
 
@@ -242,7 +244,8 @@ class Fit(Plottable):
         Args:
             density: share of prunable weights kept, above 0 and at most 1.
             depth, width, num_examples: the networks' sizes; needed only if they vary in the table.
-            unpruned_error: error at density 1; by default the measured one, or else the dense law's.
+            unpruned_error: error at density 1; by default the measured one, or else what the dense law and similar
+                sizes predict. If it is given, the law alone answers.
 
         The arguments are numbers or arrays, which broadcast against each other.
 
@@ -451,7 +454,11 @@ def _usable_alternative(alternative: Alternative) -> bool:
 
 def _usable_dense(dense: DenseLaw) -> bool:
     same = dense.parameters.keys() == set(DENSE_PARAMETERS)
-    return same and _within([*dense.parameters.values(), dense.deviation], 0.0)
+    return (
+        same
+        and _within([*dense.parameters.values()], 0.0)
+        and _within([dense.deviation], 0.0, LARGEST_DEVIATION)
+    )
 
 
 def _usable_configurations(fit: Fit) -> bool:

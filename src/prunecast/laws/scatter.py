@@ -14,6 +14,9 @@ the logarithms of depth, width and number of examples (Matérn 3/2). So the curv
 one, and a curve that its neighbours do not confirm was lucky or unlucky. This separates misfit from noise in tables
 without replicates, and keeps the best of many sizes from promising what only its one chain has shown.
 
+Smaller networks differ more from one training run to the next: the noise of a network of M weights is in proportion to
+M^−κ, with the most likely κ.
+
 Neighbours are coupled by the misfit at a few densities, the knots, and by ℓ; around the knots every misfit is free.
 """
 
@@ -47,6 +50,8 @@ FEW_CURVES = 5
 MOST_NOISE = 0.8
 """Then of the mean square deviation from a law at most this share is noise."""
 FIRST_STEP = 0.4
+DECLINES, DECLINE_UNIT = (-0.5, 0.5), 0.125
+"""The exponents of size that are searched, and their step relative to those of logarithms."""
 TINY, OWN = 1e-10, 1e-6
 """Shares of a variance that keep matrices regular; the second is that of a configuration alone."""
 
@@ -69,6 +74,8 @@ class Curve:
     """the dense law's ℓ less the measured one; zero where there is no such law"""
     place: Floats
     """depth, width and number of examples, in doublings"""
+    log_weights: float = 0.0
+    """of the unpruned network"""
 
     @property
     def missed(self) -> Floats:
@@ -81,19 +88,31 @@ class Scatter:
     """Standard deviations of log ε."""
 
     noise: float
-    """of single chains around what is expected of their configuration"""
+    """of single chains of typical size around what is expected of their configuration"""
     misfit: float
     """of the law around that, where pruning is under way"""
     unpruned: float
     """of log ε_np around the dense law, without noise"""
     knots: Floats = field(default_factory=lambda: np.zeros(0))
     """log densities whose misfit is coupled between neighbours"""
+    decline: float = 0.0
+    """the noise of a network of M weights is in proportion to M to the minus this"""
+    typical: float = 0.0
+    """log M of a network whose noise is `noise`"""
 
-    def of_chains(self, x: Floats, replicates: Floats) -> Floats:
-        """The covariance of the noise at log densities x of means over replicates, the later among the earlier ones."""
+    def noise_of(self, log_weights: Floats | float) -> Floats:
+        """The noise of single chains of networks of these sizes."""
+        return np.asarray(self.noise * np.exp(-self.decline * (np.asarray(log_weights) - self.typical)))
+
+    def of_chains(self, x: Floats, replicates: Floats, log_weights: float | None = None) -> Floats:
+        """The covariance of the noise at log densities x of means over replicates, the later among the earlier ones.
+
+        The network is one of typical size if none is given.
+        """
+        noise = self.noise if log_weights is None else float(self.noise_of(log_weights))
         shared = CORRELATION * np.exp(-np.abs(np.subtract.outer(x, x)) / CORRELATION_LENGTH)
         shared[np.diag_indices_from(shared)] = 1.0
-        return np.asarray(self.noise**2 * shared / np.maximum.outer(replicates, replicates))
+        return np.asarray(noise**2 * shared / np.maximum.outer(replicates, replicates))
 
     def of_law(self, x: Floats, other: Floats) -> Floats:
         """The covariance of the misfit between two sets of log densities."""
@@ -168,16 +187,29 @@ def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: f
     if noise is None and len(curves) < FEW_CURVES:
         noise = min(rough, max(np.sqrt(MOST_NOISE) * whole, RANGE[0]))
 
+    sizes = np.array([curve.log_weights for curve in curves])
+    varied = bool(len(curves) >= FEW_CURVES and np.ptp(sizes) > TINY)
+    repeated = np.array([(curve.replicates > 1).sum() for curve in curves])
+    rows = repeated if repeated.any() else np.array([len(curve.deviation) for curve in curves])
+
     def scatter(at: Vector) -> Scatter:
         own = noise or float(np.exp(np.clip(at[2], *np.log(RANGE))))
         least = np.log(max(LEAST_RATIO * own, RANGE[0]))
         misfit, missed = np.exp(np.clip(at[:2], least, np.log(RANGE[1]))).tolist()
-        return Scatter(noise=own, misfit=misfit, unpruned=unpruned or missed, knots=together.knots)
+        decline = float(np.clip(at[-1] * DECLINE_UNIT, *DECLINES)) if varied else 0.0
+        return Scatter(
+            noise=own,
+            misfit=misfit,
+            unpruned=unpruned or missed,
+            knots=together.knots,
+            decline=decline,
+            typical=_typical(sizes, rows, decline),
+        )
 
     def cost(at: Vector) -> float:
         return together.cost(scatter(at))
 
-    start: Vector = np.full(2 if noise else 3, np.log(noise or rough))
+    start: Vector = np.append(np.full(2 if noise else 3, np.log(noise or rough)), [0.0] * varied)
     first: Floats = np.vstack([start, start + FIRST_STEP * np.eye(len(start))])
     found = optimize.minimize(
         cost,
@@ -186,6 +218,15 @@ def inferred(curves: Sequence[Curve], replicate_noise: float | None, unpruned: f
         options={"initial_simplex": first, "xatol": 0.03, "fatol": 0.05},
     )
     return scatter(found.x)
+
+
+def _typical(sizes: Floats, rows: Floats, decline: float) -> float:
+    """The log of the size whose noise is the root mean square over all rows."""
+    middle = np.average(sizes, weights=rows)
+    if not decline:
+        return float(middle)
+    square = np.average(np.exp(-2 * decline * (sizes - middle)), weights=rows)
+    return float(middle - np.log(square) / (2 * decline))
 
 
 def roughness(curves: Sequence[Curve], otherwise: float) -> float:
@@ -226,7 +267,8 @@ class Neighbours:
             self._rest[at] = curve.known + TINY * np.eye(len(x))
             self._coupled[index, rows], self._missed[index, rows] = coupled, curve.missed
         self._places = np.stack([curve.place for curve in curves])
-        self._dense = dense
+        self._sizes = np.array([curve.log_weights for curve in curves])
+        self.dense = dense
 
     @cached_property
     def _apart(self) -> Floats:
@@ -234,19 +276,17 @@ class Neighbours:
         alike = resemblance(self._places, self._places) + OWN * np.eye(len(self._places))
         return np.asarray(np.linalg.inv(alike))
 
-    def weights(self, place: Floats) -> tuple[Floats, Floats]:
-        """How each number at a place follows from those of all configurations, and the variance that is left."""
-        near = resemblance(place[None], self._places)[0]
-        weight = np.repeat((self._apart @ near)[:, None], len(self.knots) + 1, axis=1)
-        left = np.repeat(max(1.0 - float(near @ weight[:, 0]), 0.0), len(self.knots) + 1)
-        if not self._dense:
-            weight[:, -1], left[-1] = 0.0, 1.0
-        return weight, left
+    def weights(self, places: Floats) -> tuple[Floats, Floats]:
+        """How the numbers at each place follow from those of all configurations, and the variance that is left."""
+        near = resemblance(places, self._places)
+        weight = near @ self._apart
+        return weight, np.maximum(1.0 - (near * weight).sum(axis=1), 0.0)
 
     def _seen(self, scatter: Scatter) -> tuple[Floats, Floats, float]:
         """What each curve says of its own numbers, as precisions and precision times mean; minus its log likelihood."""
         scale = np.append(np.full(len(self.knots), scatter.misfit), scatter.unpruned)
-        own = scatter.noise**2 * self._noise + scatter.misfit**2 * self._misfit + self._rest
+        noise = scatter.noise_of(self._sizes)[:, None, None]
+        own = noise**2 * self._noise + scatter.misfit**2 * self._misfit + self._rest
         root = np.linalg.cholesky(own)
         white = np.linalg.solve(
             root, np.concatenate([self._coupled * scale, self._missed[:, :, None]], axis=2)
@@ -260,7 +300,7 @@ class Neighbours:
         count, numbers = seen.shape[:2]
         whole = np.zeros((count, numbers, count, numbers))
         for number in range(numbers):
-            alone = number == numbers - 1 and not self._dense
+            alone = number == numbers - 1 and not self.dense
             whole[:, number, :, number] = np.eye(count) if alone else self._apart
         every = np.arange(count)
         whole[every, :, every, :] += seen
@@ -306,8 +346,15 @@ class Others:
         mean = covariance @ (after @ self.mean[index] - self.weighted[index])
         return Expected(mean=mean, covariance=(covariance + covariance.T) / 2)
 
-    def at(self, place: Floats) -> Expected:
-        """What all curves say of a configuration that is not among them."""
-        weight, left = self.neighbours.weights(place)
-        covariance = np.einsum("cj,cjdl,dl->jl", weight, self.covariance, weight)
-        return Expected(mean=(weight * self.mean).sum(axis=0), covariance=covariance + np.diag(left))
+    def at(self, places: Floats) -> list[Expected]:
+        """What all curves say of configurations that are not among them, each row a place."""
+        weight, left = self.neighbours.weights(places)
+        mean, numbers = weight @ self.mean, self.mean.shape[1]
+        covariance = left[:, None, None] * np.eye(numbers)
+        for one in range(numbers):
+            half = np.tensordot(weight, self.covariance[:, one], axes=1)
+            covariance[:, one] += (half * weight[:, :, None]).sum(axis=1)
+        if not self.neighbours.dense:
+            mean[:, -1], covariance[:, -1], covariance[:, :, -1] = 0.0, 0.0, 0.0
+            covariance[:, -1, -1] = 1.0
+        return [Expected(mean=m, covariance=c) for m, c in zip(mean, covariance, strict=True)]

@@ -422,13 +422,15 @@ class Outlook:
         return np.log(self.networks.expected_unpruned_error)
 
     @cached_property
-    def _noise(self) -> float:
-        return predictive(self.fit).scatter.noise
+    def _noise(self) -> Floats:
+        """Of single training runs of each network."""
+        points = self.networks.points(self.fit, np.ones(len(self.networks)))
+        return predictive(self.fit).noise(points)
 
     @cached_property
     def _log_targets(self) -> list[float]:
         """The log errors to expect of networks whose new runs meet the targets with the confidence asked for."""
-        allowance = quantile(self.fit, self.confidence) * self._noise
+        allowance = quantile(self.fit, self.confidence) * predictive(self.fit).scatter.noise
         return [math.log(target) - allowance for target in self.grid.targets]
 
     def _crossing(self, log_target: float) -> _Crossing:
@@ -538,7 +540,7 @@ class Outlook:
             seen = (crossing.of_unpruned if unpruned else crossing.drawn)[:, :count]
             seen = seen - seen.mean(axis=0)
             covariance = centred @ seen / len(seen)
-            explained = covariance**2 / ((seen**2).mean(axis=0) + self._noise**2)
+            explained = covariance**2 / ((seen**2).mean(axis=0) + self._noise[:count] ** 2)
             total += np.maximum(explained - variance / DRAWS, 0.0)  # less what chance explains
             whole += variance
         return total / whole if whole else total

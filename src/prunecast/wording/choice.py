@@ -232,8 +232,8 @@ def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
 @words(findings.UnprunedErrorPredicted)
 def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric) -> str:
     return (
-        f"This size was never trained. The dense law predicts an unpruned {metric.word} of "
-        f"{finding.unpruned_error:.4f} (off by {finding.deviation:.1%} on sizes left out); this "
+        f"This size was never trained. The dense law and similar sizes predict an unpruned {metric.word} of "
+        f"{finding.unpruned_error:.4f} (the law alone is off by {finding.deviation:.1%} on sizes left out); this "
         "uncertainty widens the interval."
     )
 

@@ -255,7 +255,7 @@ class Fit(Plottable):
             density: share of prunable weights kept, above 0 and at most 1.
             depth, width, num_examples: the networks' sizes; needed only if they vary in the table.
             unpruned_error: error at density 1; by default the measured one, or else what the dense law and similar
-                sizes predict.
+                sizes predict. If it is given, the law alone answers.
 
         The arguments are numbers or arrays, which broadcast against each other.
 

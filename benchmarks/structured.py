@@ -79,9 +79,13 @@ method = "none"
 level_cap = 0
 [[grid]]
 width = 1
-replicates = 2
 method = {name = "layerwise", structure = "channels", score = "layerwise-magnitude", fraction = 0.2}
 level_cap = 3
+[[grid]]
+width = 1
+replicates = [1]
+method = {name = "imp-channels", structure = "channels", fraction = 0.2}
+level_cap = 1
 """
 
 
@@ -101,7 +105,7 @@ class Problem:
 
 PROBLEMS = {
     "digits": Problem(plan=DIGITS, unpruned="imp", more_error=(0.0, 0.005), picture=PICTURE),
-    "cifar10": Problem(plan=CIFAR10, unpruned="layerwise", more_error=(0.0, 0.01, 0.02), passes=1),
+    "cifar10": Problem(plan=CIFAR10, unpruned="imp-channels", more_error=(0.0, 0.01, 0.02), passes=1),
 }
 NAMES = {
     "imp": "single weights",

@@ -63,7 +63,7 @@ SEEN = 1.3
 """A network that misses a target shows the law at this many times its unpruned error."""
 SETTLED, ENOUGH = 0.1, 0.25
 """The answer's doubt, as the standard deviation of its log size, below which it is settled, and below which a search
-ends: going on to 0.1 took 40% more seconds on measured grids, and left answers as far from those of the whole grid."""
+ends: going on to 0.1 took up to 40% more seconds on measured grids, and left answers about as far off."""
 LEAST_GAIN = 0.01
 """No chain is trained that takes less than this share off the variance of the answers in doubt."""
 FRONTIER_TARGETS = 5
@@ -220,8 +220,8 @@ def decide(
 ) -> Decision:
     """What to train next of a grid, given the rows so far.
 
-    The answer is about `num_examples` examples, by default the largest number of the grid. Chains on a thirtieth of them or
-    fewer show the shape of the law; others are not trained.
+    The answer is about `num_examples` examples, by default the largest number of the grid. Chains on a thirtieth of
+    them or fewer show the shape of the law; others are not trained.
     """
     examples = num_examples or max(chain.num_examples for chain in grid)
     there = Grid(chains=[chain for chain in grid if chain.num_examples == examples], targets=targets)

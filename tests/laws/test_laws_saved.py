@@ -318,6 +318,7 @@ def averaged_in(body):
     ("name", "change"),
     [
         ("dip", set_(2.0, "parameters", "dip")),
+        ("dip", set_(9.2e18, "dense", "deviation")),
         ("averaged", set_(None, "alternatives", 0, "parameters", "gamma")),
         ("averaged", lambda body: averaged_in(body)["weights"].pop()),
         ("averaged", lambda body: averaged_in(body).update(rms=[None, 0.1])),
@@ -332,7 +333,7 @@ def test_an_edited_law_whose_parts_contradict_each_other_is_refused(laws, name, 
 
 def test_a_law_whose_dense_law_knows_nothing_knows_nothing_of_other_sizes(laws):
     body = saved.plain(saved.headed(laws["dip"].as_json()))
-    set_(9.2e18, "dense", "deviation")(body)
+    set_(1e9, "dense", "deviation")(body)
     law = from_json(body)
     found = law.predict(0.1, depth=20, width=0.4, num_examples=30_000)
     assert (found.lower, found.upper) == (0, 1)

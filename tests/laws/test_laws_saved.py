@@ -319,6 +319,7 @@ def averaged_in(body):
     [
         ("dip", set_(2.0, "parameters", "dip")),
         ("dip", set_(9.2e18, "dense", "deviation")),
+        ("dip", set_(150.0, "spread", "draws", 4, 5)),
         ("averaged", set_(None, "alternatives", 0, "parameters", "gamma")),
         ("averaged", lambda body: averaged_in(body)["weights"].pop()),
         ("averaged", lambda body: averaged_in(body).update(rms=[None, 0.1])),
@@ -329,15 +330,6 @@ def test_an_edited_law_whose_parts_contradict_each_other_is_refused(laws, name, 
     change(body)
     with pytest.raises(PrunecastError, match="fit the table again"):
         choose(from_json(body), target_error=0.2)
-
-
-def test_a_law_whose_dense_law_knows_nothing_knows_nothing_of_other_sizes(laws):
-    body = saved.plain(saved.headed(laws["dip"].as_json()))
-    set_(1e9, "dense", "deviation")(body)
-    law = from_json(body)
-    found = law.predict(0.1, depth=20, width=0.4, num_examples=30_000)
-    assert (found.lower, found.upper) == (0, 1)
-    assert choose(law, target_error=0.2).answer.unpruned_source == "measured"
 
 
 @pytest.mark.parametrize(

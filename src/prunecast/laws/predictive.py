@@ -8,6 +8,8 @@ the farther away. The parameters' doubt counts everywhere, as does that about th
 several.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -207,8 +209,9 @@ class Predictive:
             known = scatter.alone(x, x) + curve.known
             known += scatter.of_chains(x, curve.replicates, curve.log_weights)
             known += coupled @ expected.covariance @ coupled.T
-            root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
-            surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
+            with _consistent():
+                root = np.asarray(np.linalg.cholesky(known + TINY * np.eye(len(x))), dtype=float)
+                surprise = linalg.cho_solve((root, True), curve.missed - coupled @ expected.mean)
             self._all_seen[index] = _Seen(
                 curve=curve, law=law, expected=expected, coupled=coupled, root=root, surprise=surprise
             )
@@ -218,16 +221,12 @@ class Predictive:
     def scatter(self) -> Scatter:
         """Noise and misfit of this fit's data."""
         floor = self.fit.noise_floor
-        try:
+        with _consistent():
             return inferred(
                 self._informing,
                 None if floor is None else floor.replicate,
                 UNKNOWN if self.fit.dense is None else None,
             )
-        except ValueError as problem:  # of linear algebra too: a file of a law that somebody edited
-            raise PrunecastError(
-                "the parameters of this law contradict the curves that it was fitted to; fit the table again"
-            ) from problem
 
     @cached_property
     def _sample(self) -> Integers:
@@ -302,6 +301,17 @@ class Predictive:
         )
         reach = apart.max(axis=0) / special.stdtrit(fit.spread.degrees, (1 + COVERAGE) / 2)
         return np.asarray(np.hypot(reach, self.noise(points)))
+
+
+@contextmanager
+def _consistent() -> Iterator[None]:
+    """Refuse a law, read from a file that somebody edited, that linear algebra cannot combine with its curves."""
+    try:
+        yield
+    except ValueError as problem:
+        raise PrunecastError(
+            "the parameters of this law contradict the curves that it was fitted to; fit the table again"
+        ) from problem
 
 
 def _blocks(rows: Integers) -> list[Integers]:

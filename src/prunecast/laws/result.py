@@ -429,6 +429,8 @@ def _check(fit: Fit) -> None:
     with np.errstate(all="ignore"):
         if not np.isfinite(statistics.residuals(fit)["residual"]).all():
             raise ValueError("its parameters contradict its curves")
+        if not np.isfinite(statistics.drawn_errors(fit)).all():
+            raise ValueError("draws of its parameters give no errors")
 
 
 def _within(values: npt.ArrayLike, low: float = SMALLEST, high: float = LARGEST) -> bool:

@@ -37,6 +37,18 @@ def residuals(fit: Predictor) -> pd.DataFrame:
     )
 
 
+def drawn_errors(fit: Predictor) -> Floats:
+    """Log errors by every draw of the parameters: of each configuration unpruned, and at its lowest density."""
+    own = [one for one in fit.configurations for _ in range(2)]
+    inputs = {name: np.array([float(getattr(one, name)) for one in own]) for name in AXES}
+    inputs["density"] = np.array([row for one in fit.configurations for row in (1.0, one.lowest_density)])
+    unpruned, weights = (
+        np.array([getattr(one, name) for one in own]) for name in ("unpruned_error", "weights")
+    )
+    points = query(fit, inputs, unpruned.astype(float), weights.astype(float))
+    return fit.form().log_error(np.concatenate([fit.spread.draws, fit.spread.possible]), points)
+
+
 def covariance(
     form: PruningForm, values: dict[str, float], draws: Floats, fixed: Collection[str]
 ) -> pd.DataFrame:

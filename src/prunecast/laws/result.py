@@ -29,6 +29,8 @@ ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
 """A law's parameters with these roles are in every fit of it, whatever the points."""
 SMALLEST, LARGEST = 1e-30, 1e30
 """No measured number is smaller or larger, and formulas overflow far beyond."""
+LARGEST_DEVIATION = 1e15
+"""No law misses by more, as a share of errors that a table can hold."""
 LARGEST_INNER = 200.0
 """No parameter is larger on the inner scale, where most are logarithms."""
 
@@ -451,7 +453,7 @@ def _usable_alternative(alternative: Alternative) -> bool:
 
 def _usable_dense(dense: DenseLaw) -> bool:
     same = dense.parameters.keys() == set(DENSE_PARAMETERS)
-    return same and _within([*dense.parameters.values(), dense.deviation], 0.0)
+    return same and _within([*dense.parameters.values()], 0.0) and 0 <= dense.deviation <= LARGEST_DEVIATION
 
 
 def _usable_configurations(fit: Fit) -> bool:

@@ -12,6 +12,13 @@ _CONTROL = re.compile(
 )
 
 
+_PERCENT = re.compile(r"[\s_]*[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
+_CUTOFF = re.compile(r"@?\d[\d:._-]*$")
+_DECIMAL_COMMA, _DECIMAL_POINT = (
+    re.compile(rb'(?:^|[;\t\n])[ "]*[+-]?\d*' + mark + rb'\d+[ "]*(?:$|[;\t\n])') for mark in (b",", rb"\.")
+)
+
+
 def printable(text: str) -> str:
     """Text without what acts on a terminal or cannot be seen: it and what is not Unicode are written as \\u001b."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -59,6 +66,23 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def normalized(name: str) -> str:
     """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
     return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
+
+
+def without_percent(name: str) -> tuple[str, bool]:
+    """A name without the unit at its end, as in "error (%)" or sparsity_pct, and whether there was one."""
+    plain = _PERCENT.sub("", name)
+    return plain, plain != name
+
+
+def without_cutoff(name: str) -> str:
+    """The name of a score without the number at its end, as in mAP50, recall@5 or F1@0.5; empty if there is none."""
+    plain = _CUTOFF.sub("", name.strip())
+    return plain if plain != name.strip() else ""
+
+
+def decimal_commas(text: bytes) -> bool:
+    """Whether cells between semicolons or tabs have decimals with commas, and none has one with a point."""
+    return bool(_DECIMAL_COMMA.search(text)) and not _DECIMAL_POINT.search(text)
 
 
 def parse_number(text: str) -> float:

@@ -466,11 +466,7 @@ def _usable_alternative(alternative: Alternative) -> bool:
 
 def _usable_dense(dense: DenseLaw) -> bool:
     same = dense.parameters.keys() == set(DENSE_PARAMETERS)
-    return (
-        same
-        and _within([*dense.parameters.values()], 0.0)
-        and _within([dense.deviation], 0.0, LARGEST_DEVIATION)
-    )
+    return same and _within([*dense.parameters.values()], 0.0) and 0 <= dense.deviation <= LARGEST_DEVIATION
 
 
 def _usable_configurations(fit: Fit) -> bool:

@@ -1,6 +1,5 @@
 """The canonical columns, their synonyms, and the matching of a header to them."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from prunecast.errors import TableError
 from prunecast.metric import SCORE, Metric
 from prunecast.table.options import column_option, metric_option
-from prunecast.text import nearest, normalized
+from prunecast.text import nearest, normalized, without_cutoff, without_percent
 
 NAMES = ("family", "dataset", "method", "recipe")
 CONFIGURATION = ("depth", "width", "num_examples")
@@ -145,8 +144,7 @@ def as_metric(name: str) -> Metric:
 
 def _of_a_cutoff(name: str) -> bool:
     """Whether a name is that of a score with a number, such as mAP50, recall@5 or F1@0.5."""
-    found = re.fullmatch(r"(.*[^\W\d])@?\d[\d:]*", normalized(name.removeprefix(SCORE)))
-    return found is not None and found[1] in _SCORES
+    return normalized(without_cutoff(name.removeprefix(SCORE))) in _SCORES
 
 
 def synonyms(canonical: str, metric: Metric) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -291,8 +289,6 @@ def _missing(missing: list[str], columns: Sequence[str], metric: Metric, unused:
     return text if likely is None else f"{text} {_suggested(missing[0], likely, metric)}"
 
 
-_PERCENT = re.compile(r"[\s_]*[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
-"""A unit at the end of a name."""
 _PARTS = ("test", "val", "eval", "")
 """Of which data an error is taken, the first that there is; never of the training data."""
 
@@ -305,7 +301,8 @@ def _guess(canonical: str, metric: Metric, unused: Mapping[str, float]) -> str |
     found: dict[str, str] = {}
     for column, most in unused.items():
         path, _, last = column.rpartition("/")
-        word, percent = normalized(_PERCENT.sub("", last)), _PERCENT.search(last) is not None
+        plain, percent = without_percent(last)
+        word = normalized(plain)
         if word not in same | complements | inverses or "train" in normalized(path):
             continue
         transform = _transform(word, complements, inverses)

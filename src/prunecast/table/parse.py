@@ -3,7 +3,6 @@
 import csv
 import gzip
 import io
-import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -20,7 +19,7 @@ from prunecast.errors import TableError, first_line
 from prunecast.files import read_input
 from prunecast.metric import Metric
 from prunecast.table.columns import NAMES, synonyms
-from prunecast.text import normalized, plural
+from prunecast.text import decimal_commas, normalized, plural
 
 Integers = npt.NDArray[np.int64]
 LARGEST_TEXT = 256 << 20
@@ -41,10 +40,6 @@ _PANDAS: Callable[..., pd.DataFrame] = pd.read_csv
 _read_csv = _PANDAS if _EXACT else partial(_PANDAS, float_precision="round_trip")
 _TEXT = {normalized(word) for name in NAMES for word in (name, *synonyms(name, Metric.ERROR)[0])}
 """Columns of names, which have few different values."""
-_DECIMAL_COMMA, _DECIMAL_POINT = (
-    re.compile(rb'(?:^|[;\t\n])[ "]*[+-]?\d*' + mark + rb'\d+[ "]*(?:$|[;\t\n])') for mark in (b",", rb"\.")
-)
-"""A cell with such a number, where cells are separated by semicolons or tabs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +195,7 @@ def _text(data: bytes, label: str) -> tuple[pd.DataFrame, Places]:
         frame = _read_csv(
             io.BytesIO(text.lstrip(b"\n ")),
             sep=separator,
-            decimal=_decimal(text, separator),
+            decimal="," if separator != "," and decimal_commas(text) else ".",
             names=header,
             header=0,
             index_col=False,
@@ -213,12 +208,6 @@ def _text(data: bytes, label: str) -> tuple[pd.DataFrame, Places]:
     if len(frame) != len(lines) - 1:
         raise TableError(f"{label} cannot be split into rows; save it as plain CSV again.")
     return frame, Places(label=label, unit="line", numbers=lines[1:])
-
-
-def _decimal(text: bytes, separator: str) -> str:
-    """A comma where spreadsheets of many countries write one, and no number has a point."""
-    written = separator != "," and _DECIMAL_COMMA.search(text) and not _DECIMAL_POINT.search(text)
-    return "," if written else "."
 
 
 def _utf8(data: bytes, label: str) -> bytes:

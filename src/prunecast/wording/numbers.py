@@ -105,14 +105,18 @@ def share(value: float) -> str:
 
 def probability(value: float) -> str:
     """A probability in whole percent, never as certain or impossible."""
-    return probability_cell(value).replace(">", "more than ").replace("<", "less than ")
+    return _probability(value, "more than ", "less than ")
 
 
 def probability_cell(value: float) -> str:
     """The same as short as a cell of a table: 80%, >99%."""
+    return _probability(value, ">", "<")
+
+
+def _probability(value: float, above: str, below: str) -> str:
     if value > MOST_CERTAIN:
-        return f">{MOST_CERTAIN:.0%}"
-    return f"<{1 - MOST_CERTAIN:.0%}" if value < 1 - MOST_CERTAIN else f"{value:.0%}"
+        return f"{above}{MOST_CERTAIN:.0%}"
+    return f"{below}{1 - MOST_CERTAIN:.0%}" if value < 1 - MOST_CERTAIN else f"{value:.0%}"
 
 
 def number(value: float | None) -> str:

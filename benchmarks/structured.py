@@ -105,7 +105,7 @@ class Problem:
 
 PROBLEMS = {
     "digits": Problem(plan=DIGITS, unpruned="imp", more_error=(0.0, 0.005), picture=PICTURE),
-    "cifar10": Problem(plan=CIFAR10, unpruned="imp-channels", more_error=(0.0, 0.01, 0.02), passes=1),
+    "cifar10": Problem(plan=CIFAR10, unpruned="imp-channels", more_error=(0.0, 0.01, 0.02), passes=2),
 }
 NAMES = {
     "imp": "single weights",

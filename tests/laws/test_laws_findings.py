@@ -303,7 +303,7 @@ def test_with_a_chance_error_rows_must_come_near_it():
 
 def test_high_error_at_chance_needs_a_chance():
     table = read(planted(configurations=5))
-    with pytest.raises(PrunecastError, match=r"chance error of dataset .* is not known; give a number"):
+    with pytest.raises(PrunecastError, match=r"chance error is not known, because .*; give it as a number"):
         fit(table, high_error="chance")
 
 

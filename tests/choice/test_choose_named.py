@@ -70,6 +70,14 @@ def test_levels_are_counted_in_whole_weights() -> None:
     assert np.log(361 / 1384) / np.log(0.8) > 6.01
 
 
+def test_levels_of_relative_sizes_are_not_rounded_to_whole_weights() -> None:
+    """Without counts a network has the size depth · width², which may be 1."""
+    frame = planted(configurations=3, depths=(20,), widths=(0.25, 0.5, 1), num_examples=(50_000,))
+    law = fit(read(frame[["width", "density", "error"]]))
+    for level in (1, 2, 5):
+        assert choose(law, width=1.0, density=0.8**level).answer.level == level
+
+
 @pytest.mark.parametrize(("kept", "levels"), [(0.512, 4), (0.64, 6), (2 / 3, 6), (0.9, 12)])
 def test_levels_are_those_of_the_table(kept: float, levels: int) -> None:
     """At 51.2% per level a density takes a third of the levels that it takes at 80%, and so does its training."""

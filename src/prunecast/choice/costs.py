@@ -16,7 +16,7 @@ from typing import Self
 
 import numpy as np
 
-from prunecast.choice.counts import SAME_COST, removes_channels
+from prunecast.choice.counts import SAME_COST, counter, removes_channels
 from prunecast.choice.latency import latency_predictor
 from prunecast.choice.options import Options, kept_per_level, size_line
 from prunecast.choice.question import Measure, Question, as_measure
@@ -212,8 +212,14 @@ def levels(fit: Fit, options: Options) -> Integers:
     """How many levels lead to each network."""
     kept, removed = kept_per_level(fit), removed_channels(fit)
     if removed is None:
-        return options.levels(kept)
+        return options.levels(kept, exact=_exact(fit))
     return removed.levels(options.networks, options.density, float(kept))
+
+
+@lru_cache(maxsize=8)
+def _exact(fit: Fit) -> bool:
+    """Whether the weights of networks are counted, rather than shares of the largest network."""
+    return counter(fit).exact
 
 
 def known_measures(fit: Fit) -> list[Measure]:

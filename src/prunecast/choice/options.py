@@ -98,14 +98,14 @@ class Options(Arrays):
         """Non-zero prunable weights."""
         return self.density * self.networks.counts.weights
 
-    def levels(self, kept: Fraction) -> Integers:
+    def levels(self, kept: Fraction, *, exact: bool) -> Integers:
         """Levels that lead to each density, where each keeps this share of the weights, rounded down to whole ones.
 
-        The last level prunes less where needed.
+        The last level prunes less where needed. Where counts of weights are not `exact`, nothing is rounded.
         """
         smooth = np.asarray(np.ceil(np.log(self.density) / np.log(float(kept)) - 1e-4), dtype=np.int64)
         surviving, wanted = self.networks.counts.weights.copy(), np.round(self.nonzero)
-        counted = (surviving == np.round(surviving)) & (wanted >= 1)
+        counted = exact & (surviving == np.round(surviving)) & (wanted >= 1)
         levels = np.zeros(len(self), dtype=np.int64)
         while (left := counted & (surviving > wanted)).any():
             levels += left

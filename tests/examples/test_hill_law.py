@@ -131,7 +131,7 @@ def test_a_shipped_table_is_fitted_predicted_and_compared(shipped):
 
 
 def test_choose_answers_with_it(frame, fitted, hill):
-    """The answer's density is that at which the formula meets the target; the law is inverted numerically."""
+    """The answer's density is that at which the formula meets the target, but for what it misses of similar sizes."""
     target = 0.3
     answer = choose(read(frame, chance=0.9), target_error=target, law="hill", confidence=0.5)
     assert (answer.law, answer.met) == ("hill", True)
@@ -139,7 +139,8 @@ def test_choose_answers_with_it(frame, fitted, hill):
     assert by_law
     for network in by_law:
         rows = pd.DataFrame([vars(network)]).assign(unpruned=network.expected_unpruned_error)
-        assert hill.formula(rows, **fitted.parameters).item() == pytest.approx(network.expected_error)
+        estimate = hill.formula(rows, **fitted.parameters).item()
+        assert estimate == pytest.approx(network.expected_error, rel=0.01)
         assert network.expected_error == pytest.approx(target, rel=1e-3)
 
 

@@ -141,6 +141,9 @@ def test_choose_answers_with_it(frame, fitted, hill):
         rows = pd.DataFrame([vars(network)]).assign(unpruned=network.expected_unpruned_error)
         estimate = hill.formula(rows, **fitted.parameters).item()
         assert estimate == pytest.approx(network.expected_error, rel=0.01)
+        given = network.expected_unpruned_error  # where it is given, the law alone answers
+        sizes = {"depth": network.depth, "width": network.width, "num_examples": network.num_examples}
+        assert fitted.predict(network.density, unpruned_error=given, **sizes).error == pytest.approx(estimate)
         assert network.expected_error == pytest.approx(target, rel=1e-3)
 
 

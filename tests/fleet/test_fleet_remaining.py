@@ -3,7 +3,7 @@
 import pytest
 from fleet_digits import chain, jobs_of
 
-from prunecast.fleet.queue import Remaining
+from prunecast.fleet.queue import Remaining, chain_group
 
 
 def remaining(sizes, *, width=1.0):
@@ -37,3 +37,12 @@ def test_what_is_done_does_not_count():
     for number in (1, 2, 3):
         own.end(number)
     assert own.packs_at_once(4.0, 6) == 2
+
+
+@pytest.mark.parametrize(("apart", "packs"), [(False, 2), (True, 3)], ids=["one pack", "a pack per width"])
+def test_widths_that_cannot_share_a_pack(apart, packs):
+    specs = [chain(num_examples=1024, width=width) for width in (1.0, 0.5, 0.25)]
+    own = Remaining(enumerate(jobs_of(specs)))
+    if apart:
+        own.keep_widths_apart(chain_group(specs[0]))
+    assert own.packs_at_once(4.0, 6) == packs

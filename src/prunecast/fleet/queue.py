@@ -266,11 +266,16 @@ class Remaining:
         """All of them, to start with."""
         self._levels: dict[int, int] = {}
         self._parts: dict[int, _Part] = {}
-        groups: dict[ChainGroup, int] = {}
+        self._groups: dict[ChainGroup, int] = {}
+        self._unmixed = set[int]()
         for number, job in jobs:
-            own = groups.setdefault(chain_group(job.spec), len(groups))
+            own = self._groups.setdefault(chain_group(job.spec), len(self._groups))
             self._levels[number] = job.rules.level_cap + 1
             self._parts[number] = _Part(group=own, work=work_of_level(job.spec), width=job.spec.width)
+
+    def keep_widths_apart(self, group: ChainGroup) -> None:
+        """Count a pack for every width of a group, because networks of different widths cannot share one."""
+        self._unmixed.add(self._groups[group])
 
     def finish(self, number: int) -> None:
         """Count a level as done."""
@@ -282,14 +287,15 @@ class Remaining:
 
     def packs_at_once(self, budget: float, most: int) -> int:
         """As many as keep up with the longest chain: others beside it would only slow it down, and it ends last."""
-        longest: defaultdict[int, int] = defaultdict(int)
-        widths: defaultdict[int, float] = defaultdict(float)
+        longest: defaultdict[tuple[int, float | None], int] = defaultdict(int)
+        widths: defaultdict[tuple[int, float | None], float] = defaultdict(float)
         for number, levels in self._levels.items():
             if levels > 0:
                 own = self._parts[number]
-                longest[own.group] = max(longest[own.group], levels * own.work)
-                widths[own.group] += own.width
+                sharing = own.group, own.width if own.group in self._unmixed else None
+                longest[sharing] = max(longest[sharing], levels * own.work)
+                widths[sharing] += own.width
         if not longest:
             return min(most, FEWEST_PACKS)
-        total = sum(longest[own] * math.ceil(widths[own] / budget) for own in longest)
+        total = sum(longest[own] * math.ceil(widths[own] / max(budget, own[1] or 0.0)) for own in longest)
         return min(most, max(FEWEST_PACKS, math.ceil(total / max(longest.values()))))

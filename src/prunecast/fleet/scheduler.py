@@ -178,7 +178,11 @@ class Scheduler:
             return
         opening = self._host.submit(open_taken, number, job, self._store, dataset, taken, self._opener)
         member = yield from result_of(opening)
-        if not self._pool.add(kind_of(member.chain), member.chain):
+        kind = kind_of(member.chain)
+        packable = self._pool.add(kind, member.chain)
+        if not self._pool.mixes(kind):
+            self._remaining.keep_widths_apart(chain_group(job.spec))
+        if not packable:
             image_shape = dataset.train.image_shape
             noise = self._host.submit(draws_noise, member.chain.untrained, image_shape)
             if (yield from result_of(noise)):

@@ -40,7 +40,9 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "resnet20": {"family": "cifar_resnet", "depth": 20, "grid": [([1.0, 0.25, 0.0625], 6_400)]},
 }
 """Widths and numbers of examples. The widest ResNets-18 need packs of another shape than the others."""
-LARGE_IMAGES = {"resnet18": 64}
+LARGE_IMAGES = ("resnet18",)
+ENLARGED = "cifar10-64x64.npz"
+"""Images of CIFAR-10, every pixel drawn as two by two, for the families of `LARGE_IMAGES`."""
 REPLICATES = 3
 LEVEL_CAP = 1
 EPOCHS = 5
@@ -88,6 +90,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = given.folder or Path(name)
         folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / ENLARGED).exists():
+            enlarge(given.data, folder / ENLARGED)
         for family in FAMILIES:
             (folder / f"{family}.toml").write_text(plan_text(family, given.scale))
         references = [
@@ -137,16 +141,15 @@ def runs_of(count: int) -> list[Run]:
 
 def plan_text(family: str, scale: float) -> str:
     own = FAMILIES[family]
+    enlarged = [f'loader = "arrays"\nroot = "{ENLARGED}"']
     lines = [
         f'family = "{own["family"]}"',
         'dataset = "cifar10"',
-        'root = "cifar-10-batches-bin"',
+        *(enlarged if family in LARGE_IMAGES else ['root = "cifar-10-batches-bin"']),
         f"depth = {own['depth']}",
         f"replicates = {REPLICATES}",
         f"level_cap = {LEVEL_CAP}",
     ]
-    if family in LARGE_IMAGES:
-        lines.append(f"image_size = {LARGE_IMAGES[family]}")
     recipe = [
         "[recipe]",
         'name = "soak"',
@@ -169,6 +172,17 @@ def plan_text(family: str, scale: float) -> str:
         for widths, examples in own["grid"]
     ]
     return "\n".join([*lines, *recipe, *grids, ""])
+
+
+def enlarge(data: Path, path: Path) -> None:
+    """Write some of the official images at 64x64."""
+    arrays = {}
+    for part, name, count in (("train", "data_batch_1.bin", 10_000), ("test", "test_batch.bin", 2_000)):
+        rows = np.fromfile(data / name, np.uint8).reshape(-1, 3073)[:count]
+        images = rows[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+        arrays[f"{part}_images"] = images.repeat(2, axis=1).repeat(2, axis=2)
+        arrays[f"{part}_labels"] = rows[:, 0]
+    np.savez(path, allow_pickle=False, **arrays)
 
 
 def finish(run: Run, folder: Path, given: argparse.Namespace) -> Outcome:

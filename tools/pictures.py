@@ -165,9 +165,9 @@ def parameters_picture(path: Path) -> None:
     save({**spec, "concat": spec["concat"][1:], "columns": 2}, path)
 
 
-def invariant_picture(path: Path, **where: float) -> None:
-    """All configurations, or those selected, against density and against the invariant."""
-    table = prunecast.read(TABLE, where=where)
+def invariant_picture(path: Path, name: str = TABLE, **where: float) -> None:
+    """All configurations of a table, or those selected, against density and against the invariant."""
+    table = prunecast.read(name, where=where)
     save(error_against_invariant(FittedTable(table=table, fit=prunecast.fit(table, law=DEFAULT_LAW))), path)
 
 
@@ -278,6 +278,16 @@ def law(path: Path) -> None:
     invariant_picture(path, num_examples=50000)
 
 
+def transformers(path: Path) -> None:
+    """The law on vision transformers."""
+    invariant_picture(path, "cifar10-vit")
+
+
+def channels_law(path: Path) -> None:
+    """The law on networks that lost whole channels."""
+    invariant_picture(path, "cifar10-resnet-channels")
+
+
 def published(path: Path) -> None:
     """The published curve beside three tables."""
     shown: dict[str, str | Path] = {
@@ -308,6 +318,8 @@ def tutorial(path: Path) -> None:
 
 PICTURES: dict[str, Callable[[Path], None]] = {
     "law": law,
+    "transformers": transformers,
+    "channels-law": channels_law,
     "published": published,
     "regions": regions_picture,
     "parameters": parameters_picture,

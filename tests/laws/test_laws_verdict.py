@@ -74,6 +74,14 @@ def test_every_fit_answer_and_page_says_it_on_one_line(trust: str, tmp_path: Pat
     assert f"<dt>Trust in the law</dt><dd><strong>{trust}</strong> <span>{numbers}</span>" in html
 
 
+def test_curves_that_end_before_the_high_plateau_are_enough() -> None:
+    """Where the rise ends and how high is one unknown, which errors on the measured curves do not depend on."""
+    law = fitted(0.0, 16)
+    assert set(law.undetermined) == {"high_error", "p"}
+    assert verdict(law).trust == "usable"
+    assert verdict(law).determined == 3
+
+
 def test_an_unusable_law_has_no_headline() -> None:
     """A density that was asked for is looked up in it all the same, and is called no answer."""
     law = fitted(*CASES["unusable"])

@@ -15,6 +15,8 @@ LARGEST_MISS = 0.5
 """A law that misses by more than this is unusable, however large the noise."""
 RISE = {Role.PLATEAU, Role.SLOPE, Role.SCALE}
 """What the parameters that describe the rise of a curve do."""
+END_OF_RISE = {Role.PLATEAU, Role.SCALE}
+"""Where the rise ends, and at which error: if no curve comes near its high plateau, only a product of both is known."""
 
 
 class Trust(StrEnum):
@@ -59,7 +61,7 @@ def verdict(fit: Fit) -> Verdict:
     free = len(fit.parameters) - len(fit.fixed)
     determined = free - len(fit.undetermined)
     return Verdict(
-        trust=_trust(fit, missed, noise, determined / free if free else 1.0),
+        trust=_trust(fit, missed, noise, free),
         missed=missed,
         left_out=left_out is not None,
         noise=noise,
@@ -69,10 +71,12 @@ def verdict(fit: Fit) -> Verdict:
     )
 
 
-def _trust(fit: Fit, missed: float, noise: float, determined: float) -> Trust:
-    rise = {own.role for own in fit.form().parameters if own.name in fit.undetermined}
-    if not fit.rises or rise >= RISE or missed > LARGEST_MISS:
+def _trust(fit: Fit, missed: float, noise: float, free: int) -> Trust:
+    unknown = [own.role for own in fit.form().parameters if own.name in fit.undetermined]
+    if not fit.rises or set(unknown) >= RISE or missed > LARGEST_MISS:
         return Trust.UNUSABLE
-    if missed <= GOOD_RATIO * noise and determined == 1 and fit.held_out:
+    if missed <= GOOD_RATIO * noise and not unknown and fit.held_out:
         return Trust.GOOD
-    return Trust.USABLE if missed <= USABLE_RATIO * noise and determined >= USABLE_SHARE else Trust.POOR
+    missing = len(unknown) - (set(unknown) >= END_OF_RISE)
+    enough = missing <= (1 - USABLE_SHARE) * free
+    return Trust.USABLE if missed <= USABLE_RATIO * noise and enough else Trust.POOR

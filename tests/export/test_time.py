@@ -2,6 +2,7 @@
 
 import csv
 import json
+import signal
 import time
 from pathlib import Path
 
@@ -133,3 +134,44 @@ def test_onnx_runtime_can_be_timed(timed: Path):
         )
     )
     assert all(row["latency_ms"] > 0 for row in found["rows"])
+
+
+def timings(path: Path) -> dict[tuple[str, str], tuple[str, str]]:
+    with path.open(encoding="utf-8") as file:
+        return {
+            (row["spec"], row["level"]): (row["latency_ms"], row["latency_ms_torch_4"])
+            for row in csv.DictReader(file)
+        }
+
+
+def test_a_run_that_is_stopped_goes_on(timed: Path, tmp_path: Path):
+    output = tmp_path / "timed.csv"
+    line = ["time", str(timed / "plan.toml"), "--store", str(timed / "store"), "-o", str(output)]
+    line += ["--batch", "1", "--batch", "4"]
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 3)
+    try:
+        stopped = CliRunner().invoke(cli, [*line, "--seconds", "0.8"])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert stopped.exit_code != 0
+    some = timings(output)
+    assert 0 < len(some) < 12
+    run(*line[1:], "--seconds", "0.001")
+    everything = timings(output)
+    assert len(everything) == 12
+    assert some.items() <= everything.items()
+    run(*line[1:], "--seconds", "0.001")
+    assert timings(output) != everything  # of a whole table, every network is timed again
+
+
+def test_another_file_is_replaced(timed: Path, tmp_path: Path):
+    output = tmp_path / "other.csv"
+    output.write_bytes(b"\xff\x00spec,level\n")
+    run(str(timed / "plan.toml"), "--store", str(timed / "store"), "-o", str(output), "--seconds", "0.001")
+    assert len(output.read_text().splitlines()) == 13

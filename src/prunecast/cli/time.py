@@ -1,5 +1,7 @@
 """The command that measures latency on this machine."""
 
+import csv
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +17,9 @@ from prunecast.report import Grid, Section, terminal
 from prunecast.text import listed, plural
 
 if TYPE_CHECKING:
-    from prunecast.export import Latency, TimedLevel, TimedNetwork, Timing
+    from prunecast.export import Latency, Level, TimedLevel, TimedNetwork, Timing
 
+SECONDS_BETWEEN_WRITES = 10
 HEADER = ("Median ms", "10% to 90%", "Images/s")
 
 
@@ -69,7 +72,7 @@ def time_(
 
     FOLDER is a network that `prunecast make` wrote; it is compared with its unpruned network. For a PLAN, all networks
     in the store are measured, and -o writes its table with a column latency_ms, which `choose --minimise latency` and
-    `--max-latency` read. Run nothing else at the same time.
+    `--max-latency` read; if it is stopped, the same command goes on. Run nothing else at the same time.
     """
     from prunecast.export import Timing, time_made
 
@@ -93,23 +96,29 @@ def _time_plan(
 ) -> None:
     from rich.console import Console
 
-    from prunecast.export import latency_columns, time_table
-    from prunecast.sweep import row, write_table
+    from prunecast.export import time_table
 
-    levels = []
-    with Console(stderr=True).status("timing the first network") as status:  # shown on a terminal only
-        for level in time_table(read(plan, scale, data), store, how):
-            levels.append(level)
-            spec, record = level.spec, level.record
-            done = f"depth {spec.depth}, width {spec.width:g}, level {record.level}"
-            status.update(f"timed {plural(len(levels), 'network')}, the last of {done}")
+    levels: list[TimedLevel] = []
+    written = time.monotonic()
+    before = {} if output is None else _timed_before(output, how)
+    try:
+        with Console(stderr=True).status("timing the first network") as status:  # shown on a terminal only
+            for level in time_table(read(plan, scale, data), store, how, before):
+                levels.append(level)
+                spec, record = level.spec, level.record
+                done = f"depth {spec.depth}, width {spec.width:g}, level {record.level}"
+                status.update(f"timed {plural(len(levels), 'network')}, the last of {done}")
+                if output is not None and time.monotonic() - written > SECONDS_BETWEEN_WRITES:
+                    _write(levels, how, output)
+                    written = time.monotonic()
+    finally:  # a run that is stopped goes on from there
+        if output is not None and levels:
+            _write(levels, how, output)
     if not levels:
         raise PrunecastError(
             f"{store} has no finished level of {plan}; run the plan first, or name its --store."
         )
-    rows = [{**row(level.spec, level.record), **latency_columns(level.latencies, how)} for level in levels]
-    if output is not None:
-        write_table(rows, output)
+    rows = _rows(levels, how)
     if as_json:
         echo(dumps({"output": None if output is None else str(output), "rows": rows}))
         return
@@ -120,6 +129,38 @@ def _time_plan(
         echo(
             f"\n{output} has {plural(len(rows), 'row')} with the column {first}{' that' * bool(also)}{also}."
         )
+
+
+def _rows(levels: "list[TimedLevel]", how: "Timing") -> list[dict[str, Any]]:
+    from prunecast.export import latency_columns
+    from prunecast.sweep import row
+
+    return [{**row(level.spec, level.record), **latency_columns(level.latencies, how)} for level in levels]
+
+
+def _write(levels: "list[TimedLevel]", how: "Timing", output: Path) -> None:
+    from prunecast.sweep import write_table
+
+    write_table(_rows(levels, how), output)
+
+
+def _timed_before(output: Path, how: "Timing") -> "dict[Level, tuple[Latency, ...]]":
+    """The latencies in a table that a stopped run has written."""
+    from prunecast.export import latencies_of
+
+    if not output.is_file():
+        return {}
+    try:
+        with output.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+    except (UnicodeDecodeError, csv.Error):  # another file, which is about to be replaced
+        return {}
+    found = {(row.get("spec") or "", row.get("level") or ""): latencies_of(row, how) for row in rows}
+    return {
+        (digest, int(level)): own
+        for (digest, level), own in found.items()
+        if own is not None and digest and level.isdecimal()
+    }
 
 
 def made_text(found: "TimedNetwork", folder: str, how: "Timing") -> str:

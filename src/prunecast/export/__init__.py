@@ -7,9 +7,11 @@ from prunecast.export.making import finish, make, train
 from prunecast.export.orders import Order, order
 from prunecast.export.timing import (
     Latency,
+    Level,
     TimedLevel,
     TimedNetwork,
     Timing,
+    latencies_of,
     latency_columns,
     time_made,
     time_network,
@@ -19,12 +21,14 @@ from prunecast.export.timing import (
 __all__ = [
     "Card",
     "Latency",
+    "Level",
     "Order",
     "TimedLevel",
     "TimedNetwork",
     "Timing",
     "card_section",
     "finish",
+    "latencies_of",
     "latency_columns",
     "load_masks",
     "load_network",

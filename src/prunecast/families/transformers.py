@@ -1,54 +1,15 @@
-"""Torch's own transformer layers: what pruning needs to know of them, and attention without some of its heads."""
+"""Torch's own transformer layers, which are single operations of a graph: their hidden units and heads.
 
-from collections.abc import Iterator
-from typing import Any, cast
+What goes in and out of such a layer stays.
+"""
 
-import torch
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
+from collections.abc import Iterator, Set
 
-from prunecast.families.network import Attention
+import numpy as np
+from torch import nn
 
-
-class SlicedAttention(nn.MultiheadAttention):
-    """Self-attention whose heads have the size they had before others were removed; it takes no masks."""
-
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
-        """Return what the heads compute, projected; the attention weights are not returned."""
-        weights = self.in_proj_weight
-        parts = (
-            (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
-            if weights is None
-            else weights.chunk(3)
-        )
-        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
-        queries, keys, values = (
-            self._heads(F.linear(tokens, weight, bias))
-            for tokens, weight, bias in zip((query, key, value), parts, biases, strict=True)
-        )
-        dropout = self.dropout if self.training else 0.0
-        mixed = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
-        mixed = mixed.transpose(1, 2).flatten(2)
-        output: Tensor = self.out_proj(mixed if self.batch_first else mixed.transpose(0, 1))
-        return output, None
-
-    def _heads(self, tokens: Tensor) -> Tensor:
-        tokens = tokens if self.batch_first else tokens.transpose(0, 1)
-        return torch.unflatten(tokens, 2, (self.num_heads, self.head_dim)).transpose(1, 2)
-
-
-def set_heads(module: nn.Module, heads: int) -> None:
-    """Make attention expect this many heads of the same size."""
-    if isinstance(module, Attention):
-        module.heads = heads
-        return
-    attention = cast("nn.MultiheadAttention", module)
-    if heads < attention.num_heads:
-        attention.num_heads = heads
-        attention._qkv_same_embed_dim = (
-            False  # torch's fused encoder layer knows heads of the usual size alone
-        )
-        attention.__class__ = SlicedAttention
+from prunecast.families.channel_numbers import ChannelNumbers
+from prunecast.families.units import Product
 
 
 def encoder_layers(name: str, module: nn.Module) -> Iterator[tuple[str, nn.TransformerEncoderLayer]]:
@@ -68,12 +29,46 @@ def tokens_of(shape: tuple[int, ...], attention: nn.MultiheadAttention) -> int |
     return shape[1] if attention.batch_first else shape[0]
 
 
-def removable_heads(attention: nn.MultiheadAttention) -> bool:
-    """Whether each head is on its own: nothing is added to keys and values."""
-    return attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
+def own_hidden_units(
+    numbers: ChannelNumbers, weights: Set[str], path: str, layer: nn.TransformerEncoderLayer, tokens: int
+) -> None:
+    """Number the units between the two linear layers of an encoder layer; `weights` are the prunable tensors."""
+    own = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
+    if not weights >= set(own):
+        return
+    units = numbers.computed(f"{path}.linear1", layer.linear1.out_features)
+    numbers.own_rows(f"{path}.linear1", layer.linear1, units)
+    numbers.own(second, 1, units)
+    numbers.products += [Product(tensor=weight, times=tokens) for weight in own]
 
 
-def projections(attention: nn.MultiheadAttention) -> tuple[str, ...]:
+def own_heads(
+    numbers: ChannelNumbers, weights: Set[str], path: str, attention: nn.MultiheadAttention, tokens: int
+) -> None:
+    """Number the heads of self-attention, where each is on its own: nothing is added to keys and values."""
+    parts = [f"{path}.{name}" for name in _projections(attention)]
+    out = f"{path}.out_proj.weight"
+    alone = attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
+    if not alone or not weights >= {*parts, out}:
+        return
+    new = path not in numbers.outputs
+    channels = numbers.computed(path, attention.embed_dim)
+    heads = channels.reshape(attention.num_heads, -1)
+    if new:
+        for head in heads:
+            numbers.tie(head, int(head[0]))
+    rows = np.tile(channels, 3)
+    for part in parts:
+        numbers.own(part, 0, rows if len(parts) == 1 else channels)
+    if attention.in_proj_bias is not None:
+        numbers.own(f"{path}.in_proj_bias", 0, rows)
+    numbers.own(out, 1, channels)
+    numbers.heads[path] = heads[:, 0]
+    numbers.products += [Product(tensor=weight, times=tokens) for weight in (*parts, out)]
+    numbers.products.append(Product(channels=channels, times=2 * tokens * tokens))
+
+
+def _projections(attention: nn.MultiheadAttention) -> tuple[str, ...]:
     """The names of the weights that compute queries, keys and values."""
     if attention.in_proj_weight is not None:
         return ("in_proj_weight",)

@@ -14,7 +14,7 @@ from prunecast.spec.chain import (
 )
 from prunecast.spec.methods import CHANNELS, METHOD_NAMES, METHODS, Method, method, n_of_m
 from prunecast.spec.recipes import RECIPE_NAMES, RECIPES, Precision, Recipe, recipe
-from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
+from prunecast.spec.selection import ErrorRise, Select, Unpruned, left_out, pooled_noise, too_large
 
 __all__ = [
     "CHANNELS",
@@ -23,17 +23,18 @@ __all__ = [
     "MODULE_CALLS",
     "RECIPES",
     "RECIPE_NAMES",
-    "TOLERANCE",
     "TORCH_GENERATOR",
     "ChainSpec",
     "ErrorRise",
     "Method",
     "Precision",
     "Recipe",
+    "Select",
     "Unpruned",
     "as_dict",
     "canonical",
     "from_dict",
+    "left_out",
     "level_cap",
     "method",
     "n_of_m",

@@ -23,7 +23,7 @@ from prunecast.sweep.events import (
     failure_of,
     in_one_line,
 )
-from prunecast.sweep.grid import PlannedChain, Select, left_out
+from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import image_facts, inspect
 from prunecast.sweep.plan import (
     Plan,
@@ -108,7 +108,6 @@ __all__ = [
     "Progress",
     "RemovableUnits",
     "Resources",
-    "Select",
     "Session",
     "Stopped",
     "SweepProgress",
@@ -134,7 +133,6 @@ __all__ = [
     "in_one_line",
     "inspect",
     "is_locked",
-    "left_out",
     "loader",
     "never_pruned",
     "never_pruned_lines",

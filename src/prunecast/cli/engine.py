@@ -103,19 +103,16 @@ def plan(
         echo(dumps(show.plans_as_json(listed)) if as_json else show.plans(listed))
         return
     from prunecast.sweep import (
-        never_pruned,
         never_pruned_lines,
         overview,
-        removable_units,
         removable_units_lines,
-        replaced_weights,
         replaced_weights_lines,
         usual_jobs,
     )
 
     planned = read(plan, scale, data)
     seen, measured = overview(planned), None
-    left_dense = list(never_pruned_lines(never_pruned(seen.plan)))
+    left_dense = list(never_pruned_lines(seen.plan))
     if not no_estimate:
         from prunecast.sweep import estimation, torch_device
 
@@ -129,8 +126,7 @@ def plan(
     if as_json:
         echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
     else:
-        removable = removable_units_lines(removable_units(seen.plan))
-        notes = [*left_dense, *removable, *replaced_weights_lines(replaced_weights(seen.plan))]
+        notes = [*left_dense, *removable_units_lines(seen.plan), *replaced_weights_lines(seen.plan)]
         echo(show.plan(seen, measured, at_once, notes, threads))
 
 

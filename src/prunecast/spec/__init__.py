@@ -1,9 +1,11 @@
 """What a study consists of: recipes, methods, chains and their random numbers, and the selection of networks."""
 
 from prunecast.spec.chain import (
+    COLUMNS,
     MODULE_CALLS,
     TORCH_GENERATOR,
     ChainSpec,
+    as_columns,
     as_dict,
     canonical,
     from_dict,
@@ -18,6 +20,7 @@ from prunecast.spec.selection import ErrorRise, Select, Unpruned, left_out, pool
 
 __all__ = [
     "CHANNELS",
+    "COLUMNS",
     "METHODS",
     "METHOD_NAMES",
     "MODULE_CALLS",
@@ -31,6 +34,7 @@ __all__ = [
     "Recipe",
     "Select",
     "Unpruned",
+    "as_columns",
     "as_dict",
     "canonical",
     "from_dict",

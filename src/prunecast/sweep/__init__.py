@@ -1,16 +1,7 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import (
-    Network,
-    NeverPruned,
-    Overview,
-    RemovableUnits,
-    never_pruned,
-    overview,
-    removable_units,
-    replaced_weights,
-)
+from prunecast.sweep.cost import Network, Overview, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -99,14 +90,12 @@ __all__ = [
     "Job",
     "LeftOut",
     "Network",
-    "NeverPruned",
     "OnEvent",
     "Overview",
     "Plan",
     "PlannedChain",
     "Processes",
     "Progress",
-    "RemovableUnits",
     "Resources",
     "Session",
     "Stopped",
@@ -134,7 +123,6 @@ __all__ = [
     "inspect",
     "is_locked",
     "loader",
-    "never_pruned",
     "never_pruned_lines",
     "overview",
     "parse_plan",
@@ -142,9 +130,7 @@ __all__ = [
     "pull_chains",
     "raising_after",
     "read_plan",
-    "removable_units",
     "removable_units_lines",
-    "replaced_weights",
     "replaced_weights_lines",
     "row",
     "rows",

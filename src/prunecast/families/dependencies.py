@@ -23,7 +23,7 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows it
 
 from prunecast.errors import PrunecastError
 from prunecast.families.building import prunable
-from prunecast.families.channel_numbers import ChannelNumbers
+from prunecast.families.channel_numbers import ChannelNumbers, encoder_layers, tokens_of
 from prunecast.families.network import Attention
 from prunecast.families.tracing import (
     ACTIVATIONS,
@@ -48,7 +48,6 @@ from prunecast.families.tracing import (
     operation_name,
     trace,
 )
-from prunecast.families.transformers import encoder_layers, own_heads, own_hidden_units, tokens_of
 from prunecast.families.units import Integers, Product, Units, all_multiply_adds
 
 NONE: Integers = np.zeros(0, np.int64)
@@ -250,9 +249,9 @@ class _Walk:
                 continue
             activation: Any = layer.activation
             if activation in POINTWISE | OTHER_POINTWISE or type(activation) in ACTIVATIONS:
-                own_hidden_units(self.numbers, self.weights, path, layer, tokens)
+                self.numbers.own_hidden_units(self.weights, path, layer, tokens)
             if len(node.args) == 1 and not node.kwargs:
-                own_heads(self.numbers, self.weights, f"{path}.self_attn", layer.self_attn, tokens)
+                self.numbers.own_heads(self.weights, f"{path}.self_attn", layer.self_attn, tokens)
 
     def _multihead(self, node: fx.Node) -> None:
         """Heads of self-attention without masks whose attention weights nobody reads."""
@@ -264,7 +263,7 @@ class _Walk:
         read = {use.args[1] if use.target is operator.getitem else None for use in node.users if use.users}
         tokens = tokens_of(self._shape(node.all_input_nodes[0]), module)
         if usual and alike and read <= {0} and tokens is not None:
-            own_heads(self.numbers, self.weights, name, module, tokens)
+            self.numbers.own_heads(self.weights, name, module, tokens)
 
     # Functions and methods.
 

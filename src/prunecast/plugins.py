@@ -60,25 +60,22 @@ def require_registered(place: str, name: object, known: Sequence[str]) -> None:
     )
 
 
-def function_of(kind: str, arguments: str) -> Callable[[str, object], Any]:
-    """A check of a `Registry` whose things are functions; `arguments` says in messages of what."""
-
-    def checked(name: str, found: object) -> object:
-        if not callable(found):
-            raise PrunecastError(
-                f"{kind} {name!r} is {type(found).__name__}; it must be a function of {arguments}."
-            )
-        return found
-
-    return checked
+def function(_: str, found: object) -> Any:
+    """An imported function or class, as it is: the entry of a `Registry` of functions."""
+    return found if callable(found) else None
 
 
 class Registry(Generic[T]):
     """Things of one kind by name: registered ones, and a user's own as `package.module:attribute`."""
 
-    def __init__(self, kind: str, names: list[str], checked: Callable[[str, object], T]) -> None:
-        """`names` lists all known names; `checked` turns an imported attribute into an entry, or refuses it."""
-        self._kind, self._names, self._checked = kind, names, checked
+    def __init__(
+        self, kind: str, names: list[str], wanted: str, entry: Callable[[str, object], T | None]
+    ) -> None:
+        """`names` lists all known names; `entry` makes an entry of an imported attribute, or None of a wrong one.
+
+        `wanted` says in messages what the attribute must be.
+        """
+        self._kind, self._names, self._wanted, self._entry = kind, names, wanted, entry
         self._entries: dict[str, T] = {}
 
     def add(self, name: str, entry: T) -> T:
@@ -91,7 +88,11 @@ class Registry(Generic[T]):
     def get(self, name: str) -> T:
         """The entry of this name, or the one that `package.module:attribute` names."""
         if ":" in name:
-            return self._checked(name, load_attribute(name, self._kind))
+            found = load_attribute(name, self._kind)
+            if (entry := self._entry(name, found)) is None:
+                what = f"{self._kind} {name!r} is {type(found).__name__}"
+                raise PrunecastError(f"{what}; it must be {self._wanted}.")
+            return entry
         if name not in self._entries:
             load_plugins()
         require_one_of(f"The {self._kind}", name, self._entries)

@@ -1,10 +1,11 @@
-"""A criterion and a family of one's own, each in one file, run by the documented plans from both commands."""
+"""A criterion, a structure and a family of one's own, each in one file, run by the documented plans."""
 
 import csv
 import os
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,19 @@ def test_the_loss_the_optimizer_and_the_schedule_train(tmp_path, monkeypatch):
     assert {row["recipe"] for row in rows} == {"focal-lion"}
     assert [row["level"] for row in rows] == [0, 1]
     assert all(row["error"] < 0.2 for row in rows)
+
+
+def test_the_rows_go_as_a_whole_and_half_of_them_first(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    plan = parse_plan(documented_plan("whole_rows"), name="own")
+    list(run_plan(plan, tmp_path))
+    (folder,) = chain_folders(tmp_path)
+    shares = []
+    for level in (1, 2, 3):
+        rows = [mask.flatten(1) for mask in folder.masks(level).values()]
+        assert all(torch.equal(own.any(1), own.all(1)) for own in rows)
+        shares.append([int(own.any(1).sum()) / len(own) for own in rows])
+    assert shares[0] == [0.5] * len(shares[0])
+    assert all(
+        later < earlier for one, other in pairwise(shares) for earlier, later in zip(one, other, strict=True)
+    )

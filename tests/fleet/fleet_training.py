@@ -5,6 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F  # noqa: N812
 
+from prunecast.fleet.pack import Pack
+
 CLASSES = 10
 
 
@@ -87,3 +89,9 @@ def train_packed(pack, data) -> dict[str, torch.Tensor]:
 
 def _momenta(named, optimizer) -> dict[str, torch.Tensor]:
     return {name: optimizer.state[parameter]["momentum_buffer"] for name, parameter in named}
+
+
+def taken_out(packed: Pack, slot: int, batches: int = 0) -> dict[str, torch.Tensor]:
+    """A member's own state dict, after it has trained on so many batches in its slot."""
+    counts = {name: count + batches for name, count in packed.batch_counts[slot].items()}
+    return packed.layout.read(packed.tensors(), slot) | counts

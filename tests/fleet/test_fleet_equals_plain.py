@@ -256,16 +256,16 @@ def test_stopped_inside_a_level_and_continued_by_either(tmp_path, recipe, family
 
 def waits_to_be_stopped(monkeypatch, pieces):
     """Let the device wait before so many pieces of 16 steps have begun, until the fleet is told to stop."""
-    paused, begun, usual = threading.Event(), [], level._StepsAhead.advance
+    paused, begun, usual = threading.Event(), [], level.LevelTraining._launches
 
-    def advance(own, steps, stopping):
-        begun.append(steps)
-        while len(begun) == pieces and not stopping():
+    def launches(own, piece):
+        begun.append(piece)
+        while len(begun) == pieces and not own.stopping():
             paused.set()
             time.sleep(0.001)
-        return usual(own, steps, stopping)
+        return usual(own, piece)
 
-    monkeypatch.setattr(level._StepsAhead, "advance", advance)
+    monkeypatch.setattr(level.LevelTraining, "_launches", launches)
     return paused
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from fleet_nets import Concatenated
-from fleet_training import batches, prune_randomly, train_alone, train_packed
+from fleet_training import batches, prune_randomly, taken_out, train_alone, train_packed
 
 from prunecast.families import build
 from prunecast.fleet import pack
@@ -63,7 +63,7 @@ def test_fifty_steps_of_a_mixed_pack_equal_training_alone(family, depth, widths,
     for slot, model in enumerate(members):
         alone = train_alone(copy.deepcopy(model), masks[slot], data[slot])
         _assert_equal(packed.layout.read(momenta, slot), alone["momenta"])
-        _assert_equal(packed.unload(slot, batches=STEPS), alone["state"])
+        _assert_equal(taken_out(packed, slot, batches=STEPS), alone["state"])
 
 
 def _assert_equal(one, other) -> None:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 import torch
 from fleet_digits import chain, fleet, jobs_of, plain
-from fleet_training import batches, prune_randomly, randomised, train_alone, train_packed
+from fleet_training import batches, prune_randomly, randomised, taken_out, train_alone, train_packed
 from stacked_nets import Attentive, Encoder, Grouped, Written
 from test_fleet_equals_plain import MODERN, assert_same_store
 from test_pack_equals_alone import largest_difference, side_by_side
@@ -58,7 +58,7 @@ def test_steps_agree(make):
         own = copy.deepcopy(member).to(memory_format=torch.channels_last)
         alone = train_alone(own, masks[slot], data[slot])
         assert largest_difference(packed.layout.read(momenta, slot + 1), alone["momenta"]) < 1e-9
-        found = packed.unload(slot + 1)
+        found = taken_out(packed, slot + 1)
         wanted = alone["state"]
         assert largest_difference({name: found[name] for name in wanted}, wanted) < 1e-9
 

@@ -1,5 +1,12 @@
+import sys
+from pathlib import Path
+
 import pytest
 import torch
+
+sys.path.append(
+    str(Path(__file__).parent.parent / "examples")
+)  # the structure and schedule that the docs show
 
 
 @pytest.fixture(autouse=True, scope="session")

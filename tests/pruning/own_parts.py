@@ -1,6 +1,5 @@
-"""Criteria, a structure and a schedule as a user may write them, named by the tests as `own_parts:NAME`."""
+"""Criteria and a schedule as a user may write them, named by the tests as `own_parts:NAME`."""
 
-import numpy as np
 import torch
 
 from prunecast.pruning import Criterion
@@ -41,39 +40,6 @@ def undefined(context):
 
 
 NUMBER = 3
-
-
-class OutputChannels:
-    """An output channel of a layer goes as a whole; its score is the mean of its weights' scores."""
-
-    def __init__(self, model):
-        """Rows of the weight are output channels in every layer, so the network is not needed."""
-
-    def parts(self, masks):
-        return [{name: mask} for name, mask in masks.items()]
-
-    def count(self, masks):
-        return len(self._channels(masks))
-
-    def unit_scores(self, masks, scores):
-        return np.array([float(scores[name][row].double().mean()) for name, row in self._channels(masks)])
-
-    def remove(self, masks, units):
-        channels, left = self._channels(masks), {name: mask.clone() for name, mask in masks.items()}
-        for unit in units:
-            name, row = channels[unit]
-            left[name][row] = False
-        return left
-
-    def _channels(self, masks):
-        return [
-            (name, row) for name, mask in masks.items() for row in range(len(mask)) if bool(mask[row].any())
-        ]
-
-
-def halving(method, level):
-    """Half of the weights at the first level, then less and less."""
-    return 0.5 / level
 
 
 def everything(method, level):

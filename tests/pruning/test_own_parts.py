@@ -7,7 +7,8 @@ import threading
 import pytest
 import tiny
 import torch
-from own_parts import LAYERWISE, by_position, halving
+from own_parts import LAYERWISE, by_position
+from whole_rows import halving
 
 from prunecast import spec
 from prunecast.errors import PrunecastError
@@ -90,8 +91,8 @@ def test_an_own_criterion_waits_for_the_module_lock():
     assert found
 
 
-def test_output_channels_go_as_a_whole(tmp_path):
-    channelwise = method(structure="own_parts:OutputChannels", score="layerwise-magnitude")
+def test_rows_go_as_a_whole(tmp_path):
+    channelwise = method(structure="whole_rows:Rows", score="layerwise-magnitude")
     own = tiny.chain(method=channelwise, width=1.0)
     records = tiny.run(tmp_path, own, cap=3)
     folder = chain_folder(tmp_path, own)
@@ -107,19 +108,19 @@ def test_output_channels_go_as_a_whole(tmp_path):
         assert (record.nonzero, record.density) == (sizes, sizes / records[0].weights)
 
 
-def test_output_channels_can_be_compared_within_layers():
+def test_rows_can_be_compared_within_layers():
     weights = {"a": torch.tensor([[1.0, 1.0], [2.0, 0.5]]), "b": torch.tensor([[3.0], [2.0], [4.0]])}
-    own = method(structure="own_parts:OutputChannels", score="layerwise-magnitude", fraction=0.4)
+    own = method(structure="whole_rows:Rows", score="layerwise-magnitude", fraction=0.4)
     assert pruned(own, weights) == {"a": [[0, 0], [1, 1]], "b": [[0], [0], [1]]}
 
 
 def test_an_exact_number_of_weights_needs_single_weights():
     with pytest.raises(PrunecastError, match="final_nonzero needs a method that prunes single weights"):
-        tiny.chain(method=method(structure="own_parts:OutputChannels"), final_nonzero=10)
+        tiny.chain(method=method(structure="whole_rows:Rows"), final_nonzero=10)
 
 
 def test_a_schedule_sets_the_fraction_of_each_level(tmp_path):
-    own = tiny.chain(method=method(schedule="own_parts:halving"))
+    own = tiny.chain(method=method(schedule="whole_rows:halving"))
     expected = [tiny.run(tmp_path / "whole", cap=0)[0].weights]
     for level in (1, 2, 3):
         expected.append(expected[-1] - math.ceil(halving(own.method, level) * expected[-1]))

@@ -16,6 +16,7 @@ def test_the_page_shows_the_files_that_tests_run():
         "tests/catalog/stripes.py",
         "tests/examples/mlp_family.py",
         "tests/examples/magnitude_increase.py",
+        "tests/examples/whole_rows.py",
         "tests/examples/own_recipe.py",
         "tests/examples/ssh_backend.py",
     }

@@ -14,17 +14,10 @@ from prunecast import families
 from prunecast.cli import cli
 from prunecast.families import NotPrunable
 from prunecast.pruning import chain_folder
-from prunecast.sweep import (
-    NeverPruned,
-    event_line,
-    never_pruned,
-    never_pruned_lines,
-    overview,
-    read_plan,
-    removable_units,
-    run_plan,
-)
+from prunecast.sweep import event_line, overview, read_plan, run_plan
 from prunecast.sweep.__main__ import main
+from prunecast.sweep.cost import NeverPruned, never_pruned, removable_units
+from prunecast.sweep.wording import never_pruned_line
 
 PLAN = """
 family = "own_networks:weak_branch"
@@ -102,10 +95,10 @@ def test_what_is_never_pruned_is_said_once_before_anything_is_trained(tmp_path, 
 def test_the_largest_tensors_are_named(swept):
     tensors = tuple(NotPrunable(name=f"table{number}", parameters=10 * number) for number in range(1, 6))
     own = NeverPruned(family="m:f", depth=2, width=0.5, tensors=tensors, parameters=1000)
-    assert list(never_pruned_lines([own])) == [
+    assert never_pruned_line(own) == (
         "m:f, depth 2, width 0.5: apart from biases and normalisation, never pruned: table5 (5.0%), "
         "table4 (4.0%), table3 (3.0%) and 2 more (3.0%) of the parameters."
-    ]
+    )
     _, plan, events = swept
     assert never_pruned(plan) == ()
     assert not any("never pruned" in event_line(plan, event) for event in events)

@@ -10,7 +10,8 @@ from small import BRIEF, parsed
 sys.path.insert(0, str(Path(__file__).parent))
 
 from prunecast.errors import PrunecastError
-from prunecast.sweep import SweepProgress, event_line, overview, replaced_weights, run_plan, work
+from prunecast.sweep import SweepProgress, event_line, overview, run_plan, work
+from prunecast.sweep.cost import replaced_weights
 from prunecast.sweep.wording import start_lines
 
 

@@ -6,8 +6,8 @@ from small import BRIEF, parsed, table
 
 from prunecast.errors import PrunecastError
 from prunecast.pruning import StopRules, chain_folder
-from prunecast.spec import ChainSpec, method, pooled_noise, recipe
-from prunecast.sweep import LeftOut, Progress, Select, chain_statuses, left_out, run_plan
+from prunecast.spec import ChainSpec, Select, left_out, method, pooled_noise, recipe
+from prunecast.sweep import LeftOut, Progress, chain_statuses, run_plan
 from prunecast.sweep.wording import error_rise_words
 
 SPEC = ChainSpec(

@@ -1,8 +1,9 @@
 """The commands of the engine: show a plan, run it, show its status, export its table, and check its store."""
 
 import contextlib
+import functools
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +58,20 @@ def read(source: str, scale: str, data: Path | None = None) -> "Plan":
     return read_plan(source, scale=scale, data=data)
 
 
+def of_plan(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument PLAN and the options for its scale, data and store; it gets `plan` and `store`."""
+
+    @click.argument("plan", metavar="PLAN")
+    @SCALE
+    @DATA
+    @STORE
+    @functools.wraps(command)
+    def with_plan(plan: str, scale: str, data: Path | None, **given: Any) -> None:
+        command(read(plan, scale, data), **given)
+
+    return with_plan
+
+
 @click.command()
 @click.argument("plan", metavar="[PLAN]", required=False)
 @SCALE
@@ -88,19 +103,16 @@ def plan(
         echo(dumps(show.plans_as_json(listed)) if as_json else show.plans(listed))
         return
     from prunecast.sweep import (
-        never_pruned,
         never_pruned_lines,
         overview,
-        removable_units,
         removable_units_lines,
-        replaced_weights,
         replaced_weights_lines,
         usual_jobs,
     )
 
     planned = read(plan, scale, data)
     seen, measured = overview(planned), None
-    left_dense = list(never_pruned_lines(never_pruned(seen.plan)))
+    left_dense = list(never_pruned_lines(seen.plan))
     if not no_estimate:
         from prunecast.sweep import estimation, torch_device
 
@@ -114,16 +126,12 @@ def plan(
     if as_json:
         echo(dumps(show.plan_as_json(seen, measured, at_once, left_dense, threads)))
     else:
-        removable = removable_units_lines(removable_units(seen.plan))
-        notes = [*left_dense, *removable, *replaced_weights_lines(replaced_weights(seen.plan))]
+        notes = [*left_dense, *removable_units_lines(seen.plan), *replaced_weights_lines(seen.plan)]
         echo(show.plan(seen, measured, at_once, notes, threads))
 
 
 @click.command()
-@click.argument("plan", metavar="PLAN")
-@SCALE
-@DATA
-@STORE
+@of_plan
 @DEVICE
 @JOBS
 @click.option(
@@ -138,9 +146,7 @@ def plan(
 )
 @JSON
 def run(
-    plan: str,
-    scale: str,
-    data: Path | None,
+    plan: "Plan",
     store: Path,
     output: Path | None,
     json_lines: Path | None,
@@ -159,15 +165,13 @@ def run(
 
     if as_json and json_lines is not None and str(json_lines) == "-":
         raise PrunecastError("--json and --json-lines - both write to standard output; leave one out")
-    planned = read(plan, scale, data)
-    with Session(planned, store, echo, output=output, json_lines=json_lines, quiet=as_json) as session:
-        planned = inspect(planned).plan
-        there = placed(planned, **where)
+    with Session(plan, store, echo, output=output, json_lines=json_lines, quiet=as_json) as session:
+        there = placed(inspect(plan).plan, **where)
         sweep = run_plan(there.plan, store, executor=there.executor)
         limit = raising_after(seconds, KeyboardInterrupt)
         with limit, showing_ways_of_training(), contextlib.closing(sweep):  # a fleet left open would train on
-            session.begin(planned)
-            with Screen(planned, session.progress, there.jobs, err=session.err) as screen:
+            session.begin(there.plan)
+            with Screen(there.plan, session.progress, there.jobs, err=session.err) as screen:
                 for event in sweep:
                     session.count(event)
                     screen.show(event)
@@ -200,37 +204,30 @@ def showing_ways_of_training() -> Iterator[None]:
 
 
 @click.command()
-@click.argument("plan", metavar="PLAN")
-@SCALE
-@DATA
-@STORE
+@of_plan
 @click.option("--all", "everything", is_flag=True, help="List every chain, however many there are.")
 @JSON
-def status(plan: str, scale: str, data: Path | None, store: Path, everything: bool, as_json: bool) -> None:
+def status(plan: "Plan", store: Path, everything: bool, as_json: bool) -> None:
     """Show the state of each chain of PLAN, also while `prunecast run` works on it in another terminal."""
     from prunecast.cli import show
     from prunecast.sweep import chain_statuses
 
-    planned = read(plan, scale, data)
-    statuses = chain_statuses(planned, store)
+    statuses = chain_statuses(plan, store)
     if as_json:
-        echo(dumps(show.status_as_json(planned.name, statuses)))
+        echo(dumps(show.status_as_json(plan.name, statuses)))
     else:
-        echo(show.status(planned.name, statuses, everything=everything))
+        echo(show.status(plan.name, statuses, everything=everything))
 
 
 @click.command()
-@click.argument("plan", metavar="PLAN")
-@SCALE
-@DATA
-@STORE
+@of_plan
 @click.option("-o", "--output", type=TABLE, required=True, help="CSV file for the table.")
 @JSON
-def export(plan: str, scale: str, data: Path | None, store: Path, output: Path, as_json: bool) -> None:
+def export(plan: "Plan", store: Path, output: Path, as_json: bool) -> None:
     """Write the finished training runs of PLAN as a table, also while it runs."""
     from prunecast.sweep import export_rows
 
-    rows, damaged = export_rows(read(plan, scale, data), store, output, echo, err=as_json)
+    rows, damaged = export_rows(plan, store, output, echo, err=as_json)
     if as_json:
         echo(dumps({"output": str(output), "rows": rows, "damaged": damaged}))
     if damaged:

@@ -12,11 +12,10 @@ import click
 
 from prunecast.choice import DEFAULT_CONFIDENCE, Measure
 from prunecast.cli import UNMET, echo, stoppable
-from prunecast.cli.engine import DATA, DEVICE, JOBS, SCALE, STORE, read
+from prunecast.cli.engine import DEVICE, JOBS, of_plan
 from prunecast.cli.options import BEST_LAW, command_line
 from prunecast.cli.parameters import JSON, Count, Number
 from prunecast.cli.placement import placed, placement_options
-from prunecast.errors import PrunecastError
 from prunecast.files import dumps, write_text
 from prunecast.report import choice, page, terminal
 from prunecast.wording import choice_as_json
@@ -33,7 +32,6 @@ ATTEMPTS = 3
 
 
 @click.command()
-@click.argument("plan", metavar="PLAN")
 @click.option(
     "--target-error",
     "targets",
@@ -65,9 +63,7 @@ ATTEMPTS = 3
     "--num-examples", type=Count(), help="Number of training examples; by default the largest in the plan."
 )
 @BEST_LAW
-@SCALE
-@DATA
-@STORE
+@of_plan
 @DEVICE
 @JOBS
 @placement_options
@@ -82,7 +78,7 @@ ATTEMPTS = 3
 @click.option("--make/--no-make", default=True, help="Whether to train the network that is found.")
 @JSON
 def find(
-    plan: str,
+    plan: "Plan",
     targets: tuple[float, ...],
     confidence: float,
     hours: float | None,
@@ -90,8 +86,6 @@ def find(
     minimise: str,
     num_examples: int | None,
     law: str,
-    scale: str,
-    data: Path | None,
     store: Path,
     output: Path,
     make: bool,
@@ -104,12 +98,9 @@ def find(
     run the same command to continue. The exit status is 1 if no network was found for a target, or the network that was
     made misses it.
     """
-    try:
-        from prunecast.find import Budget, Search, at_once
-        from prunecast.sweep import inspect, store_starts
-    except ImportError as missing:
-        raise PrunecastError(f"find needs {missing.name}: pip install 'prunecast[train]'") from None
-    planned = read(plan, scale, data)
+    from prunecast.find import Budget, Search, at_once
+    from prunecast.sweep import inspect, store_starts
+
     wanted = Search(
         targets=tuple(sorted(set(targets))),
         confidence=confidence,
@@ -118,8 +109,8 @@ def find(
         law=law,
         budget=Budget(hours=hours, training_runs=training_runs),
     )
-    wanted.check(planned)
-    there = placed(inspect(planned).plan, **where)
+    wanted.check(plan)
+    there = placed(inspect(plan).plan, **where)
     store_starts(there.plan, store)
     search = _ShownSearch(
         plan=there.plan,

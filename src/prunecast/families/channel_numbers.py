@@ -1,9 +1,11 @@
 """Numbers of channels, and which positions of a network's tensors belong to them.
 
 Every channel gets a number, and numbers that turn out to be one are tied. A unit is what has one number in the end: the
-rows that compute it, what norms hold for it, and the columns that read it.
+rows that compute it, what norms hold for it, and the columns that read it. Torch's transformer layers are single
+operations of a graph, so what can be removed inside of them is known here.
 """
 
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -74,6 +76,41 @@ class ChannelNumbers:
             self.outputs[layer] = self._new(size)
         return self.outputs[layer]
 
+    def own_hidden_units(
+        self, weights: Set[str], path: str, layer: nn.TransformerEncoderLayer, tokens: int
+    ) -> None:
+        """Number the units inside of torch's encoder layer, of which only `weights` may lose rows and columns."""
+        own = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
+        if not weights >= set(own):
+            return
+        units = self.computed(f"{path}.linear1", layer.linear1.out_features)
+        self.own_rows(f"{path}.linear1", layer.linear1, units)
+        self.own(second, 1, units)
+        self.products += [Product(tensor=weight, times=tokens) for weight in own]
+
+    def own_heads(self, weights: Set[str], path: str, attention: nn.MultiheadAttention, tokens: int) -> None:
+        """Number the heads of torch's self-attention, where each is on its own: nothing is added to keys and values."""
+        parts = [f"{path}.{name}" for name in _projections(attention)]
+        out = f"{path}.out_proj.weight"
+        alone = attention.bias_k is None and attention.bias_v is None and not attention.add_zero_attn
+        if not alone or not weights >= {*parts, out}:
+            return
+        new = path not in self.outputs
+        channels = self.computed(path, attention.embed_dim)
+        heads = channels.reshape(attention.num_heads, -1)
+        if new:
+            for head in heads:
+                self.tie(head, int(head[0]))
+        rows = np.tile(channels, 3)
+        for part in parts:
+            self.own(part, 0, rows if len(parts) == 1 else channels)
+        if attention.in_proj_bias is not None:
+            self.own(f"{path}.in_proj_bias", 0, rows)
+        self.own(out, 1, channels)
+        self.heads[path] = heads[:, 0]
+        self.products += [Product(tensor=weight, times=tokens) for weight in (*parts, out)]
+        self.products.append(Product(channels=channels, times=2 * tokens * tokens))
+
     def units(self, model: nn.Module, multiply_adds: int) -> Units:
         """The units, numbered in the order in which layers compute them."""
         roots = np.array([self._root(number) for number in range(len(self.parents))])
@@ -120,3 +157,27 @@ class ChannelNumbers:
                 reason = next((own for own in reasons if own), "other layers need all of them")
                 found.append(KeptWhole(layer=name, reason=reason))
         return tuple(found)
+
+
+def encoder_layers(name: str, module: nn.Module) -> Iterator[tuple[str, nn.TransformerEncoderLayer]]:
+    """The encoder layers that a module consists of, by path."""
+    if isinstance(module, nn.TransformerEncoderLayer):
+        yield name, module
+    elif isinstance(module, nn.TransformerEncoder):
+        for number, layer in enumerate(module.layers):
+            if type(layer) is nn.TransformerEncoderLayer:
+                yield f"{name}.layers.{number}", layer
+
+
+def tokens_of(shape: tuple[int, ...], attention: nn.MultiheadAttention) -> int | None:
+    """The number of tokens per image in an activation; None where it is not a batch of tokens."""
+    if len(shape) != 3:
+        return None
+    return shape[1] if attention.batch_first else shape[0]
+
+
+def _projections(attention: nn.MultiheadAttention) -> tuple[str, ...]:
+    """The names of the weights that compute queries, keys and values."""
+    if attention.in_proj_weight is not None:
+        return ("in_proj_weight",)
+    return ("q_proj_weight", "k_proj_weight", "v_proj_weight")

@@ -23,16 +23,24 @@ from torch.nn import functional as F  # noqa: N812 - the name everybody knows it
 
 from prunecast.errors import PrunecastError
 from prunecast.families.building import prunable
-from prunecast.families.channel_numbers import ChannelNumbers
+from prunecast.families.channel_numbers import ChannelNumbers, encoder_layers, tokens_of
 from prunecast.families.network import Attention
 from prunecast.families.tracing import (
+    ACTIVATIONS,
     CONCATENATIONS,
+    CONVOLUTIONS,
     DROPOUTS,
+    ENCODERS,
     FLATTENING,
+    NORMS,
+    OTHER_POINTWISE,
     OVER_SPACE,
     POINTWISE,
-    POOLING,
-    Target,
+    RESHAPING,
+    SPATIAL,
+    SPATIAL_FUNCTIONS,
+    SWAPPING,
+    TRANSPOSED,
     Traced,
     UntraceableError,
     found_once,
@@ -40,7 +48,6 @@ from prunecast.families.tracing import (
     operation_name,
     trace,
 )
-from prunecast.families.transformers import encoder_layers, projections, removable_heads, tokens_of
 from prunecast.families.units import Integers, Product, Units, all_multiply_adds
 
 NONE: Integers = np.zeros(0, np.int64)
@@ -97,32 +104,6 @@ class _Flow:
 
     axis: int
     channels: Integers
-
-
-ACTIVATIONS: tuple[type[nn.Module], ...] = (
-    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish),
-    *(nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh),
-    *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
-)
-SPATIAL: tuple[type[nn.Module], ...] = (
-    *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
-    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool2d),
-    *(nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d),
-    *(nn.ZeroPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d),
-)
-CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
-TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
-ENCODERS = (nn.TransformerEncoderLayer, nn.TransformerEncoder)
-NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
-SPATIAL_FUNCTIONS: frozenset[Target] = POOLING | {F.interpolate, F.max_pool1d, F.avg_pool1d}
-RESHAPING: frozenset[Target] = frozenset({torch.reshape, "reshape", "view"})
-SWAPPING: frozenset[Target] = frozenset({torch.transpose, "transpose", torch.swapaxes})
-OTHER_POINTWISE: frozenset[Target] = frozenset(
-    {
-        *(F.mish, F.hardsigmoid, F.selu, F.celu, torch.clamp, torch.sqrt, torch.square, torch.exp, torch.pow),
-        *("clamp", "clamp_", "pow", "sqrt", "square", "exp", "float", "detach"),
-    }
-)
 
 
 @dataclass(kw_only=True)
@@ -268,18 +249,9 @@ class _Walk:
                 continue
             activation: Any = layer.activation
             if activation in POINTWISE | OTHER_POINTWISE or type(activation) in ACTIVATIONS:
-                self._hidden_units(path, layer, tokens)
+                self.numbers.own_hidden_units(self.weights, path, layer, tokens)
             if len(node.args) == 1 and not node.kwargs:
-                self._own_heads(f"{path}.self_attn", layer.self_attn, tokens)
-
-    def _hidden_units(self, path: str, layer: nn.TransformerEncoderLayer, tokens: int) -> None:
-        weights = _, second = f"{path}.linear1.weight", f"{path}.linear2.weight"
-        if not self.weights.issuperset(weights):
-            return
-        units = self.numbers.computed(f"{path}.linear1", layer.linear1.out_features)
-        self.numbers.own_rows(f"{path}.linear1", layer.linear1, units)
-        self.numbers.own(second, 1, units)
-        self.numbers.products += [Product(tensor=weight, times=tokens) for weight in weights]
+                self.numbers.own_heads(self.weights, f"{path}.self_attn", layer.self_attn, tokens)
 
     def _multihead(self, node: fx.Node) -> None:
         """Heads of self-attention without masks whose attention weights nobody reads."""
@@ -291,28 +263,7 @@ class _Walk:
         read = {use.args[1] if use.target is operator.getitem else None for use in node.users if use.users}
         tokens = tokens_of(self._shape(node.all_input_nodes[0]), module)
         if usual and alike and read <= {0} and tokens is not None:
-            self._own_heads(name, module, tokens)
-
-    def _own_heads(self, path: str, module: nn.MultiheadAttention, tokens: int) -> None:
-        parts = [f"{path}.{name}" for name in projections(module)]
-        out = f"{path}.out_proj.weight"
-        if not removable_heads(module) or not self.weights.issuperset([*parts, out]):
-            return
-        new = path not in self.numbers.outputs
-        channels = self.numbers.computed(path, module.embed_dim)
-        heads = channels.reshape(module.num_heads, -1)
-        if new:
-            for head in heads:
-                self.numbers.tie(head, int(head[0]))
-        rows = np.tile(channels, 3)
-        for part in parts:
-            self.numbers.own(part, 0, rows if len(parts) == 1 else channels)
-        if module.in_proj_bias is not None:
-            self.numbers.own(f"{path}.in_proj_bias", 0, rows)
-        self.numbers.own(out, 1, channels)
-        self.numbers.heads[path] = heads[:, 0]
-        self.numbers.products += [Product(tensor=weight, times=tokens) for weight in (*parts, out)]
-        self.numbers.products.append(Product(channels=channels, times=2 * tokens * tokens))
+            self.numbers.own_heads(self.weights, name, module, tokens)
 
     # Functions and methods.
 

@@ -42,6 +42,31 @@ OVER_SPACE: frozenset[Target] = frozenset(
 """Operations that keep channels apart if they name other axes than that of the channels."""
 CONCATENATIONS: frozenset[Target] = frozenset({torch.cat, torch.concat, torch.concatenate})
 
+ACTIVATIONS: tuple[type[nn.Module], ...] = (
+    *(nn.ReLU, nn.ReLU6, nn.LeakyReLU, nn.ELU, nn.CELU, nn.SELU, nn.GELU, nn.SiLU, nn.Mish, nn.Hardswish),
+    *(nn.Hardsigmoid, nn.Sigmoid, nn.LogSigmoid, nn.Tanh, nn.Softplus, nn.Softsign, nn.Hardtanh),
+    *(nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d),
+)
+SPATIAL: tuple[type[nn.Module], ...] = (
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d, nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d),
+    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveAvgPool3d, nn.AdaptiveMaxPool2d),
+    *(nn.Upsample, nn.UpsamplingNearest2d, nn.UpsamplingBilinear2d),
+    *(nn.ZeroPad2d, nn.ReflectionPad2d, nn.ReplicationPad2d),
+)
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
+TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+ENCODERS = (nn.TransformerEncoderLayer, nn.TransformerEncoder)
+NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+SPATIAL_FUNCTIONS: frozenset[Target] = POOLING | {F.interpolate, F.max_pool1d, F.avg_pool1d}
+RESHAPING: frozenset[Target] = frozenset({torch.reshape, "reshape", "view"})
+SWAPPING: frozenset[Target] = frozenset({torch.transpose, "transpose", torch.swapaxes})
+OTHER_POINTWISE: frozenset[Target] = frozenset(
+    {
+        *(F.mish, F.hardsigmoid, F.selu, F.celu, torch.clamp, torch.sqrt, torch.square, torch.exp, torch.pow),
+        *("clamp", "clamp_", "pow", "sqrt", "square", "exp", "float", "detach"),
+    }
+)
+
 
 class UntraceableError(PrunecastError):
     """A network that cannot be read as a graph; `place` says where."""

@@ -9,17 +9,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812 - the name everybody knows it by
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from prunecast.families.network import Network
-from prunecast.families.transformers import set_heads
+from prunecast.families.network import Attention, Network
 from prunecast.families.trial import multiply_adds_untouched
 
 Integers = NDArray[np.int64]
@@ -187,7 +187,7 @@ class Units:
         for path in dict.fromkeys(name.rpartition(".")[0] for name in self.owners):
             _correct_sizes(small.get_submodule(path))
         for path, heads in self._heads.items():
-            set_heads(small.get_submodule(path), int(_present(heads, kept).sum()))
+            _set_heads(small.get_submodule(path), int(_present(heads, kept).sum()))
         return small
 
     def _positions(self, name: str, kept: Flags) -> dict[int, Flags]:
@@ -222,6 +222,47 @@ def _correct_sizes(module: nn.Module) -> None:
         own.num_features = len(own.running_mean if own.weight is None else own.weight)
     elif isinstance(own, nn.PReLU):
         own.num_parameters = len(own.weight)
+
+
+def _set_heads(module: nn.Module, heads: int) -> None:
+    """Make attention expect this many heads of the same size."""
+    if isinstance(module, Attention):
+        module.heads = heads
+        return
+    attention = cast("nn.MultiheadAttention", module)
+    if heads < attention.num_heads:
+        attention.num_heads = heads
+        attention._qkv_same_embed_dim = (
+            False  # torch's fused encoder layer knows heads of the usual size alone
+        )
+        attention.__class__ = SlicedAttention
+
+
+class SlicedAttention(nn.MultiheadAttention):
+    """Self-attention whose heads have the size they had before others were removed; it takes no masks."""
+
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, **_: Any) -> tuple[Tensor, None]:  # type: ignore[override]
+        """Return what the heads compute, projected; the attention weights are not returned."""
+        weights = self.in_proj_weight
+        parts = (
+            (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+            if weights is None
+            else weights.chunk(3)
+        )
+        biases = (None, None, None) if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
+        queries, keys, values = (
+            self._heads(F.linear(tokens, weight, bias))
+            for tokens, weight, bias in zip((query, key, value), parts, biases, strict=True)
+        )
+        dropout = self.dropout if self.training else 0.0
+        mixed = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout)
+        mixed = mixed.transpose(1, 2).flatten(2)
+        output: Tensor = self.out_proj(mixed if self.batch_first else mixed.transpose(0, 1))
+        return output, None
+
+    def _heads(self, tokens: Tensor) -> Tensor:
+        tokens = tokens if self.batch_first else tokens.transpose(0, 1)
+        return torch.unflatten(tokens, 2, (self.num_heads, self.head_dim)).transpose(1, 2)
 
 
 def full_sizes(model: nn.Module, image_shape: Sequence[int]) -> Sizes:

@@ -67,33 +67,32 @@ class Loop:
         self._wake.set()
 
     def step(self) -> bool:
-        """Advance every coroutine that need not wait, or wait for the first; return whether one has ended."""
+        """Advance every coroutine that need not wait, or wait for the first; return whether one has ended.
+
+        A coroutine runs up to what it waits for next. What it raises is raised.
+        """
         self._wake.clear()
         before, any_ready = len(self._tasks), False
         for task in list(self._tasks):
-            any_ready |= self._advance(task)
+            try:
+                if not task.waits.done():
+                    continue
+                any_ready = True
+                with task.current():
+                    task.waits = next(task.coroutine)
+            except BaseException as end:
+                self._tasks.remove(task)
+                task.coroutine.close()
+                if not isinstance(end, StopIteration):
+                    raise
+            else:
+                if isinstance(task.waits, Future):
+                    task.waits.add_done_callback(lambda _: self.wake())
         if not any_ready:
             self._collect()
             on_device = any(isinstance(task.waits, Mark) for task in self._tasks)
             self._wake.wait(POLL_SECONDS if on_device else None)
         return len(self._tasks) != before
-
-    def _advance(self, task: _Task) -> bool:
-        """Run a coroutine up to what it waits for next; False where it must wait on. Raises what it raises."""
-        try:
-            if not task.waits.done():
-                return False
-            with task.current():
-                task.waits = next(task.coroutine)
-        except BaseException as end:
-            self._tasks.remove(task)
-            task.coroutine.close()
-            if not isinstance(end, StopIteration):
-                raise
-            return True
-        if isinstance(task.waits, Future):
-            task.waits.add_done_callback(lambda _: self.wake())
-        return True
 
     def _collect(self) -> None:
         if not gc.isenabled() and time.monotonic() - self._collected > COLLECT_SECONDS:

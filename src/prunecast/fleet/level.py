@@ -7,7 +7,7 @@ thread can advance several packs in turn. Host threads are given host memory onl
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from prunecast.fleet.evaluation import evaluate_members
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Contents, Pack, PackLayout
 from prunecast.fleet.runner import Done, Mark, Runner
+from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, reset, to_device
 from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
 from prunecast.training import COUNT, State, Timeline, learning_rate, noise_seed, stretches
@@ -184,40 +185,41 @@ class LevelTraining:
             if piece.begin == self._times.rewind and self._saves_rewind:
                 snapshot = _copied(self.trainer.pack)
             load_piece(self.runner, epochs, self.members[0].chain, piece)
-            healthy = yield from self._advance(ahead, piece)
+            healthy = yield from ahead.advance(self._launches(piece))
             if not healthy:
                 break
-            at_end = ahead.complete and piece.end == self.members[0].level.last
+            reached = self.members[0].first + ahead.steps
+            at_end = reached == self.members[0].level.last
             stop = self.stopping() and not at_end
             due = time.perf_counter() - saved > self.checkpoint_seconds and not at_end
             if stop or due:
                 yield from ahead.finish()
-                step = piece.start + int(self.trainer.cursor)
-                if step > self.members[0].first:
-                    yield from self._save(step, began, snapshot)
+                if ahead.steps:
+                    yield from self._save(reached, began, snapshot)
                 saved = time.perf_counter()
             if stop:
                 raise LevelStopped
         yield from ahead.finish()
         return snapshot
 
-    def _advance(self, ahead: "_StepsAhead", piece: "Piece") -> Coroutine[bool]:
-        """The steps of a piece; False once a loss was found that is not finite.
+    def _launches(self, piece: "Piece") -> Iterator[int]:
+        """Numbers of steps to be launched together, up to the end of a piece or until the fleet must stop.
 
         Members that draw noise start again with every stretch, as the plain loop does, and are stopped between two.
         """
-        noise = self.trainer.noise
-        if noise is None:
-            return (yield from ahead.advance(piece.end - piece.begin, self.stopping))
-        for begin, end in stretches(self._times, piece.begin, piece.end):
-            if self.stopping():
-                ahead.complete = False
-                return True
-            for member, slot in zip(self.members, self.places, strict=True):
-                noise.generators[slot].manual_seed(noise_seed(member.chain.spec.replicate, begin))
-            if not (yield from ahead.advance(end - begin, lambda: False)):
-                return False
-        return True
+        noise, whole = self.trainer.noise, [(piece.begin, piece.end)]
+        for begin, end in whole if noise is None else stretches(self._times, piece.begin, piece.end):
+            for first in range(begin, end, STEPS_PER_MARK):
+                if self.stopping() and (noise is None or first == begin):
+                    return
+                if noise is not None and first == begin:
+                    self._restart(noise, begin)
+                yield min(STEPS_PER_MARK, end - first)
+
+    def _restart(self, noise: Noise, begin: int) -> None:
+        """Let members draw the noise of the stretch that begins with a step."""
+        for member, slot in zip(self.members, self.places, strict=True):
+            noise.generators[slot].manual_seed(noise_seed(member.chain.spec.replicate, begin))
 
     def _save(self, step: int, began: float, snapshot: dict[str, Tensor] | None) -> Coroutine[None]:
         """Store the members' progress, unless a number is no longer finite; the end of the level reports that."""
@@ -253,20 +255,22 @@ class _StepsAhead:
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._marks: deque[tuple[Mark, Tensor]] = deque()
-        self._healthy, self.complete = True, True
+        self._healthy = True
+        self.steps = 0
+        """How many were launched."""
 
-    def advance(self, steps: int, stopping: Callable[[], bool]) -> Coroutine[bool]:
-        """Do this number of steps, or fewer if the fleet must stop; False once a loss was found that is not finite."""
-        while steps and self._healthy and not stopping():
-            now = min(steps, STEPS_PER_MARK)
-            self._runner.advance(now)
-            steps -= now
+    def advance(self, launches: Iterable[int]) -> Coroutine[bool]:
+        """Do these numbers of steps; False once a loss was found that is not finite, after which none is launched."""
+        for steps in launches:
+            self._runner.advance(steps)
+            self.steps += steps
             losses = self._runner.trainer.losses
             seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
             seen.copy_(losses, non_blocking=True)
             self._marks.append((self._runner.mark(), seen))
             yield from self._wait(MARKS_AHEAD)
-        self.complete = not steps
+            if not self._healthy:
+                break
         return self._healthy
 
     def finish(self) -> Coroutine[None]:

@@ -136,16 +136,6 @@ class Pack:
     """For every slot None, or what its member's state dict holds besides packed tensors: counts of batches."""
 
     @property
-    def blocks(self) -> Mapping[str, Blocks]:
-        """The places of the members' parts of each packed tensor."""
-        return self.layout.blocks
-
-    @property
-    def inputs(self) -> Layout:
-        """The owners of the channels of the input."""
-        return self.layout.inputs
-
-    @property
     def single(self) -> bool:
         """Whether the pack is one network that runs as it is written."""
         return self.layout.single
@@ -168,22 +158,6 @@ class Pack:
             mask.copy_(contents.masks[name])
         self.batch_counts[:] = contents.batch_counts
 
-    def unload(self, slot: int, *, batches: int = 0) -> dict[str, torch.Tensor]:
-        """Take a member out as its own state dict and empty its slot; it has trained on `batches` here."""
-        counts = self.batch_counts[slot]
-        if counts is None:
-            raise PrunecastError(f"Slot {slot} of the pack is empty.")
-        state = self.layout.read(self.tensors(), slot)
-        self.clear(slot)
-        return state | {name: count + batches for name, count in counts.items()}
-
-    def clear(self, slot: int) -> None:
-        """Empty a slot: zeros, and a running variance of one, as in a pack that was never filled."""
-        self.batch_counts[slot] = None
-        with torch.no_grad():
-            for name, tensor in (*self.tensors().items(), *self.masks.items()):
-                tensor[self.blocks[name].members[slot]] = _resting_value(name)
-
     def twin(self) -> "Pack":
         """An empty pack of the same shape with tensors of its own."""
         return empty_pack(copy.deepcopy(self.module), self.layout)
@@ -205,7 +179,9 @@ class Pack:
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The packed parameters and statistics by name."""
-        return {name: tensor for name, tensor in all_tensors(self.module).items() if name in self.blocks}
+        return {
+            name: tensor for name, tensor in all_tensors(self.module).items() if name in self.layout.blocks
+        }
 
 
 def join(images: torch.Tensor, channels: int | None, dtype: torch.dtype) -> torch.Tensor:

@@ -129,7 +129,7 @@ def _owners(pack: Pack) -> Owners | None:
         places = torch.arange(start, start + len(parameter))
         for slot, slot_rows in enumerate(rows):
             slot_rows.append(
-                places[pack.blocks[name].members[slot][0]].flatten()
+                places[pack.layout.blocks[name].members[slot][0]].flatten()
             )  # a stack has a row for every slot
             network[slot_rows[-1]] = slot
         start += len(parameter)

@@ -93,17 +93,15 @@ class Criterion:
         return scores
 
 
-def _from_user(name: str, found: object) -> Criterion:
+def _entry(name: str, found: object) -> Criterion | None:
     if isinstance(found, Criterion):
         return found
-    if not callable(found):
-        raise PrunecastError(
-            f"criterion {name!r} is {type(found).__name__}; it must be a function of a PruningContext, or a Criterion."
-        )
-    return Criterion(name=name, score=found)
+    return Criterion(name=name, score=found) if callable(found) else None
 
 
-CRITERIA = Registry("criterion", METHOD_NAMES["score"], _from_user)
+CRITERIA = Registry(
+    "criterion", METHOD_NAMES["score"], "a function of a PruningContext, or a Criterion", _entry
+)
 
 
 def register_criterion(criterion: Criterion) -> Criterion:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from torch import nn
 
 from prunecast.errors import PrunecastError
-from prunecast.plugins import Registry, function_of
+from prunecast.plugins import Registry, function
 from prunecast.pruning.criteria import CRITERIA, Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, lowest
 from prunecast.pruning.structure import LevelStructure, SingleWeights, Structure, structure_of
@@ -24,7 +24,7 @@ Schedule = Callable[[Method, int], float]
 
 
 SCHEDULES: Registry[Schedule] = Registry(
-    "schedule", METHOD_NAMES["schedule"], function_of("schedule", "a method and a level")
+    "schedule", METHOD_NAMES["schedule"], "a function of a method and a level", function
 )
 
 

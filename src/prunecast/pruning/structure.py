@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from prunecast.plugins import Registry, function_of
+from prunecast.plugins import Registry, function
 from prunecast.pruning.channels import Channels
 from prunecast.pruning.criteria import Criterion, PruningContext
 from prunecast.pruning.masks import Masks, Scores, count_kept, flat, split
@@ -87,7 +87,7 @@ StructureOf = Callable[[nn.Module], Structure | LevelStructure]
 
 
 STRUCTURES: Registry[StructureOf] = Registry(
-    "structure", METHOD_NAMES["structure"], function_of("structure", "a network")
+    "structure", METHOD_NAMES["structure"], "a function of a network", function
 )
 
 

@@ -1,9 +1,11 @@
 """What a study consists of: recipes, methods, chains and their random numbers, and the selection of networks."""
 
 from prunecast.spec.chain import (
+    COLUMNS,
     MODULE_CALLS,
     TORCH_GENERATOR,
     ChainSpec,
+    as_columns,
     as_dict,
     canonical,
     from_dict,
@@ -14,26 +16,29 @@ from prunecast.spec.chain import (
 )
 from prunecast.spec.methods import CHANNELS, METHOD_NAMES, METHODS, Method, method, n_of_m
 from prunecast.spec.recipes import RECIPE_NAMES, RECIPES, Precision, Recipe, recipe
-from prunecast.spec.selection import TOLERANCE, ErrorRise, Unpruned, pooled_noise, too_large
+from prunecast.spec.selection import ErrorRise, Select, Unpruned, left_out, pooled_noise, too_large
 
 __all__ = [
     "CHANNELS",
+    "COLUMNS",
     "METHODS",
     "METHOD_NAMES",
     "MODULE_CALLS",
     "RECIPES",
     "RECIPE_NAMES",
-    "TOLERANCE",
     "TORCH_GENERATOR",
     "ChainSpec",
     "ErrorRise",
     "Method",
     "Precision",
     "Recipe",
+    "Select",
     "Unpruned",
+    "as_columns",
     "as_dict",
     "canonical",
     "from_dict",
+    "left_out",
     "level_cap",
     "method",
     "n_of_m",

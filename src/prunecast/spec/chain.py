@@ -124,6 +124,16 @@ class ChainSpec:
         return hashlib.sha256(canonical(self).encode()).hexdigest()[:20]
 
 
+COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
+"""What tables say about a chain; of its method and recipe they have the names."""
+
+
+def as_columns(spec: ChainSpec) -> dict[str, Any]:
+    """What tables say about a chain, and its digest as `spec`."""
+    names = {"method": spec.method.name, "recipe": spec.recipe.name, "spec": spec.digest}
+    return {column: getattr(spec, column) for column in COLUMNS} | names
+
+
 def as_dict(spec: ChainSpec) -> dict[str, Any]:
     """Every field of a spec as plain values, for the store."""
     return dataclasses.asdict(spec)

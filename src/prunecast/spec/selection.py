@@ -9,11 +9,14 @@ replicates around their mean, pooled over the configurations that have several.
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 import numpy.typing as npt
+
+from prunecast.spec.chain import ChainSpec
 
 TOLERANCE = 2.0
 """A larger network counts as worse if its error is higher by more than this many standard errors."""
@@ -94,3 +97,50 @@ def _after_the_rise(
             yield own, reason
         elif own.error < best.error:
             best = own
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """Settings of the selection rule."""
+
+    tolerance: float = TOLERANCE
+    """A larger network counts as worse if its error is higher by more than this many standard errors."""
+    noise: float | None = None
+    """Relative standard deviation of replicates; None takes it from the plan's own replicates."""
+
+
+def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec, ErrorRise]:
+    """The chains that the rule leaves out, with the reason; `errors` are the unpruned errors by chain.
+
+    Networks are compared only if they differ in nothing but depth and width.
+    """
+    alike: dict[tuple[object, ...], dict[tuple[int, float], list[float]]] = {}
+    for spec in sorted(errors, key=lambda spec: (spec.depth, spec.width)):
+        replicates = alike.setdefault(_comparable(spec), {})
+        replicates.setdefault((spec.depth, spec.width), []).append(errors[spec])
+    reasons = {key: _too_large_sizes(rule, replicates) for key, replicates in alike.items()}
+    found = {spec: reasons[_comparable(spec)].get((spec.depth, spec.width)) for spec in errors}
+    return {spec: reason for spec, reason in found.items() if reason is not None}
+
+
+def _comparable(spec: ChainSpec) -> tuple[object, ...]:
+    return (
+        *(spec.family, spec.dataset, spec.loader, spec.image_size, spec.num_examples, spec.threads),
+        *(spec.test_share, spec.split_seed),
+        *(spec.recipe, spec.method, spec.start_trained),
+    )
+
+
+def _too_large_sizes(
+    rule: Select, replicates: Mapping[tuple[int, float], Sequence[float]]
+) -> dict[tuple[float, float], ErrorRise]:
+    """The depths and widths that are too large, given the errors of the replicates at each."""
+    noise = rule.noise
+    if noise is None:
+        groups = np.repeat(np.arange(len(replicates)), list(map(len, replicates.values())))
+        noise = pooled_noise(np.concatenate(list(replicates.values())), groups) or 0.0
+    means = [
+        Unpruned(depth=depth, width=width, error=fmean(own), replicates=len(own))
+        for (depth, width), own in replicates.items()
+    ]
+    return too_large(means, noise, rule.tolerance)

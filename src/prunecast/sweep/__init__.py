@@ -1,16 +1,7 @@
 """Sweeps: from one plan file to a finished table."""
 
 from prunecast.sweep.backend import Backend, Ended, find_backend, with_resources
-from prunecast.sweep.cost import (
-    Network,
-    NeverPruned,
-    Overview,
-    RemovableUnits,
-    never_pruned,
-    overview,
-    removable_units,
-    replaced_weights,
-)
+from prunecast.sweep.cost import Network, Overview, overview
 from prunecast.sweep.driver import FLEET, drive
 from prunecast.sweep.events import (
     Busy,
@@ -23,7 +14,7 @@ from prunecast.sweep.events import (
     failure_of,
     in_one_line,
 )
-from prunecast.sweep.grid import PlannedChain, Select, left_out
+from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import image_facts, inspect
 from prunecast.sweep.plan import (
     Plan,
@@ -99,16 +90,13 @@ __all__ = [
     "Job",
     "LeftOut",
     "Network",
-    "NeverPruned",
     "OnEvent",
     "Overview",
     "Plan",
     "PlannedChain",
     "Processes",
     "Progress",
-    "RemovableUnits",
     "Resources",
-    "Select",
     "Session",
     "Stopped",
     "SweepProgress",
@@ -134,9 +122,7 @@ __all__ = [
     "in_one_line",
     "inspect",
     "is_locked",
-    "left_out",
     "loader",
-    "never_pruned",
     "never_pruned_lines",
     "overview",
     "parse_plan",
@@ -144,9 +130,7 @@ __all__ = [
     "pull_chains",
     "raising_after",
     "read_plan",
-    "removable_units",
     "removable_units_lines",
-    "replaced_weights",
     "replaced_weights_lines",
     "row",
     "rows",

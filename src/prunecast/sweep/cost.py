@@ -15,7 +15,7 @@ from prunecast.families import (
     replaces_weights,
 )
 from prunecast.pruning import NOfM, structure_of
-from prunecast.spec import CHANNELS, ChainSpec, n_of_m
+from prunecast.spec import CHANNELS, ChainSpec, as_columns, n_of_m
 from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.inspection import (
     DataSeen,
@@ -26,6 +26,7 @@ from prunecast.sweep.inspection import (
 from prunecast.sweep.plan import Plan
 from prunecast.training import timeline
 
+AXES = ("family", "dataset", "recipe", "method", "depth", "width", "num_examples", "replicate")
 TRAINING_WORK = 3
 """Multiply-adds of a training step relative to a forward pass: the backward pass costs two forward passes."""
 
@@ -235,18 +236,8 @@ def _network(chains: list[PlannedChain]) -> Network:
 
 
 def _axes(chains: Iterable[PlannedChain]) -> dict[str, list[object]]:
-    specs = [chain.spec for chain in chains]
-    values: dict[str, Iterable[object]] = {
-        "family": (spec.family for spec in specs),
-        "dataset": (spec.dataset for spec in specs),
-        "recipe": (spec.recipe.name for spec in specs),
-        "method": (spec.method.name for spec in specs),
-        "depth": (spec.depth for spec in specs),
-        "width": (spec.width for spec in specs),
-        "num_examples": (spec.num_examples for spec in specs),
-        "replicate": (spec.replicate for spec in specs),
-    }
-    return {axis: list(dict.fromkeys(column)) for axis, column in values.items()}
+    columns = [as_columns(chain.spec) for chain in chains]
+    return {axis: list(dict.fromkeys(own[axis] for own in columns)) for axis in AXES}
 
 
 @functools.cache

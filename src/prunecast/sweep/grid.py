@@ -1,4 +1,4 @@
-"""The keys of a plan, the chains that a grid of them names, and the rule that leaves chains out."""
+"""The keys of a plan, and the chains that a grid of them names."""
 
 import contextlib
 import dataclasses
@@ -9,10 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from statistics import fmean
 from typing import Any, TypeVar
-
-import numpy as np
 
 from prunecast.catalog import DatasetFacts, find_dataset, vit_family
 from prunecast.errors import (
@@ -24,20 +21,7 @@ from prunecast.errors import (
     require_text,
 )
 from prunecast.pruning import StopRules, start_digest
-from prunecast.spec import (
-    TOLERANCE,
-    ChainSpec,
-    ErrorRise,
-    Method,
-    Recipe,
-    Unpruned,
-    level_cap,
-    method,
-    n_of_m,
-    pooled_noise,
-    recipe,
-    too_large,
-)
+from prunecast.spec import ChainSpec, Method, Recipe, Select, level_cap, method, n_of_m, recipe
 from prunecast.sweep.resources import Resources, checked
 from prunecast.text import parse_number
 
@@ -66,16 +50,6 @@ ALL = "all"
 
 CountTraining = Callable[[ChainSpec, Path | None], int]
 """The number of training examples in a chain's dataset, held-out ones included; the path is the grid's root."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Select:
-    """Settings of the selection rule."""
-
-    tolerance: float = TOLERANCE
-    """A larger network counts as worse if its error is higher by more than this many standard errors."""
-    noise: float | None = None
-    """Relative standard deviation of replicates; None takes it from the plan's own replicates."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -418,47 +392,3 @@ def _method(given: Any) -> Method:
     require_known_keys("[method]", given, valid)
     require("name" in given, "[method] lacks the key name; give the name that the table shows.")
     return Method(**given)
-
-
-def left_out(rule: Select, errors: Mapping[ChainSpec, float]) -> dict[ChainSpec, ErrorRise]:
-    """The chains that the rule leaves out, with the reason; `errors` are the unpruned errors by chain.
-
-    Networks are compared only if they differ in nothing but depth and width.
-    """
-    found: dict[ChainSpec, ErrorRise] = {}
-    ordered = sorted(errors, key=lambda spec: (str(_comparable(spec)), spec.depth, spec.width))
-    for _, members in itertools.groupby(ordered, key=_comparable):
-        specs = list(members)
-        reasons = _too_large_sizes(rule, specs, errors)
-        for spec in specs:
-            if (spec.depth, spec.width) in reasons:
-                found[spec] = reasons[spec.depth, spec.width]
-    return found
-
-
-def _comparable(spec: ChainSpec) -> tuple[object, ...]:
-    return (
-        *(spec.family, spec.dataset, spec.loader, spec.image_size, spec.num_examples, spec.threads),
-        *(spec.test_share, spec.split_seed),
-        *(spec.recipe, spec.method, spec.start_trained),
-    )
-
-
-def _noise(replicates: Sequence[Sequence[float]]) -> float:
-    """σ of the replicates around their configuration's mean; 0 if no configuration has two."""
-    groups = np.repeat(np.arange(len(replicates)), [len(errors) for errors in replicates])
-    return pooled_noise(np.concatenate(replicates), groups) or 0.0
-
-
-def _too_large_sizes(
-    rule: Select, specs: Sequence[ChainSpec], errors: Mapping[ChainSpec, float]
-) -> dict[tuple[float, float], ErrorRise]:
-    found: dict[tuple[int, float], list[float]] = {}
-    for spec in specs:
-        found.setdefault((spec.depth, spec.width), []).append(errors[spec])
-    noise = _noise(list(found.values())) if rule.noise is None else rule.noise
-    means = [
-        Unpruned(depth=depth, width=width, error=fmean(replicates), replicates=len(replicates))
-        for (depth, width), replicates in found.items()
-    ]
-    return too_large(means, noise, rule.tolerance)

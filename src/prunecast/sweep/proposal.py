@@ -15,7 +15,7 @@ import heapq
 import inspect
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -294,28 +294,30 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> FamilySizes:
             return None
 
     users_own = ":" in family
-    takes = (
-        tuple(name for name in families.arguments(family) if name in ("depth", "width")) if users_own else ()
-    )
-    takes = takes if users_own else ("depth", "width")
+    arguments = families.arguments(family) if users_own else ("depth", "width")
+    takes = tuple(name for name in arguments if name in ("depth", "width"))
     given = _defaults(family) if users_own else {}
-    known = [] if users_own else [depth for depth in BASE_DEPTHS if depth in FAMILIES[family].depths]
-    width = given.get("width", 1)
-    depths = [int(given["depth"])] if "depth" in given else known or list(BASE_DEPTHS)
     if "depth" not in takes:
         depths = [1]
+    elif "depth" in given:
+        depths = [int(given["depth"])]
+    else:
+        depths = [depth for depth in BASE_DEPTHS if users_own or depth in FAMILIES[family].depths]
+    width = given.get("width", 1)
     depth = next((depth for depth in depths if weights(depth, width) is not None), None)
     if depth is None:
         raise problems[0]
-    found = _around(depth, lambda other: weights(other, width)) if "depth" in takes else (depth,)
-    narrower = _narrower(width, lambda other: weights(depth, other)) if "width" in takes else (width,)
-    largest = weights(max(found), max(narrower))
+    others = _other_depths(depth) if "depth" in takes else ()
+    found = _different(depth, others, lambda other: weights(other, width))
+    narrower = _narrower_widths(width) if "width" in takes else ()
+    widths = _different(width, narrower, lambda other: weights(depth, other))
+    largest = weights(max(found), max(widths))
     model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=shape)
     normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
     return FamilySizes(
         family=family,
         depths=found,
-        widths=narrower,
+        widths=widths,
         takes=takes,
         weights=largest or weights(depth, width) or 1,
         normalised=normalised,
@@ -333,34 +335,29 @@ def _defaults(family: str) -> dict[str, float]:
     return found
 
 
-def _around(base: int, weights: Callable[[int], int | None]) -> tuple[int, ...]:
-    """The base and about half and twice of it, as far as there are such networks with other weights."""
+def _different(base: T, others: Iterable[Sequence[T]], weights: Callable[[T], int | None]) -> tuple[T, ...]:
+    """The base and, of each of the others, the first size whose network has another number of weights."""
     known = {base: weights(base)}
-    for wanted, low, high in ((base / 2, 1, base), (base * 2, base + 1, 3 * base + 1)):
-        for depth in _nearest(wanted, range(low, high)):
-            count = weights(depth)
+    for sizes in others:
+        for size in sizes:
+            count = weights(size)
             if count is not None and count not in known.values():
-                known[depth] = count
+                known[size] = count
                 break
     return tuple(known)
 
 
-def _nearest(wanted: float, values: range) -> list[int]:
-    return sorted(values, key=lambda value: abs(value - wanted))[:MOST_TRIED]
+def _other_depths(base: int) -> Iterator[list[int]]:
+    """Depths around half of the base, and around twice of it."""
+    for wanted, values in ((base / 2, range(1, base)), (base * 2, range(base + 1, 3 * base + 1))):
+        yield sorted(values, key=lambda depth: abs(depth - wanted))[:MOST_TRIED]
 
 
-def _narrower(base: float, weights: Callable[[float], int | None]) -> tuple[float, ...]:
-    """The base and about half and a quarter of it, as far as there are such networks with other weights."""
-    known = {base: weights(base)}
+def _narrower_widths(base: float) -> Iterator[list[float]]:
+    """Widths of about half and of about a quarter of the base; numbers of channels stay whole."""
     whole = isinstance(base, int) and base > 1
     for factors in ((1 / 2, 3 / 4, 2 / 3), (1 / 4, 1 / 3, 3 / 8)):
-        for factor in factors:
-            width = max(1, round(factor * base)) if whole else factor * base
-            count = weights(width)
-            if count is not None and count not in known.values():
-                known[width] = count
-                break
-    return tuple(known)
+        yield [max(1, round(factor * base)) if whole else factor * base for factor in factors]
 
 
 def _recipe(sizes: FamilySizes, facts: DatasetFacts) -> Recipe:

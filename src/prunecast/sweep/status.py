@@ -25,10 +25,10 @@ from prunecast.pruning import (
     within,
     write_json,
 )
-from prunecast.spec import ChainSpec, ErrorRise
+from prunecast.spec import ChainSpec, ErrorRise, Select, left_out
 from prunecast.sweep.cost import level_work
 from prunecast.sweep.events import Event, Failed, Failure, LeftOut, Progress, failure_of
-from prunecast.sweep.grid import PlannedChain, Select, left_out
+from prunecast.sweep.grid import PlannedChain
 from prunecast.sweep.plan import Plan
 
 State = Literal["ended", "running", "failed", "damaged", "unreadable", "left out", "begun", "waiting"]

@@ -12,12 +12,12 @@ from typing import Any
 from prunecast.errors import PrunecastError
 from prunecast.files import check_folder, dumps, is_standard_output
 from prunecast.pruning import Record, write_whole
-from prunecast.spec import ChainSpec
+from prunecast.spec import COLUMNS as SPEC_COLUMNS
+from prunecast.spec import ChainSpec, as_columns
 from prunecast.sweep.events import Busy, Event, Failed, Progress
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.status import ChainStatus, SweepProgress, chain_statuses
 
-SPEC_COLUMNS = ("family", "dataset", "method", "recipe", "depth", "width", "num_examples", "replicate")
 RECORD_COLUMNS = (
     *("level", "density", "error", "loss", "train_error", "validation_error", "parameters", "weights"),
     *(
@@ -38,9 +38,7 @@ STANDARD_OUTPUT = Path("-")
 
 def row(spec: ChainSpec, record: Record) -> dict[str, Any]:
     """One row of the table; None for values that are not known."""
-    names = {"method": spec.method.name, "recipe": spec.recipe.name, "spec": spec.digest}
-    values = {**{column: getattr(spec, column) for column in SPEC_COLUMNS}, **names}
-    return {**values, **{column: getattr(record, column) for column in RECORD_COLUMNS}}
+    return as_columns(spec) | {column: getattr(record, column) for column in RECORD_COLUMNS}
 
 
 def rows(plan: Plan, store: Path) -> list[dict[str, Any]]:
@@ -85,10 +83,8 @@ def export(plan: Plan, store: Path, path: Path) -> int:
 
 def event_as_json(plan: Plan, event: Event) -> dict[str, Any]:
     """An event as plain values: what happened, to which chain of which plan, and for a level its row of the table."""
-    spec = event.chain.spec
-    names = {"method": spec.method.name, "recipe": spec.recipe.name}
-    chain = {**{column: getattr(spec, column) for column in SPEC_COLUMNS}, **names, "spec": spec.digest}
-    about = {"plan": plan.name, "chain": event.number, "chains": len(plan.chains), **chain}
+    spec, place = event.chain.spec, {"chain": event.number, "chains": len(plan.chains)}
+    about = {"plan": plan.name, **place, **as_columns(spec)}
     if isinstance(event, Progress):
         dead = list(event.record.dead_layers or ())
         return {

@@ -8,7 +8,7 @@ from prunecast.families import NotPrunable
 from prunecast.metric import HARDLY_BETTER
 from prunecast.pruning import Record, StoreCheck
 from prunecast.spec import ErrorRise
-from prunecast.sweep.cost import NeverPruned, RemovableUnits, never_pruned, replaced_weights
+from prunecast.sweep.cost import NeverPruned, never_pruned, removable_units, replaced_weights
 from prunecast.sweep.events import Busy, Event, Failed, LeftOut
 from prunecast.sweep.inspection import DataSeen
 from prunecast.sweep.plan import Plan
@@ -48,20 +48,28 @@ def _what_happened(event: Event) -> str:
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"
 
 
-def never_pruned_lines(families: Sequence[NeverPruned]) -> Iterator[str]:
+def never_pruned_lines(plan: Plan) -> Iterator[str]:
     """A sentence about the tensors that stay dense for each family, or for each width where N:M is the reason."""
-    for dense in families:
-        if dense.structure:
-            yield _not_grouped(dense)
-            continue
+    return map(never_pruned_line, never_pruned(plan))
+
+
+def never_pruned_line(dense: NeverPruned) -> str:
+    """A sentence about the tensors of a network that stay dense."""
+    network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
+    if not dense.structure:
         words = not_prunable_words(dense.tensors, dense.parameters)
-        network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
-        yield f"{network}: apart from biases and normalisation, {words}."
+        return f"{network}: apart from biases and normalisation, {words}."
+    group = dense.structure.partition(":")[2]
+    some = listed(f"{name} ({share})" for name, share in largest_shares(dense.tensors, dense.parameters))
+    return (
+        f"{network}: the structure {dense.structure} leaves {some} of the parameters dense, because the inputs cannot "
+        f"be divided into groups of {group}."
+    )
 
 
-def removable_units_lines(families: Sequence[RemovableUnits]) -> Iterator[str]:
+def removable_units_lines(plan: Plan) -> Iterator[str]:
     """Sentences about what removing channels can take out of each family, and what it cannot."""
-    for own in families:
+    for own in removable_units(plan):
         kept = [f"{one.layer} ({one.reason})" for one in own.kept_whole]
         more = [f"{len(kept) - MOST_NAMED:,} more layers"] if len(kept) > MOST_NAMED else []
         yield (
@@ -71,23 +79,13 @@ def removable_units_lines(families: Sequence[RemovableUnits]) -> Iterator[str]:
         )
 
 
-def replaced_weights_lines(families: Sequence[str]) -> Iterator[str]:
+def replaced_weights_lines(plan: Plan) -> Iterator[str]:
     """A sentence about each family of a user's own that trains better from the weights that its function makes."""
-    for family in families:
+    for family in replaced_weights(plan):
         yield (
             f"{family} has layer norms or attention, and the recipe draws its initial weights anew (He uniform). Such "
             'networks usually train better from their own: set initial_weights = "own" in [recipe].'
         )
-
-
-def _not_grouped(dense: NeverPruned) -> str:
-    group = dense.structure.partition(":")[2]
-    network = f"{dense.family}, depth {dense.depth}, width {dense.width:g}"
-    some = listed(f"{name} ({share})" for name, share in largest_shares(dense.tensors, dense.parameters))
-    return (
-        f"{network}: the structure {dense.structure} leaves {some} of the parameters dense, because the inputs cannot "
-        f"be divided into groups of {group}."
-    )
 
 
 def largest_shares(tensors: Sequence[NotPrunable], parameters: int) -> list[tuple[str, str]]:
@@ -158,8 +156,8 @@ def start_lines(plan: Plan, store: Path, progress: SweepProgress) -> Iterator[st
     """Lines for the start of a sweep: edits since the last run, tensors that are never pruned, and finished chains."""
     if edit := plan_edit(plan, store):
         yield edit_sentence(edit)
-    yield from never_pruned_lines(never_pruned(plan))
-    yield from replaced_weights_lines(replaced_weights(plan))
+    yield from never_pruned_lines(plan)
+    yield from replaced_weights_lines(plan)
     chains = f"{progress.chains_done:,} of {plural(progress.chains, 'chain', 'is', 'are')} finished"
     yield f"{plan.name}: {chains}, {plural(progress.levels_done, 'level', 'is', 'are')} in {store}."
 

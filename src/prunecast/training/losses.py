@@ -31,14 +31,10 @@ class Loss:
     network alone."""
 
 
-def _from_user(name: str, found: object) -> Loss:
+def _entry(name: str, found: object) -> Loss | None:
     if isinstance(found, Loss):
         return found
-    if not callable(found):
-        raise PrunecastError(
-            f"loss {name!r} is {type(found).__name__}; it must be a function of logits and labels, or a Loss."
-        )
-    return Loss(name=name, mean=partial(_checked_mean, name, found))
+    return Loss(name=name, mean=partial(_checked_mean, name, found)) if callable(found) else None
 
 
 def _checked_mean(name: str, function: LossFunction, logits: Tensor, labels: Tensor) -> Tensor:
@@ -51,7 +47,7 @@ def _checked_mean(name: str, function: LossFunction, logits: Tensor, labels: Ten
     return value
 
 
-LOSSES = Registry("loss", RECIPE_NAMES["loss"], _from_user)
+LOSSES = Registry("loss", RECIPE_NAMES["loss"], "a function of logits and labels, or a Loss", _entry)
 
 
 def register_loss(loss: Loss) -> Loss:

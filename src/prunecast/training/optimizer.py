@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from prunecast.errors import PrunecastError
 from prunecast.plugins import Registry
 from prunecast.spec import RECIPE_NAMES, Recipe
 
@@ -47,15 +46,12 @@ class Optimizer:
     """Whether each element is changed by its own gradient alone; a GPU can then train many networks at once."""
 
 
-def _checked(name: str, found: object) -> Optimizer:
-    if not isinstance(found, Optimizer):
-        raise PrunecastError(
-            f"optimizer {name!r} is {type(found).__name__}; it must be a prunecast.training.Optimizer."
-        )
-    return found
-
-
-OPTIMIZERS = Registry("optimizer", RECIPE_NAMES["optimizer"], _checked)
+OPTIMIZERS = Registry(
+    "optimizer",
+    RECIPE_NAMES["optimizer"],
+    "a prunecast.training.Optimizer",
+    lambda _, found: found if isinstance(found, Optimizer) else None,
+)
 
 
 def register_optimizer(optimizer: Optimizer) -> Optimizer:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from prunecast.errors import PrunecastError
-from prunecast.plugins import Registry, function_of
+from prunecast.plugins import Registry, function
 from prunecast.spec import RECIPE_NAMES, Recipe
 
 ONE_CYCLE_RISE = 0.3
@@ -65,7 +65,8 @@ LearningRateSchedule = Callable[[Recipe, Timeline, int], float]
 LEARNING_RATE_SCHEDULES: Registry[LearningRateSchedule] = Registry(
     "learning-rate schedule",
     RECIPE_NAMES["schedule"],
-    function_of("learning-rate schedule", "a recipe, a timeline and a step"),
+    "a function of a recipe, a timeline and a step",
+    function,
 )
 
 

@@ -31,13 +31,13 @@ def lower(pack: Pack, image_shape: Sequence[int]) -> Program:
     channels, height, width = image_shape
     if not isinstance(pack.module, fx.GraphModule):
         raise Unfused("A network that cannot be packed is not fused.")
-    if set(pack.inputs.counts()) != {channels}:
-        raise Unfused(f"The pack takes images of {pack.inputs.counts()[0]} channels, not {channels}.")
+    if set(pack.layout.inputs.counts()) != {channels}:
+        raise Unfused(f"The pack takes images of {pack.layout.inputs.counts()[0]} channels, not {channels}.")
     if height != width or height not in SIZES:
         raise Unfused(f"Images of {height}x{width} are not fused: only squares with a side in {SIZES} are.")
-    if pack.inputs.size % TILE:
+    if pack.layout.inputs.size % TILE:
         raise Unfused(
-            f"The packed images have {pack.inputs.size} channels, which is not a multiple of {TILE}."
+            f"The packed images have {pack.layout.inputs.size} channels, which is not a multiple of {TILE}."
         )
     reader = _Reader(pack=pack, modules=dict(pack.module.named_modules()), image_size=height)
     for node in pack.module.graph.nodes:
@@ -97,9 +97,9 @@ class _Reader:
             values=tuple(self.values),
             final=final,
             head=name,
-            members=_owned(name, self.pack.blocks[f"{name}.weight"]),
+            members=_owned(name, self.pack.layout.blocks[f"{name}.weight"]),
             classes=head.out_features // self.pack.slots,
-            image_channels=self.pack.inputs.size,
+            image_channels=self.pack.layout.inputs.size,
             image_size=self.image_size,
         )
 
@@ -139,7 +139,7 @@ class _Reader:
                 module=module,
                 norm_name=norm_name,
                 norm=norm,
-                blocks=self.pack.blocks[f"{name}.weight"],
+                blocks=self.pack.layout.blocks[f"{name}.weight"],
                 source=source,
                 in_size=self.image_size if maker is None else self.convolutions[maker].out_size,
             )

@@ -26,7 +26,7 @@ def tensors(packed):
 @pytest.mark.parametrize("make", [Residual, Concatenated])
 def test_one_graph_serves_every_pack_of_a_shape(make):
     packs = [filled(make, seed) for seed in (0, 10, 20)]
-    counter, images = CompileCounter(), torch.randn(4, packs[0].inputs.size, 8, 8)
+    counter, images = CompileCounter(), torch.randn(4, packs[0].layout.inputs.size, 8, 8)
 
     def scores(module, state, x):
         return torch.func.functional_call(module, state, (x,))
@@ -41,7 +41,7 @@ def test_one_graph_serves_every_pack_of_a_shape(make):
 def test_weights_keep_the_memory_format_and_padding_stays_silent():
     packed = filled(Residual, 0)
     assert packed.module.get_parameter("conv2.weight").is_contiguous(memory_format=torch.channels_last)
-    images = torch.randn(4, packed.inputs.size, 8, 8)
+    images = torch.randn(4, packed.layout.inputs.size, 8, 8)
     other = images.clone()
     other[:, 6:] = 100.0  # the two members read the first six channels
     packed.module.eval()

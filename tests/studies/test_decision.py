@@ -7,7 +7,7 @@ import pytest
 from planted import planted
 
 from prunecast.choice import choose
-from prunecast.studies import Grid, GridChain, Reason, decide, frontier_targets, stop_error
+from prunecast.studies import ENOUGH, Grid, GridChain, Reason, decide, frontier_targets, stop_error
 from prunecast.table import Table, read
 
 FRAME = planted(
@@ -56,7 +56,7 @@ def _train(done: dict[tuple[float, float], int], step) -> None:
 def test_it_begins_with_unpruned_networks_all_over_the_grid():
     found = _decision({})
     assert found.fit is None
-    assert not found.enough
+    assert not found.known_within(ENOUGH)
     assert {step.reason for step in found.steps} == {Reason.START}
     sizes = {(step.chain.depth, step.chain.width) for step in found.steps}
     assert sizes >= {(8, 0.25), (8, 4), (26, 0.25), (26, 4)}
@@ -69,7 +69,7 @@ def test_few_training_runs_lead_to_the_answer_of_the_grid():
     whole = choose(read(FRAME), target_error=TARGET, confidence=0.5, law="eq2").answer
     for _ in range(40):
         found = _decision(done)
-        if found.enough or not found.steps:
+        if found.known_within(ENOUGH) or not found.steps:
             break
         _train(done, found.steps[0])
     (state,) = found.states

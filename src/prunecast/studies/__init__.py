@@ -2,6 +2,8 @@
 
 from prunecast.studies import findings
 from prunecast.studies.decision import (
+    ENOUGH,
+    SETTLED,
     Decision,
     Grid,
     GridChain,
@@ -31,7 +33,9 @@ from prunecast.studies.registry import STUDIES, Study
 from prunecast.studies.sensitivity import Sample, Sensitivity, sensitivity
 
 __all__ = [
+    "ENOUGH",
     "PAPER_SPLIT",
+    "SETTLED",
     "STUDIES",
     "AnswerSoFar",
     "Decision",

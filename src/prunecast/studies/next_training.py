@@ -146,7 +146,7 @@ def next_training(
         num_examples=examples,
         confidence=confidence,
         answers=answers,
-        settled=all(state.settled for state in states) and any(answer.met for answer in answers),
+        settled=all(state.known_within(0.1) for state in states) and any(answer.met for answer in answers),
         suggestions=tuple(_one_per_size(suggestions))[:MOST],
         kept_per_level=fitted.kept_per_level,
         findings=(

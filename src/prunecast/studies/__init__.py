@@ -19,13 +19,6 @@ from prunecast.studies.dips import Dip, Dips, dips
 from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation, paper_split
 from prunecast.studies.forms import Forms, forms
 from prunecast.studies.invariance import Invariance, invariance
-from prunecast.studies.next_training import (
-    AnswerSoFar,
-    NextTraining,
-    Suggestion,
-    SuggestionKind,
-    next_training,
-)
 from prunecast.studies.noise import Noise, noise
 from prunecast.studies.optimality import Optimality, optimality
 from prunecast.studies.refits import best_fit
@@ -37,7 +30,6 @@ __all__ = [
     "PAPER_SPLIT",
     "SETTLED",
     "STUDIES",
-    "AnswerSoFar",
     "Decision",
     "Dip",
     "Dips",
@@ -47,7 +39,6 @@ __all__ = [
     "GridChain",
     "Invariance",
     "NextStep",
-    "NextTraining",
     "Noise",
     "Optimality",
     "Reason",
@@ -55,8 +46,6 @@ __all__ = [
     "Sensitivity",
     "Step",
     "Study",
-    "Suggestion",
-    "SuggestionKind",
     "TargetState",
     "best_fit",
     "decide",
@@ -66,7 +55,6 @@ __all__ = [
     "forms",
     "frontier_targets",
     "invariance",
-    "next_training",
     "noise",
     "optimality",
     "paper_split",

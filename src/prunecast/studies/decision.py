@@ -62,8 +62,9 @@ SIMILAR = 0.8
 SEEN = 1.3
 """A network that misses a target shows the law at this many times its unpruned error."""
 SETTLED, ENOUGH = 0.1, 0.15
-"""The answer's doubt, as the standard deviation of its log size, from which on no chain is weighed for it, and at which a
-search ends. On measured grids, ending at 0.25 left fewer answers right, and going on to 0.1 took a third more seconds."""
+"""The answer's doubt, as the standard deviation of its log size, from which on no chain is weighed for it, and at which
+a search ends: at 0.25 fewer answers were right on measured grids, and going on to 0.1 took up to half as many seconds
+again for answers that were about as far off."""
 LEAST_GAIN = 0.01
 """No chain is trained that takes less than this share off the variance of the answers in doubt."""
 FRONTIER_TARGETS = 5
@@ -592,8 +593,8 @@ class Outlook:
     def unweighed(self) -> Iterator[NextStep]:
         """What is left to train where no chain is expected to take much off the doubt.
 
-        Curves that end near the targets hide what the law misses, so one curve is trained to its end. Then come networks
-        that may be the smallest one for a target, by their unpruned errors, and then all other whole curves.
+        Curves that end near the targets hide what the law misses, so one is trained to its end. Then come networks that
+        may be the smallest one for a target, by their unpruned errors, and then all other whole curves.
         """
         sizes = self.grid.sizes
         if not any(chain.is_whole and len(chain.errors) > 1 for chain in sizes):

@@ -594,7 +594,8 @@ class Outlook:
         """What is left to train where no chain is expected to take much off the doubt.
 
         Curves that end near the targets hide what the law misses, so one is trained to its end. Then come networks that
-        may be the smallest one for a target, by their unpruned errors, and then all other whole curves.
+        may be the smallest one for a target, by their unpruned errors, and then all other whole curves, first those of
+        networks similar to the smallest ones.
         """
         sizes = self.grid.sizes
         if not any(chain.is_whole and len(chain.errors) > 1 for chain in sizes):
@@ -608,7 +609,9 @@ class Outlook:
             for chain, error in zip(self.grid.chains, unpruned, strict=False)
             if chain in sizes and not chain.is_whole
         }
-        left = sorted(ratios, key=lambda chain: min(map(_unlikely, ratios[chain])))
+        left = sorted(
+            ratios, key=lambda chain: min(abs(math.log(own / BEST_UNPRUNED)) for own in ratios[chain])
+        )
         likely = [
             chain
             for chain in left

@@ -90,7 +90,7 @@ def stop_line(now: Round, budget: Budget) -> str:
     """Why a search has ended."""
     reasons = {
         Stop.SETTLED: "the answer is known well enough",
-        Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
+        Stop.NOTHING_LEFT: "no other chain of the plan is likely to change the answer much",
         Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
         Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",
     }

@@ -205,9 +205,10 @@ def _find(run: Replay, targets: Sequence[float], uncertainty: float) -> Iterator
     while True:
         found = decide(run.table(), run.grid(), targets, confidence=0.5)
         run.learn(found.fit)
-        if found.known_within(uncertainty) or (found.nothing_likely if uncertainty else not found.steps):
+        steps = found.likely_steps if uncertainty else found.steps
+        if found.known_within(uncertainty) or not steps:
             return
-        step = found.steps[0]
+        step = steps[0]
         run.until(key_of(step.chain), step.until_error)
         yield
 

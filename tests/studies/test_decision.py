@@ -213,13 +213,14 @@ def test_a_curve_is_finished_and_the_rest_comes_last():
     first = _decision(done)
     assert first.known_within(ENOUGH)
     assert [(step.reason, step.until_error) for step in first.steps] == [(Reason.SHAPE, 1.0)]
-    assert not first.nothing_likely
+    assert first.likely_steps == first.steps
     done[first.steps[0].chain.depth, first.steps[0].chain.width] = 41
     after = _decision(done)
     reasons = [step.reason for step in after.steps]
     assert reasons == sorted(reasons, key=[Reason.LIKELY, Reason.REST].index)
     assert set(reasons) == {Reason.LIKELY, Reason.REST}
     assert len({step.chain for step in after.steps}) == len(sizes) - 1
+    assert {step.reason for step in after.likely_steps} == {Reason.LIKELY}
     done |= {(step.chain.depth, step.chain.width): 41 for step in after.steps if step.reason is Reason.LIKELY}
-    assert _decision(done).nothing_likely
+    assert _decision(done).likely_steps == ()
     assert _decision(dict.fromkeys(sizes, 41)).steps == ()

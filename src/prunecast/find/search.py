@@ -234,12 +234,13 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
         hours=(time.monotonic() - began) / 3600,
         grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
     )
+    open_steps = decision.likely_steps if wanted.uncertainty is None else decision.steps
     stop = _over(wanted.budget, spent.training_runs, 3600 * spent.hours)
     if decision.known_within(wanted.uncertainty_at_end):
         stop = Stop.SETTLED
-    elif stop is None and (decision.nothing_likely if wanted.uncertainty is None else not decision.steps):
+    elif stop is None and not open_steps:
         stop = Stop.NOTHING_LEFT
-    steps = () if stop else decision.steps[: _room(wanted.budget, spent.training_runs, chains)]
+    steps = () if stop else open_steps[: _room(wanted.budget, spent.training_runs, chains)]
     return Round(decision=decision, table=table, spent=spent, steps=steps, stop=stop)
 
 

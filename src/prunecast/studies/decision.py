@@ -49,9 +49,9 @@ class Decision:
         return not starting and all(state.known_within(doubt) for state in self.states)
 
     @property
-    def nothing_likely(self) -> bool:
-        """Whether nothing is left that should change an answer."""
-        return all(step.reason is Reason.REST for step in self.steps)
+    def likely_steps(self) -> tuple[NextStep, ...]:
+        """What is likely to change an answer."""
+        return tuple(step for step in self.steps if step.reason is not Reason.REST)
 
 
 def decide(

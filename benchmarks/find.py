@@ -363,10 +363,11 @@ def line(outcomes: Sequence[Outcome]) -> str:
         return "not installed"
     shares = [own.reached for own in outcomes]
     ended = float(np.median([own.ended for own in outcomes]))
-    off = np.abs(np.log([own.ratio for own in outcomes]))
+    ratios = np.array([own.ratio for own in outcomes])
+    off = np.abs(np.log(ratios))
     return (
         f"median {np.median(shares):6.1%}   worst {max(shares):6.1%}   ends at {ended:6.1%}, off by "
-        f"{np.expm1(np.nanmedian(off)):5.1%}, right {(off <= np.log(1 + WITHIN)).mean():4.0%}   ({len(shares)})"
+        f"{np.expm1(np.nanmedian(off)):5.1%}, right {(np.abs(ratios - 1) <= WITHIN).mean():4.0%}   ({len(shares)})"
     )
 
 

@@ -7,8 +7,6 @@ at the largest number of examples, at even odds. Ways to choose what is trained 
 - find: `prunecast.studies.decide`, asked for one error at a time;
 - find, together: asked for all five errors at once;
 - random: whole chains in random order;
-- next: whole chains in the same random order until a tenth of the seconds is spent, then what
-  `prunecast.studies.next_training` suggests first of the chains that the grid has, for one error at a time;
 - design: the networks at the corners and in the middle of the grid, until their error is 1.15 times the largest target,
   one chain after the other;
 - halving: successive halving over the networks, for one error at a time;
@@ -17,8 +15,9 @@ at the largest number of examples, at even odds. Ways to choose what is trained 
 
 All of them are judged by what `choose` answers from the rows so far. Reported is the share of the grid's training
 seconds, as stored with the table, from which on the answer's size stays within 10% of the grid's: the median and the
-worst over all seeds and errors. A way whose answer is wrong when it ends goes on in random order. Where each way
-ends is given, too, and how far its answers are off then.
+worst over all seeds and errors. Where `find` ends with a wrong answer, it goes on by its own choice, as with a smaller
+`--uncertainty`; any other way, and `find` where nothing is left to choose, goes on in random order. Where each way ends
+is given, too, how far its answers are off then, and how many are within 10%.
 """
 
 import argparse
@@ -35,15 +34,7 @@ import pandas as pd
 from prunecast.choice import choose_each
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit
-from prunecast.studies import (
-    Grid,
-    GridChain,
-    Suggestion,
-    SuggestionKind,
-    decide,
-    next_training,
-    spread_out,
-)
+from prunecast.studies import ENOUGH, Grid, GridChain, decide, spread_out
 from prunecast.table import CONFIGURATION, Table, read
 
 FOLDER = Path(__file__).parent / "tables"
@@ -56,8 +47,6 @@ SHARES = (0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22, 0.3, 0.4, 0.55, 0.75)
 """Where ways that do not depend on a fit are judged."""
 WITHIN = 0.1
 LEFT_OUT = 0.2
-BEGUN = 0.1
-"""The share of the seconds that is spent at random before `next` is asked."""
 TARGETS = 5
 LOWEST, HIGHEST = 1.25, 0.45
 """Targets lie between these multiples of the least error and of the high plateau."""
@@ -197,20 +186,29 @@ Way = Callable[[Replay, int, np.random.Generator], Iterator[None]]
 
 
 def find(run: Replay, target: int, _: np.random.Generator) -> Iterator[None]:
-    yield from _find(run, [run.targets[target]])
+    yield from _find(run, [run.targets[target]], ENOUGH)
+
+
+def onward(run: Replay, target: int, _: np.random.Generator) -> Iterator[None]:
+    yield from _find(run, [run.targets[target]], 0.0)
 
 
 def together(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
-    yield from _find(run, run.targets)
+    yield from _find(run, run.targets, ENOUGH)
 
 
-def _find(run: Replay, targets: Sequence[float]) -> Iterator[None]:
+def onward_together(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
+    yield from _find(run, run.targets, 0.0)
+
+
+def _find(run: Replay, targets: Sequence[float], uncertainty: float) -> Iterator[None]:
     while True:
         found = decide(run.table(), run.grid(), targets, confidence=0.5)
         run.learn(found.fit)
-        if found.enough or not found.steps:
+        steps = found.likely_steps if uncertainty else found.steps
+        if found.known_within(uncertainty) or not steps:
             return
-        step = found.steps[0]
+        step = steps[0]
         run.until(key_of(step.chain), step.until_error)
         yield
 
@@ -224,33 +222,6 @@ def random(run: Replay, _: int, rng: np.random.Generator) -> Iterator[None]:
     for index in rng.permutation(len(keys)):
         run.train(keys[index], len(run.chains[keys[index]]))
         yield
-
-
-def advised(run: Replay, target: int, rng: np.random.Generator) -> Iterator[None]:
-    for _ in random(run, 0, rng):
-        yield
-        if run.share >= BEGUN:
-            break
-    while (table := run.table()) is not None:
-        try:
-            found = next_training(table, target_error=run.targets[target], confidence=0.5)
-        except PrunecastError:
-            return
-        step = next(filter(None, (suggested(run, own) for own in found.suggestions)), None)
-        if found.settled or step is None:
-            return
-        run.until(*step)
-        yield
-
-
-def suggested(run: Replay, own: Suggestion) -> tuple[Key, float | None] | None:
-    """The chain of a suggestion and the error until which it is trained; None where the grid has no such chain."""
-    begun = own.kind is SuggestionKind.MORE_LEVELS
-    for key, rows in run.chains.items():
-        done = run.done.get(key, 0)
-        if key[:3] == (own.depth, own.width, own.num_examples) and bool(done) is begun and done < len(rows):
-            return key, None if own.unpruned_first else own.until_error
-    return None
 
 
 def design(run: Replay, _: int, __: np.random.Generator) -> Iterator[None]:
@@ -320,21 +291,27 @@ def reached(run: Replay, way: Way, targets: Sequence[int], rng: np.random.Genera
             shares.pop(0)
 
     shares.append(np.inf)
-    for _ in way(run, targets[0], rng):
-        mark(always=way in (find, together, advised))
-    ended, off, own = run.share, run.answers(), len(points) + 1
-    points.append((ended, dict(run.done)))
-    if not all(right(run, off, target) for target in targets):
-        for _ in random(run, 0, rng):
-            mark(always=False)
+    ends: list[int] = []
+    answers: list[list[float]] = []
+    for part in (way, *ONWARD.get(way, ()), random):
+        for _ in part(run, targets[0], rng):
+            mark(always=part not in (random, design))
+        points.append((run.share, dict(run.done)))
+        ends.append(len(points))
+        answers.append(run.answers())
+        if all(any(right(run, own, target) for own in answers) for target in targets):
+            break
     found = {}
     for target in targets:
-        share = 1.0
-        for at, done in reversed(points[:own] if right(run, off, target) else points):
+        end = next(end for end, own in zip(ends, answers, strict=True) if right(run, own, target))
+        share = points[end - 1][0]
+        for at, done in reversed(points[:end]):
             if not right(run, replace(run, done=done).answers(), target):
                 break
             share = at
-        found[target] = Outcome(reached=share, ended=ended, ratio=off[target] / run.truth[target])
+        found[target] = Outcome(
+            reached=share, ended=points[ends[0] - 1][0], ratio=answers[0][target] / run.truth[target]
+        )
     return found
 
 
@@ -358,11 +335,12 @@ WAYS: dict[str, Way] = {
     "find": find,
     "find, together": together,
     "random": random,
-    "next": advised,
     "design": design,
     "halving": halving,
     "optuna": optuna,
 }
+ONWARD: dict[Way, tuple[Way, ...]] = {find: (onward,), together: (onward_together,)}
+"""What a way does where it ends with a wrong answer, before it goes on in random order."""
 ALL_AT_ONCE = ("find, together", "random", "design")
 
 
@@ -385,10 +363,11 @@ def line(outcomes: Sequence[Outcome]) -> str:
         return "not installed"
     shares = [own.reached for own in outcomes]
     ended = float(np.median([own.ended for own in outcomes]))
-    off = np.abs(np.log([own.ratio for own in outcomes]))
+    ratios = np.array([own.ratio for own in outcomes])
+    off = np.abs(np.log(ratios))
     return (
         f"median {np.median(shares):6.1%}   worst {max(shares):6.1%}   ends at {ended:6.1%}, off by "
-        f"{np.expm1(np.nanmedian(off)):5.1%}, no answer {np.isnan(off).mean():4.0%}   ({len(shares)})"
+        f"{np.expm1(np.nanmedian(off)):5.1%}, right {(np.abs(ratios - 1) <= WITHIN).mean():4.0%}   ({len(shares)})"
     )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from planted_tables import TRUTH, law_error, planted, unpruned_error
 
-from prunecast.studies import next_training, sensitivity
+from prunecast.studies import sensitivity
 from prunecast.table import Table, read
 
 TABLES = Path(__file__).parent / "tables"
@@ -68,9 +68,6 @@ def main() -> None:
                 print(
                     f"  {label + ', networks':48}{found['random_points']!s:>8}{found['designed_points']!s:>11}"
                 )
-    start = time.perf_counter()
-    next_training(tables()["planted, noise 3.4%"])
-    print(f"what to train next at the paper's size: {time.perf_counter() - start:.1f} s")
 
 
 if __name__ == "__main__":

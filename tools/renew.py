@@ -29,7 +29,6 @@ GOLDEN = (
     "tests/cli/test_cli_golden.py",
     "tests/choice/test_choice_cli.py",
     "tests/studies/test_studies_cli.py",
-    "tests/studies/test_studies_next.py",
 )
 """The tests that hold texts."""
 

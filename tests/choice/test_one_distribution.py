@@ -40,7 +40,7 @@ def law(table: Path) -> Path:
     return path
 
 
-def test_predict_choose_next_and_the_page_agree(table: Path, law: Path) -> None:
+def test_predict_choose_and_the_page_agree(table: Path, law: Path) -> None:
     chosen = said("choose", str(table), "--target-error", str(TARGET))
     place = {name: chosen[name] for name in ("depth", "width", "density")}
     assert chosen["source"] == "law"
@@ -55,9 +55,6 @@ def test_predict_choose_next_and_the_page_agree(table: Path, law: Path) -> None:
     (predicted,) = said("predict", str(law), *options, "--num-examples", "50000")["predictions"]
     assert (predicted["lower"], predicted["upper"]) == pytest.approx(chosen["interval"], rel=1e-3)
     assert predicted["error"] == pytest.approx(chosen["error"], rel=1e-3)
-
-    (soon,) = said("next", str(table), "--target-error", str(TARGET))["answers"]
-    assert {name: soon[name] for name in place} == pytest.approx(place)
 
     (shown,) = (
         one.network for one in answers(fit(read(table)), Request(target_error=TARGET)) if one.target == TARGET
@@ -76,6 +73,5 @@ def test_the_laws_and_their_weights_are_the_same_everywhere(table: Path, law: Pa
     for line in (
         ["fit", str(table)],
         ["choose", str(table), "--target-error", str(TARGET)],
-        ["next", str(table)],
     ):
         assert said(*line)["law"] == own.law

@@ -221,8 +221,8 @@ MISTAKES = {
         "choose LAW --frontier --target-error 0.2 --confidence 0.9",
         "--frontier shows the smallest network for each error; leave out --confidence, --target-error",
     ),
-    "next for no error": (
-        "next good.csv --target-error -1",
+    "choose for no error": (
+        "choose good.csv --target-error -1",
         "the target error must be a positive number, not -1",
     ),
     "density of two": (

@@ -23,7 +23,7 @@ from prunecast.cli import main
 from prunecast.files import dumps
 from prunecast.laws import compare, fit, get_law, load, selectable_laws, unregister
 from prunecast.laws.findings import LawPreference
-from prunecast.studies import STUDIES, next_training
+from prunecast.studies import STUDIES
 from prunecast.table import read
 
 EXAMPLE = Path(__file__).with_name("hill_law.py")
@@ -173,10 +173,6 @@ def test_every_study_runs_with_it(shipped, name):
         assert ("hill" in answer) == (name in ("forms", "extrapolation"))
 
 
-def test_what_to_train_next_is_answered_with_it(shipped):
-    assert next_training(shipped, law="hill").law == "hill"
-
-
 OTHER_PROCESS = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
@@ -248,7 +244,6 @@ def test_the_terminal_names_its_title_symbols_and_equation(called):
     assert TITLE in called("choose", "law.json", "--target-error", "0.2")
     assert TITLE in called("choose", *AT_50000, *OWN, "--frontier")
     assert TITLE in called("compare", *AT_50000)
-    assert TITLE in called("next", *AT_50000, *OWN)
     assert TITLE in called("study", "sensitivity", *AT_50000, *OWN)
 
 
@@ -261,7 +256,6 @@ def test_programs_get_its_name_title_symbols_and_equation(called):
     for command in (
         ("choose", "law.json", "--target-error", "0.2"),
         ("choose", *AT_50000, *OWN, "--frontier"),
-        ("next", *AT_50000, *OWN),
         ("study", "sensitivity", *AT_50000, *OWN),
     ):
         assert json.loads(called(*command, "--json"))["law"] == "hill"

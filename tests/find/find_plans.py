@@ -24,9 +24,10 @@ def plan() -> Plan:
     return parse_plan(TEXT, name="short")
 
 
-def searched(store: Path, training_runs: int | None = None) -> list[Round]:
+def searched(store: Path, training_runs: int | None = None, uncertainty: float | None = None) -> list[Round]:
     """Search to the end, or until so many training runs are in the store; the rounds."""
-    wanted = Search(targets=(TARGET,), law="eq2", budget=Budget(training_runs=training_runs))
+    budget = Budget(training_runs=training_runs)
+    wanted = Search(targets=(TARGET,), law="eq2", uncertainty=uncertainty, budget=budget)
     events = search(plan(), store, wanted, executor=executor_for("cpu", 1))
     return [event for event in events if isinstance(event, Round)]
 

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import shutil
 import time
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from prunecast.find import (
 )
 from prunecast.pruning import StopRules, chain_folder, why_ended
 from prunecast.report import terminal
-from prunecast.sweep import executor_for, parse_plan
+from prunecast.sweep import chain_statuses, executor_for, parse_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["prunecast.sweep", "prunecast.find"])
@@ -57,6 +58,17 @@ def test_a_search_that_has_ended_trains_nothing_more(whole: tuple[Path, list[Rou
     (again,) = searched(store)
     assert again.stop == rounds[-1].stop
     assert again.decision.states[0].sizes == rounds[-1].decision.states[0].sizes
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_to_a_smaller_uncertainty(whole: tuple[Path, list[Round]], tmp_path: Path) -> None:
+    store, rounds = whole
+    shutil.copytree(store, tmp_path / "store")
+    first, *_, last = searched(tmp_path / "store", uncertainty=1e-6)
+    assert first.spent.training_runs == rounds[-1].spent.training_runs
+    assert first.stop is None
+    assert last.stop is Stop.NOTHING_LEFT
+    assert all(own.ended for own in chain_statuses(plan(), tmp_path / "store"))
 
 
 @pytest.mark.slow
@@ -109,6 +121,7 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
         (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, but the plan short has 200"),
         (Search(targets=(0.1,), minimise="latency"), r"latency, which .* `prunecast time PLAN -o TABLE`"),
         (Search(targets=(0.1,), minimise="bytes"), r"bytes, which .* `prunecast export PLAN -o TABLE`"),
+        (Search(targets=(0.1,), uncertainty=0), "--uncertainty is 0"),
         (Search(budget=Budget(hours=0)), "--hours is 0"),
         (Search(budget=Budget(training_runs=0)), "--training-runs is 0"),
     ],

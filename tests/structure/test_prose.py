@@ -132,7 +132,6 @@ COMMANDS = [
     "choose TABLE --target-error 0.2",
     "choose TABLE --target-error 0.05 --json",
     "choose TABLE --target-error 0.15 --sizes around",
-    "next TABLE --where num_examples=50000",
     "study optimality TABLE",
     "study extrapolation TABLE --json",
     "report TABLE --no-studies -o page.html",

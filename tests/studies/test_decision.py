@@ -7,7 +7,7 @@ import pytest
 from planted import planted
 
 from prunecast.choice import choose
-from prunecast.studies import Grid, GridChain, Reason, decide, frontier_targets, stop_error
+from prunecast.studies import ENOUGH, Grid, GridChain, Reason, decide, frontier_targets, stop_error
 from prunecast.table import Table, read
 
 FRAME = planted(
@@ -56,7 +56,7 @@ def _train(done: dict[tuple[float, float], int], step) -> None:
 def test_it_begins_with_unpruned_networks_all_over_the_grid():
     found = _decision({})
     assert found.fit is None
-    assert not found.enough
+    assert not found.known_within(ENOUGH)
     assert {step.reason for step in found.steps} == {Reason.START}
     sizes = {(step.chain.depth, step.chain.width) for step in found.steps}
     assert sizes >= {(8, 0.25), (8, 4), (26, 0.25), (26, 4)}
@@ -69,7 +69,7 @@ def test_few_training_runs_lead_to_the_answer_of_the_grid():
     whole = choose(read(FRAME), target_error=TARGET, confidence=0.5, law="eq2").answer
     for _ in range(40):
         found = _decision(done)
-        if found.enough or not found.steps:
+        if found.known_within(ENOUGH) or not found.steps:
             break
         _train(done, found.steps[0])
     (state,) = found.states
@@ -174,3 +174,53 @@ def test_what_is_over_is_never_proposed():
     risen = replace(grid[0], ended=False, errors=(0.1, 0.3))
     assert Grid(chains=[risen], targets=[TARGET]).is_over(risen)
     assert not Grid(chains=[risen], targets=[0.4]).is_over(risen)
+
+
+def test_a_network_of_which_little_was_measured_still_shows_what_the_law_misses():
+    """Networks whose unpruned error was known counted as fully known, so searches ended with answers 10% too small."""
+    rows = read("cifar10-resnet-exact").frame
+    rows = rows[rows["num_examples"].isin([1562, 50_000]) & (rows["replicate"] == 0)]
+    chains = dict(tuple(rows.groupby(["depth", "width", "num_examples"])))
+    done = dict.fromkeys(chains, 0)
+    reasons = set()
+    while not reasons - {Reason.START, Reason.LAW, Reason.FIRST_CURVE}:
+        trained = {size: own[: done[size]] for size, own in chains.items()}
+        grid = [
+            GridChain(
+                depth=size[0],
+                width=size[1],
+                num_examples=size[2],
+                level_cap=len(chains[size]) - 1,
+                errors=tuple(own["error"]),
+            )
+            for size, own in trained.items()
+        ]
+        table = read(pd.concat(trained.values())) if any(done.values()) else None
+        first, *others = decide(table, grid, [TARGET], confidence=0.5).steps
+        reasons = {first.reason}
+        errors = chains[first.chain.size]["error"].tolist()
+        past = (level for level, error in enumerate(errors, 1) if error > (first.until_error or 0))
+        done[first.chain.size] = next(past, len(errors))
+    gains = {step.chain.size: step.gain for step in (first, *others) if len(step.chain.errors) == 1}
+    assert max(gains.values()) > 0.3
+    assert len([gain for gain in gains.values() if gain > 0.1]) >= 2
+
+
+def test_a_curve_is_finished_and_the_rest_comes_last():
+    """Where no gain is expected, no chain that can be trained is left out."""
+    sizes = [(chain.depth, chain.width) for chain in _grid({})]
+    done = dict.fromkeys(sizes, 1) | {(8, 4.0): 30, (26, 4.0): 30, (8, 1.0): 20, (14, 0.5): 12}
+    first = _decision(done)
+    assert first.known_within(ENOUGH)
+    assert [(step.reason, step.until_error) for step in first.steps] == [(Reason.SHAPE, 1.0)]
+    assert first.likely_steps == first.steps
+    done[first.steps[0].chain.depth, first.steps[0].chain.width] = 41
+    after = _decision(done)
+    reasons = [step.reason for step in after.steps]
+    assert reasons == sorted(reasons, key=[Reason.LIKELY, Reason.REST].index)
+    assert set(reasons) == {Reason.LIKELY, Reason.REST}
+    assert len({step.chain for step in after.steps}) == len(sizes) - 1
+    assert {step.reason for step in after.likely_steps} == {Reason.LIKELY}
+    done |= {(step.chain.depth, step.chain.width): 41 for step in after.steps if step.reason is Reason.LIKELY}
+    assert _decision(done).likely_steps == ()
+    assert _decision(dict.fromkeys(sizes, 41)).steps == ()

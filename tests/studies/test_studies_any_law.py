@@ -1,6 +1,5 @@
 """Studies take every registered law, and every study is registered once."""
 
-import json
 from collections.abc import Iterator
 
 import pytest
@@ -10,7 +9,7 @@ from planted import planted
 from prunecast import studies
 from prunecast.cli import cli
 from prunecast.laws import FormulaLaw, Parameter, Role, register, selectable_laws, unregister
-from prunecast.studies import STUDIES, extrapolation, next_training, noise, optimality, sensitivity
+from prunecast.studies import STUDIES, extrapolation, noise, optimality, sensitivity
 from prunecast.table import read
 
 TABLE = read(planted(configurations=16, num_examples=(50_000, 12_500), noise=0.01, seed=1))
@@ -51,12 +50,6 @@ def third() -> Iterator[str]:
     unregister("third")
 
 
-def test_next_answers_with_the_law_that_was_asked_for(third: str) -> None:
-    study = next_training(TABLE, law=third)
-    assert study.law == third
-    assert study.suggestions
-
-
 def test_every_study_takes_the_law(third: str) -> None:
     assert sensitivity(TABLE, law=third, repeats=2).law == third
     assert noise(TABLE, law=third).residual > 0
@@ -75,19 +68,3 @@ def test_each_study_is_registered_under_its_name() -> None:
     text = CliRunner().invoke(cli, ["study", "--help"]).output
     for name, study in STUDIES.items():
         assert f"{name:14} {study.summary}" in text
-
-
-def test_suggestions_prune_as_the_table_does(tmp_path) -> None:
-    """A table that keeps 51.2% per level, three levels of 20%, needs about a third of the training runs."""
-    frame = planted(configurations=16, num_examples=(50_000, 12_500), noise=0.01, seed=1)
-    coarse = frame[frame["level"] % 3 == 0].assign(level=lambda own: own["level"] // 3)
-    study = next_training(read(coarse))
-    assert study.kept_per_level == pytest.approx(0.512)
-    fine = {(own.depth, own.width): own.training_runs for own in next_training(read(frame)).suggestions}
-    for own in study.suggestions:
-        assert own.training_runs <= fine.get((own.depth, own.width), 40) / 2 or own.unpruned_first
-    path = tmp_path / "coarse.csv"
-    coarse.to_csv(path, index=False)
-    assert "prunes 49% of the weights" in CliRunner().invoke(cli, ["next", str(path)]).output
-    body = json.loads(CliRunner().invoke(cli, ["next", str(path), "--json"]).output)
-    assert body["kept_per_level"] == pytest.approx(0.512)

@@ -1,8 +1,5 @@
 """Every finding of a study has a sentence, in the metric's word."""
 
-import json
-from dataclasses import replace
-
 import pytest
 from planted import planted
 
@@ -10,9 +7,9 @@ from prunecast import report
 from prunecast.findings import Finding
 from prunecast.metric import Metric
 from prunecast.report import terminal
-from prunecast.studies import STUDIES, extrapolation, findings, next_training
+from prunecast.studies import STUDIES, extrapolation, findings
 from prunecast.table import read
-from prunecast.wording import fitted_to, next_conclusion, numbers, sentence, study_as_json
+from prunecast.wording import fitted_to, numbers, sentence, study_as_json
 
 TABLE = read(planted(configurations=12, num_examples=(50_000, 12_500), noise=0.01, seed=1))
 SAID = [
@@ -33,10 +30,6 @@ SAID = [
         "--where num_examples=12500",
     ),
     (findings.NoRectangle(), "No set of curves"),
-    (findings.TargetNotReached(target_error=0.001), "reaches a loss of 0.001"),
-    (findings.AxisToTrain(axis="width", example=0.25), "Train another width, for example 0.25."),
-    (findings.UnprunedErrorsGuessed(), "a law of the unpruned loss"),
-    (findings.GainsAssumeLaw(), "assume that the law is right"),
 ]
 
 
@@ -61,26 +54,6 @@ def test_fitted_sizes_are_said() -> None:
     assert said["networks"].count(";") == 1
     body = study_as_json(extrapolation(TABLE), Metric.ERROR)
     assert {own["along"]: own["fitted_on"] for own in body["steps"]} == said
-
-
-def test_conclusions_follow_the_numbers() -> None:
-    found = next_training(TABLE, target_error=0.2)
-    worth = tuple(replace(own, gain=0.2) for own in found.suggestions)
-    study = replace(found, settled=False, suggestions=worth)
-    assert next_conclusion(study, Metric.ERROR) == "More training may still change the answer."
-    settled = replace(study, settled=True, answers=2 * study.answers)
-    assert next_conclusion(settled, Metric.ERROR) == "More training would hardly change the answers."
-    unknown = [replace(own, gain=None) for own in study.suggestions]
-    assert "likeliest" in next_conclusion(replace(study, suggestions=tuple(unknown)), Metric.ERROR)
-    unmet = replace(study, answers=tuple(replace(own, met=False) for own in study.answers))
-    assert next_conclusion(unmet, Metric.ERROR).startswith("There is no answer yet")
-    assert "come first" in next_conclusion(replace(study, answers=()), Metric.ERROR)
-
-
-def test_findings_are_notes_for_programs() -> None:
-    body = json.loads(json.dumps(study_as_json(next_training(TABLE), Metric.ERROR)))
-    assert body["notes"][-1] == {"kind": "gains_assume_law", "text": sentence(findings.GainsAssumeLaw())}
-    assert {own["kind"] for own in body["suggestions"]} <= {"new chain", "more levels", "another replicate"}
 
 
 @pytest.mark.parametrize("name", ["extrapolation", "sensitivity", "invariance", "noise"])

@@ -104,7 +104,7 @@ def test_a_fit_says_how_many_there_are_until_they_are_left_out():
 
 
 def test_every_command_that_reads_a_table_can_leave_them_out(tmp_path):
-    for name in ("fit", "compare", "choose", "make", "study", "next", "report", "figures"):
+    for name in ("fit", "compare", "choose", "make", "study", "report", "figures"):
         told = CliRunner().invoke(cli, [name, "--help"])
         assert "--without-too-large" in told.output, name
     told = CliRunner().invoke(cli, ["fit", "cifar10-resnet-24ep", "--without-too-large"])

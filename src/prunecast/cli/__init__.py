@@ -32,7 +32,6 @@ WORKFLOW = {
         "fit": ("law:fit", "Fit the law to a table of pruning results."),
         "predict": ("law:predict", "Predict errors from a fitted law."),
         "compare": ("law:compare", "Rank laws and their rivals on a table."),
-        "next": ("answer:next_", "Suggest what to train next."),
         "study": ("answer:study", "Study the law on a table as the paper does."),
         "figures": ("report:figures", "Draw figures of a table and its law for a paper."),
     },

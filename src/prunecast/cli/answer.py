@@ -1,4 +1,4 @@
-"""The commands that answer: choose, study, next."""
+"""The commands that answer: choose, study."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -9,7 +9,6 @@ import click
 from prunecast import choice, report
 from prunecast.cli import UNMET, import_from
 from prunecast.cli.options import (
-    BEST_LAW,
     Source,
     candidate_options,
     law_option,
@@ -20,7 +19,7 @@ from prunecast.cli.parameters import Milliseconds, Number, refuse_with
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
-from prunecast.studies import STUDIES, next_training
+from prunecast.studies import STUDIES
 from prunecast.wording import choice_as_json, study_as_json
 
 BOUNDS = (
@@ -112,41 +111,3 @@ def study(name: str, source: Source, as_json: bool, as_latex: bool, law: str | N
     section = report.titled(report.study_section(name, found, table.metric), *about)
     body = {"study": name, **study_as_json(found, table.metric)}
     show(section, body, as_json=as_json, as_latex=as_latex)
-
-
-@click.command("next")
-@click.option(
-    "--target-error",
-    type=Number(),
-    help="Target error of the answer; by default five errors over the whole range.",
-)
-@click.option(
-    "--confidence",
-    type=Number(),
-    default=choice.DEFAULT_CONFIDENCE,
-    show_default=True,
-    help="Probability that the target is met.",
-)
-@click.option(
-    "--num-examples",
-    type=Number(),
-    help="Number of training examples; by default the largest measured number.",
-)
-@BEST_LAW
-@table_options
-def next_(
-    source: Source,
-    as_json: bool,
-    as_latex: bool,
-    law: str,
-    target_error: float | None,
-    confidence: float,
-    num_examples: float | None,
-) -> None:
-    """Suggest what to train next to make the answers from TABLE more certain, and say how certain they are."""
-    table = source.read()
-    found = next_training(
-        table, law=law, target_error=target_error, confidence=confidence, num_examples=num_examples
-    )
-    body = study_as_json(found, table.metric)
-    show(report.next_training(found, table.metric), body, as_json=as_json, as_latex=as_latex)

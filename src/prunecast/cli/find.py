@@ -62,6 +62,11 @@ ATTEMPTS = 3
 @click.option(
     "--num-examples", type=Count(), help="Number of training examples; by default the largest in the plan."
 )
+@click.option(
+    "--uncertainty",
+    type=Number(positive=True),
+    help="Stop when the uncertainty of the size is at most this; by default 15%, or 10% without a target.",
+)
 @BEST_LAW
 @of_plan
 @DEVICE
@@ -85,6 +90,7 @@ def find(
     training_runs: int | None,
     minimise: str,
     num_examples: int | None,
+    uncertainty: float | None,
     law: str,
     store: Path,
     output: Path,
@@ -107,6 +113,7 @@ def find(
         minimise=minimise,
         num_examples=num_examples,
         law=law,
+        uncertainty=uncertainty,
         budget=Budget(hours=hours, training_runs=training_runs),
     )
     wanted.check(plan)
@@ -126,13 +133,13 @@ def find(
     with stoppable(store):
         cards = search.run(make=make and bool(targets))
     if as_json:
-        echo(dumps(found_as_json(search.rounds[-1], cards)))
+        echo(dumps(found_as_json(search.rounds[-1], cards, wanted)))
     met = all(state.choice is not None and state.choice.met for state in search.rounds[-1].decision.states)
     if targets and not (met and all(card is not None and card.measured.meets_target for card in cards)):
         raise SystemExit(UNMET)
 
 
-def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
+def found_as_json(last: "Round", cards: "list[Card | None]", wanted: "Search") -> dict[str, Any]:
     """What a search found, as JSON."""
     return {
         "stop": last.stop,
@@ -142,7 +149,7 @@ def found_as_json(last: "Round", cards: "list[Card | None]") -> dict[str, Any]:
         "answers": [
             {
                 "target_error": state.target_error,
-                "settled": state.enough,
+                "settled": state.known_within(wanted.uncertainty_at_end),
                 "doubt": state.doubt if math.isfinite(state.doubt) else None,
                 "sizes": [size if math.isfinite(size) else None for size in state.sizes],
                 "choice": None if state.choice is None else choice_as_json(state.choice),

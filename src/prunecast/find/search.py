@@ -21,7 +21,7 @@ from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
 from prunecast.metric import Metric
 from prunecast.spec import CHANNELS, ChainSpec
-from prunecast.studies import Decision, GridChain, NextStep, decide, frontier_targets
+from prunecast.studies import ENOUGH, SETTLED, Decision, GridChain, NextStep, decide, frontier_targets
 from prunecast.sweep import (
     ChainStatus,
     Event,
@@ -72,7 +72,15 @@ class Search:
     num_examples: int | None = None
     """by default the largest number in the plan"""
     law: str = AUTO
+    uncertainty: float | None = None
+    """of the answers at which the search ends; by default 15%, or 10% without target errors, or more where no other
+    chain is likely to change them"""
     budget: Budget = dataclasses.field(default_factory=Budget)
+
+    @property
+    def uncertainty_at_end(self) -> float:
+        """The uncertainty of the answers at which the search ends."""
+        return self.uncertainty or (ENOUGH if self.targets else SETTLED)  # a budget alone buys what it can
 
     def check(self, plan: Plan) -> None:
         """Refuse an impossible search before anything is trained."""
@@ -81,6 +89,8 @@ class Search:
             check_target(target, Metric.ERROR)
         if not 0 < self.confidence < 1:
             raise PrunecastError(f"--confidence is {self.confidence:g}; give a probability between 0 and 1")
+        if self.uncertainty is not None and not 0 < self.uncertainty < math.inf:
+            raise PrunecastError(f"--uncertainty is {self.uncertainty:g}; give a positive number")
         if not self.targets and self.budget == Budget():
             raise PrunecastError(
                 "find needs a target error or a budget: --target-error, --hours or --training-runs"
@@ -224,12 +234,13 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
         hours=(time.monotonic() - began) / 3600,
         grid_seconds=sum(chain.seconds * (chain.level_cap + 1) for chain in grid) if records else math.nan,
     )
+    open_steps = decision.likely_steps if wanted.uncertainty is None else decision.steps
     stop = _over(wanted.budget, spent.training_runs, 3600 * spent.hours)
-    if decision.enough if wanted.targets else decision.settled:  # a budget alone buys what it can
+    if decision.known_within(wanted.uncertainty_at_end):
         stop = Stop.SETTLED
-    elif stop is None and not decision.steps:
+    elif stop is None and not open_steps:
         stop = Stop.NOTHING_LEFT
-    steps = () if stop else decision.steps[: _room(wanted.budget, spent.training_runs, chains)]
+    steps = () if stop else open_steps[: _room(wanted.budget, spent.training_runs, chains)]
     return Round(decision=decision, table=table, spent=spent, steps=steps, stop=stop)
 
 

@@ -17,6 +17,8 @@ WHY = {
     Reason.FIRST_CURVE: "it should be about the right size",
     Reason.UNPRUNED: "its unpruned error matters most",
     Reason.CURVE: "its curve matters most",
+    Reason.SHAPE: "its whole curve shows the shape of the law",
+    Reason.REST: "it is left, and nothing else is more likely to matter",
     Reason.LIKELY: "it may be the right size",
 }
 
@@ -50,7 +52,7 @@ def step_words(step: NextStep) -> str:
     how_far = (
         "unpruned" if step.until_error is None else f"pruned until its error exceeds {step.until_error:.3g}"
     )
-    if step.reason is Reason.LAW:
+    if step.reason in (Reason.LAW, Reason.SHAPE, Reason.REST):
         how_far = "pruned to the last level"
     known = step.gain == step.gain
     gain = (
@@ -88,7 +90,7 @@ def stop_line(now: Round, budget: Budget) -> str:
     """Why a search has ended."""
     reasons = {
         Stop.SETTLED: "the answer is known well enough",
-        Stop.NOTHING_LEFT: "no other chain of the plan would change the answer much",
+        Stop.NOTHING_LEFT: "no other chain of the plan is likely to change the answer much",
         Stop.HOURS: f"the budget of {budget.hours or 0:g} h is spent",
         Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",
     }

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from prunecast.report import terminal
-    from prunecast.report.choices import choice, frontier, next_training
+    from prunecast.report.choices import choice, frontier
     from prunecast.report.document import Chart, Fact, Grid, Section
     from prunecast.report.figures import FIGURES, Drawn, draw_figures
     from prunecast.report.fits import fit_summary, predictions, scores, single_fits
@@ -32,7 +32,6 @@ __all__ = [
     "frontier",
     "latex_figure",
     "latex_tables",
-    "next_training",
     "page",
     "predictions",
     "result_html",
@@ -53,7 +52,7 @@ _MODULES = {
     **dict.fromkeys(("FIGURES", "Drawn", "draw_figures"), "figures"),
     "draw_paper_figures": "paper_figures",
     **dict.fromkeys(("Page", "page"), "html"),
-    **dict.fromkeys(("choice", "frontier", "next_training"), "choices"),
+    **dict.fromkeys(("choice", "frontier"), "choices"),
     **dict.fromkeys(("fit_summary", "predictions", "scores", "single_fits"), "fits"),
     **dict.fromkeys(("claims", "study_section", "titled"), "studies"),
 }

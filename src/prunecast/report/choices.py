@@ -1,22 +1,16 @@
-"""Sections about answers: the network to train, the frontier of smallest networks, and what to train next."""
-
-from collections.abc import Sequence
+"""Sections about answers: the network to train, and the frontier of smallest networks."""
 
 from prunecast.choice import Choice, Frontier, Measure, Naming, Network
 from prunecast.laws import get_law
-from prunecast.metric import Metric
 from prunecast.report.document import Fact, Grid, Section
-from prunecast.studies import AnswerSoFar, NextTraining, Suggestion
 from prunecast.text import capital
 from prunecast.wording import (
     advice,
     amount,
     network_name,
-    next_conclusion,
     numbers,
     promise,
     sentences,
-    suggestions_legend,
     unit,
     verdict_numbers,
     verdict_sentence,
@@ -167,68 +161,3 @@ def frontier(line: Frontier) -> Section:
         grids=[Grid(header=header, rows=rows, left=0, long=True)],
         notes=[wording.all_errors(len(rows), metric), *measured],
     )
-
-
-def next_training(study: NextTraining, metric: Metric) -> Section:
-    """What to train next, and how uncertain the answers are."""
-    axes = [axis for axis in ("depth", "width", "num_examples") if axis in study.naming.axes]
-    names = ["Examples" if axis == "num_examples" else axis.capitalize() for axis in axes]
-    header = ["Train", *names, f"Until {metric.word}", "Runs", "Cost", "Gain"]
-    sizes = [axis for axis in axes if axis != "num_examples"]
-    size = capital(unit(study.naming, Measure.STORED))
-    known = Grid(
-        header=[
-            capital(metric.word),
-            *map(str.capitalize, sizes),
-            "Density",
-            size,
-            "Smallest (90%)",
-            "Uncertainty",
-        ],
-        rows=[_answer_so_far(one, sizes, study.naming) for one in study.answers],
-        caption="The answers so far",
-        left=0,
-    )
-    suggested = Grid(
-        header=header, rows=[_suggestion(one, axes) for one in study.suggestions], caption="Best value first"
-    )
-    return Section(
-        title=wording.next_title(study),
-        text=[next_conclusion(study, metric)],
-        grids=[*([known] if study.answers else []), *([suggested] if study.suggestions else [])],
-        notes=[
-            *([suggestions_legend(study, metric)] if study.suggestions else []),
-            *sentences(study.findings, metric),
-        ],
-    )
-
-
-def _answer_so_far(one: AnswerSoFar, axes: Sequence[str], naming: Naming) -> list[str]:
-    if one.smallest is None or one.density is None or one.size is None or one.doubt is None:
-        return [numbers.target(one.target_error), *("–" for _ in axes), *("–" * 4)]
-    sizes = {"depth": one.depth, "width": one.width}
-    low, high = (amount(naming, size) for size in one.smallest)
-    return [
-        numbers.target(one.target_error),
-        *(numbers.size(sizes[axis] or 0.0) for axis in axes),
-        numbers.density(one.density),
-        amount(naming, one.size),
-        f"{low} to {high}",
-        numbers.percent(one.doubt, digits=0),
-    ]
-
-
-def _suggestion(one: Suggestion, axes: Sequence[str]) -> list[str]:
-    place = {
-        "depth": numbers.size(one.depth),
-        "width": numbers.size(one.width),
-        "num_examples": numbers.count(one.num_examples),
-    }
-    return [
-        f"{one.kind}, unpruned" if one.unpruned_first else one.kind,
-        *(place[axis] for axis in axes),
-        "–" if one.unpruned_first else f"{one.until_error:.2g}",
-        f"{one.training_runs}",
-        numbers.number(one.cost),
-        "–" if one.gain is None else numbers.percent(one.gain, digits=0),
-    ]

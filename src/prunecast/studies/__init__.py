@@ -1,39 +1,32 @@
 """The paper's studies of the law, each a function of a table that returns its numbers, and what to train next."""
 
 from prunecast.studies import findings
-from prunecast.studies.decision import (
-    Decision,
-    Grid,
-    GridChain,
-    NextStep,
-    Reason,
-    TargetState,
-    decide,
-    frontier_targets,
-    spread_out,
-    stop_error,
-)
+from prunecast.studies.decision import Decision, decide
 from prunecast.studies.dips import Dip, Dips, dips
 from prunecast.studies.extrapolation import PAPER_SPLIT, Extrapolation, Step, extrapolation, paper_split
 from prunecast.studies.forms import Forms, forms
 from prunecast.studies.invariance import Invariance, invariance
-from prunecast.studies.next_training import (
-    AnswerSoFar,
-    NextTraining,
-    Suggestion,
-    SuggestionKind,
-    next_training,
-)
 from prunecast.studies.noise import Noise, noise
 from prunecast.studies.optimality import Optimality, optimality
+from prunecast.studies.outlook import ENOUGH, SETTLED, TargetState
 from prunecast.studies.refits import best_fit
 from prunecast.studies.registry import STUDIES, Study
+from prunecast.studies.search_grid import (
+    Grid,
+    GridChain,
+    NextStep,
+    Reason,
+    frontier_targets,
+    spread_out,
+    stop_error,
+)
 from prunecast.studies.sensitivity import Sample, Sensitivity, sensitivity
 
 __all__ = [
+    "ENOUGH",
     "PAPER_SPLIT",
+    "SETTLED",
     "STUDIES",
-    "AnswerSoFar",
     "Decision",
     "Dip",
     "Dips",
@@ -43,7 +36,6 @@ __all__ = [
     "GridChain",
     "Invariance",
     "NextStep",
-    "NextTraining",
     "Noise",
     "Optimality",
     "Reason",
@@ -51,8 +43,6 @@ __all__ = [
     "Sensitivity",
     "Step",
     "Study",
-    "Suggestion",
-    "SuggestionKind",
     "TargetState",
     "best_fit",
     "decide",
@@ -62,7 +52,6 @@ __all__ = [
     "forms",
     "frontier_targets",
     "invariance",
-    "next_training",
     "noise",
     "optimality",
     "paper_split",

@@ -66,35 +66,3 @@ class NoRectangle(Finding):
     """No small set of curves spans the axes of the law, so a fit to few curves cannot be tried."""
 
     kind: ClassVar[str] = "no_rectangle"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TargetNotReached(Finding):
-    """No network of these sizes reaches the target, so there is nothing to choose among."""
-
-    kind: ClassVar[str] = "target_not_reached"
-    target_error: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class AxisToTrain(Finding):
-    """The law says nothing about an axis that never varied; another value of it would."""
-
-    kind: ClassVar[str] = "axis_to_train"
-    axis: str
-    example: float
-    """a value to train"""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnprunedErrorsGuessed(Finding):
-    """There is no law of the unpruned error, so its value for new chains is a rough guess."""
-
-    kind: ClassVar[str] = "unpruned_errors_guessed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class GainsAssumeLaw(Finding):
-    """Expected gains assume that the law is right, and leave out what the dense law would gain."""
-
-    kind: ClassVar[str] = "gains_assume_law"

@@ -13,7 +13,7 @@ from prunecast.wording.choice import (
 )
 from prunecast.wording.core import finding_as_json, sentence, sentences
 from prunecast.wording.laws import fit_as_json, verdict_numbers, verdict_sentence
-from prunecast.wording.studies import fitted_to, next_conclusion, study_as_json, suggestions_legend
+from prunecast.wording.studies import fitted_to, study_as_json
 
 __all__ = [
     "advice",
@@ -24,13 +24,11 @@ __all__ = [
     "fitted_to",
     "network_beyond",
     "network_name",
-    "next_conclusion",
     "out_of_reach",
     "promise",
     "sentence",
     "sentences",
     "study_as_json",
-    "suggestions_legend",
     "table",
     "unit",
     "verdict_numbers",

@@ -12,7 +12,6 @@ from prunecast.studies import (
     Extrapolation,
     Forms,
     Invariance,
-    NextTraining,
     Noise,
     Optimality,
     Sensitivity,
@@ -400,11 +399,6 @@ def least_measured(value: float, metric: Metric) -> str:
 
 
 # studies
-
-
-def next_title(study: NextTraining) -> str:
-    """What suggestions are about."""
-    return f"What to train next, by {get_law(study.law).title} on {study.table}"
 
 
 def optimality(study: Optimality, metric: Metric) -> str:

@@ -1,10 +1,10 @@
-"""The findings of studies in words, and what `next` concludes."""
+"""The findings of studies in words."""
 
 from dataclasses import asdict, replace
 from typing import Any
 
 from prunecast.metric import Metric
-from prunecast.studies import PAPER_SPLIT, Extrapolation, NextTraining, Step, findings
+from prunecast.studies import PAPER_SPLIT, Extrapolation, Step, findings
 from prunecast.text import capital, listed
 from prunecast.wording import numbers
 from prunecast.wording.core import finding_as_json, words
@@ -64,29 +64,6 @@ def _no_rectangle(own: findings.NoRectangle, metric: Metric) -> str:
     return "No set of curves that leave the low plateau spans the axes of the law at one number of examples."
 
 
-@words(findings.TargetNotReached)
-def _target_not_reached(own: findings.TargetNotReached, metric: Metric) -> str:
-    reached = f"reaches {metric.article} {metric.word} of {numbers.target(own.target_error)}"
-    return f"No network of these sizes {reached}, so there is nothing to choose yet."
-
-
-@words(findings.AxisToTrain)
-def _axis_to_train(own: findings.AxisToTrain, metric: Metric) -> str:
-    known = f"{capital(axis_name(own.axis))} never varied, so the law says nothing about it"
-    return f"{known}. Train another {own.axis}, for example {own.example:g}."
-
-
-@words(findings.UnprunedErrorsGuessed)
-def _unpruned_errors_guessed(own: findings.UnprunedErrorsGuessed, metric: Metric) -> str:
-    missing = f"There are too few configurations to fit a law of the unpruned {metric.word}"
-    return f"{missing}, so its value for new chains is a rough guess."
-
-
-@words(findings.GainsAssumeLaw)
-def _gains_assume_law(own: findings.GainsAssumeLaw, metric: Metric) -> str:
-    return "Gains are predicted by the law, so they assume that the law is right."
-
-
 def fitted_to(step: Step) -> str:
     """The sizes that an extrapolation was fitted to: "depth 8, 14", or the paper's sizes."""
     sizes = {axis: listed(map(numbers.size, own)) for axis, own in step.fitted_sizes.items()}
@@ -95,30 +72,6 @@ def fitted_to(step: Step) -> str:
         return ", ".join(["the paper's sizes", *examples])
     return "; ".join(
         f"{own} examples" if axis == "num_examples" else f"{axis} {own}" for axis, own in sizes.items()
-    )
-
-
-def next_conclusion(study: NextTraining, metric: Metric) -> str:
-    """Whether more training would still change the answers."""
-    if not study.answers:
-        return f"No {metric.word} rises far enough to fit a law, so the chains of this table come first."
-    if not any(answer.met for answer in study.answers):
-        return "There is no answer yet that more training could make more certain."
-    answers = "the answer" if len(study.answers) == 1 else "the answers"
-    if study.settled:
-        return f"More training would hardly change {answers}."
-    if study.suggestions and study.suggestions[0].gain is None:
-        return f"No chain is expected to change {answers} much; these are the likeliest to."
-    return f"More training may still change {answers}."
-
-
-def suggestions_legend(study: NextTraining, metric: Metric) -> str:
-    """How to read the columns of suggestions."""
-    return (
-        f"Each level prunes {numbers.percent(1 - study.kept_per_level, digits=0)} of the weights, until the "
-        f"{metric.word} shown. Cost is in training runs of the costliest measured network. Gain is the expected share "
-        "by which the variance of the answers falls. Uncertainty is the standard deviation of the logarithm of the "
-        "smallest network's size; an answer is settled at 10%."
     )
 
 

@@ -366,7 +366,8 @@ def _unpruned_errors(table: Table, chains: Sequence[GridChain]) -> list[float]:
             own = points.unpruned[nearest]
             if dense is not None:
                 weights = np.exp(np.log(points.weights[nearest]) + place - volume[nearest])
-                own = float(dense.predict(np.array(weights), np.array(chain.num_examples)))
+                asked = (weights, chain.num_examples, chain.depth)
+                own = float(dense.predict(*(np.array(value) for value in asked)))
         found.append(float(own))
     return found
 
@@ -385,7 +386,15 @@ def rough_dense(fit: Fit, num_examples: float) -> DenseLaw:
     ceiling = max([fit.high_error, *(1.01 * c.unpruned_error for c in known)])
     share = np.array([c.unpruned_error / ceiling for c in known])
     scale = share / np.sqrt(1 - share**2) * np.array([c.weights for c in known]) ** USUAL_BETA
-    values = {"eta": 1.0, "ceiling": ceiling, "a": 0.0, "alpha": 1.0, "beta": USUAL_BETA, "floor": 0.0}
+    values = {
+        "eta": 1.0,
+        "ceiling": ceiling,
+        "a": 0.0,
+        "alpha": 1.0,
+        "beta": USUAL_BETA,
+        "floor": 0.0,
+        "delta": 0.0,
+    }
     values["b"] = float(np.exp(np.log(scale).mean()))
     return DenseLaw(parameters=values, deviation=ROUGH_DEVIATION, configurations=len(known), free=1)
 

@@ -382,7 +382,9 @@ def _fit(body: dict[str, Any]) -> Fit:
 
 def _dense(law: DenseLaw | None) -> DenseLaw | None:
     """The dense law; in files from before it knew depth it has no δ."""
-    return None if law is None else replace(law, parameters={"delta": 0.0, **law.parameters})
+    if law is None or "delta" in law.parameters:
+        return law
+    return replace(law, parameters={**law.parameters, "delta": 0.0})
 
 
 def _spread(body: dict[str, Any]) -> Spread:

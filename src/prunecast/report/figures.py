@@ -218,7 +218,7 @@ def dense_error(fitted: FittedTable) -> Spec:
     unit = "weights" if fitted.fit.counted else "depth · width², proportional to the weights"
     encoding = {
         "x": log_axis("size", unit, sizes, margin=1.2),
-        "y": log_axis("error", f"unpruned {fitted.metric.word}", errors),
+        "y": log_axis("error", f"unpruned {fitted.metric.word}", [*errors, *(row["error"] for row in law)]),
         "color": colour("hue", numbers.axis("num_examples"), [numbers.size(n) for n in examples], FIGURE),
     }
     layers = [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]

@@ -102,11 +102,30 @@ def test_the_levels_to_a_plateau_are_counted_for_every_metric():
 
 def test_where_the_plateaus_are_seen_and_the_rise_is_not_steps_should_be_smaller():
     """Pruning further adds nothing between the plateaus."""
-    result = fit(read("svhn-resnet"))
+    result = fit(read("svhn-resnet"), law="sharp")
     assert "high_error" not in result.undetermined
     (wide,) = findings_of(result, WideInterval, "gamma")
     assert wide.remedy is Remedy.SMALLER_STEPS
     assert (wide.lower, wide.upper) == result.interval("gamma")
+
+
+def test_where_the_bends_are_sharper_than_the_law_smaller_steps_are_no_remedy():
+    """Four times the rows leave γ as open as before."""
+    table = read("svhn-resnet")
+    result = fit(table)
+    assert result.parameters["gamma"] == pytest.approx(20)
+    (wide,) = findings_of(result, WideInterval, "gamma")
+    assert wide.remedy is Remedy.SHARPER_LAW
+    frame = table.frame.sort_values("density")
+    places = np.log(frame["density"].to_numpy())
+    fine = np.interp(np.arange(0, len(frame) - 1, 0.25), np.arange(len(frame)), places)
+    error = np.exp(np.interp(fine, places, np.log(frame["error"].to_numpy())))
+    finer = pd.DataFrame({"density": np.exp(fine), "error": error})
+    again = fit(
+        read(pd.concat([finer, frame[frame["density"] == 1][["density", "error"]]]), chance=table.chance)
+    )
+    (wide,) = findings_of(again, WideInterval, "gamma")
+    assert wide.remedy is Remedy.SHARPER_LAW
 
 
 def steep() -> pd.DataFrame:

@@ -217,7 +217,7 @@ def test_the_spread_grows_with_the_distance(bare):
     np.testing.assert_allclose(
         found.log_error[8:], by_law(bare, points.density, 0.1, **places)[8:], atol=1e-3
     )
-    dense = bare.dense.predict(points.weights, points.num_examples)
+    dense = bare.dense.predict(points.weights, points.num_examples, points.depth)
     unpruned, std = own.unpruned(dense, np.stack([places[name] for name in CONFIGURATION], axis=1))
     np.testing.assert_allclose(unpruned[8:], dense[8:], rtol=1e-3)
     expected = np.hypot(scatter.unpruned, DENSE_GROWTH * away * bare.dense.deviation)
@@ -251,9 +251,8 @@ def test_sizes_left_out_are_predicted_as_similar_ones_deviate(left_out):
         density, error = own["density"].to_numpy(), own["error"].to_numpy()
         found = result.predict(density, **place)
         missed.append(np.log(found.error / error))
-        dense = result.dense.predict(size_of(result, np.array([depth]), np.array([width])), np.array([5e4]))[
-            0
-        ]
+        size = size_of(result, np.array([depth]), np.array([width]))
+        dense = result.dense.predict(size, np.array([5e4]), np.array([depth]))[0]
         alone.append(by_law(result, density, dense, **place) - np.log(error))
         inside.append((found.lower <= error) & (error <= found.upper))
         given = chain.loc[chain["level"] == 0, "error"].iloc[0]

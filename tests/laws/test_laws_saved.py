@@ -287,6 +287,12 @@ def test_from_json_needs_no_file(law):
     assert from_json(law.as_json()).intervals == law.intervals
 
 
+def test_a_law_from_before_the_dense_law_knew_depth_is_read(laws):
+    body = laws["joint"].as_json()
+    del body["dense"]["parameters"]["delta"]
+    assert from_json(body).dense.parameters["delta"] == 0
+
+
 def test_programs_get_findings_with_their_type_and_numbers(laws):
     body = laws["open"].as_json()
     (plateau,) = [own for own in body["findings"] if own["type"] == "PlateauNotReached"]
@@ -319,6 +325,7 @@ def averaged_in(body):
     [
         ("dip", set_(2.0, "parameters", "dip")),
         ("dip", set_(9.2e18, "dense", "deviation")),
+        ("dip", set_(-9.2e18, "dense", "parameters", "delta")),
         ("dip", set_(150.0, "spread", "draws", 4, 5)),
         ("averaged", set_(None, "alternatives", 0, "parameters", "gamma")),
         ("averaged", lambda body: averaged_in(body)["weights"].pop()),

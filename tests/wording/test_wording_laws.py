@@ -68,6 +68,11 @@ SENTENCES: list[tuple[Finding, str]] = [
         "more rows lie between the two plateaus.",
     ),
     (
+        f.WideInterval(lower=0.1, upper=20.0, remedy=f.Remedy.SHARPER_LAW, **GAMMA),
+        "γ is not determined: anything from 0.10 to 20 fits, because the bends are sharper than this law's; more rows "
+        "would not change that, but a law with sharper bends may fit (--law sharp).",
+    ),
+    (
         f.WideInterval(parameter="psi", symbol="ψ", lower=-1.0, upper=2.0, axis="width"),
         "ψ is not determined: anything from −1.0 to 2.0 fits; train more widths.",
     ),

@@ -213,7 +213,7 @@ class _Problem:
         nothing, no = np.zeros(len(logs)), np.zeros(len(logs), dtype=bool)
         examples = np.full(len(logs), self.num_examples)
         assert self.fit.dense is not None
-        unpruned = self.fit.dense.predict(size, examples)
+        unpruned = self.fit.dense.predict(size, examples, depth)
         return Candidates(
             depth=depth,
             width=width,

@@ -176,7 +176,7 @@ def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[
     unpruned, std = np.zeros(len(own)), np.full(len(own), fit.spread.unpruned)
     if len(new := np.flatnonzero(own < 0)):
         assert fit.dense is not None
-        law = fit.dense.predict(counts.dense_size[new], places[new, -1])
+        law = fit.dense.predict(counts.dense_size[new], places[new, -1], places[new, 0])
         unpruned[new], std[new] = predictive(fit).unpruned(law, places[new])
     expected = unpruned.copy()
     for at in np.flatnonzero(own >= 0):

@@ -1,29 +1,41 @@
-"""The dense law of Rosenfeld 2020: unpruned errors from network size and dataset size."""
+"""The dense law of Rosenfeld 2020: unpruned errors from network size, dataset size and depth.
+
+Of two networks with as many weights, the deeper one may err more or less. So the weights count as M·l^δ, and the data
+say how much of δ: configurations left out of the fit are predicted with the likeliest δ and with none, and δ is the
+likeliest one times the share of the likelihood that it has of the two. Where few configurations hardly show it, it is
+therefore small.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from prunecast.laws import formulas
+from prunecast.laws.deviations import likelihood_shares
 from prunecast.laws.dual import Array
 from prunecast.laws.formula_law import Formula
 from prunecast.laws.law import Parameter, bounds, natural
 from prunecast.laws.points import Floats, Points
 from prunecast.laws.solver import Objective, solve, solve_from_best
 
-DENSE_PARAMETERS = ("a", "alpha", "b", "beta", "floor", "ceiling", "eta")
+DENSE_PARAMETERS = ("a", "alpha", "b", "beta", "floor", "ceiling", "eta", "delta")
 MOST_REFITS, GROUPS = 256, 10
 """Configurations up to which each is left out alone; beyond, they are left out in so many groups."""
 LOGARITHMIC = Objective(residual="log")
 """Predictions are medians: the least squares of relative deviations would lie 3/2 of their variance below."""
 SPARE = 2
 """Configurations beyond the number of free parameters without which no dense law is fitted."""
+SEARCHES = 32
+"""How many random starts the search has."""
+DELTAS = (-2.0, 2.0)
+"""The range of δ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DenseLaw:
-    """ε̃ = a·n^−α + b·M^−β + c∞ and ε̂ = ε₀ ε̃/√(ε̃² + η²), M the prunable weights of the unpruned network."""
+    """ε̃ = a·n^−α + b·(M·l^δ)^−β + c∞ and ε̂ = ε₀ ε̃/√(ε̃² + η²), M the prunable weights of the unpruned network."""
 
     parameters: dict[str, float]
     deviation: float
@@ -32,25 +44,30 @@ class DenseLaw:
     free: int
     """how many of the parameters were fitted"""
 
-    def predict(self, size: Floats, num_examples: Floats) -> Floats:
-        """Unpruned error of a network with this many weights trained on this many examples."""
+    def predict(self, size: Floats, num_examples: Floats, depth: Floats) -> Floats:
+        """Unpruned error of a network with this many weights and layers trained on this many examples."""
         values = {name: np.asarray(value) for name, value in self.parameters.items()}
-        return np.asarray(
-            np.exp(_log_error(values, np.asarray(size, float), np.asarray(num_examples, float)))
-        )
+        given = (np.asarray(own, dtype=float) for own in (size, num_examples, depth))
+        return np.asarray(np.exp(_log_error(values, *given)))
 
 
-def _log_error(values: Mapping[str, Array], size: Array, num_examples: Array) -> Array:
+def _log_error(values: Mapping[str, Array], size: Array, num_examples: Array, depth: Array) -> Array:
     normalized = formulas.dense_normalized(
-        num_examples, size, values["a"], values["alpha"], values["b"], values["beta"], values["floor"]
+        num_examples,
+        size * formulas.power(depth, values["delta"]),
+        values["a"],
+        values["alpha"],
+        values["b"],
+        values["beta"],
+        values["floor"],
     )
     return formulas.envelope(normalized, values["ceiling"], values["eta"])
 
 
-def _form(points: Points, ceiling: float | None) -> tuple[Formula, dict[str, float]]:
+def _form(points: Points, ceiling: float | None, delta: float | None) -> tuple[Formula, dict[str, float]]:
     """The law with the terms that the data determine: no a·n^−α where n does not vary, ε₀ at chance where known.
 
-    Only ε̃/η enters, so η and the scale of ε̃ cannot both be determined, and η is fixed at 1.
+    Only ε̃/η enters, so η and the scale of ε̃ cannot both be determined, and η is fixed at 1. δ is free if none is given.
     """
     several_sizes = np.ptp(points.num_examples) > 0
     ranges = {"b": (1e-4, 1e6), "beta": (0.05, 3.0), "floor": (1e-6, 10.0)}
@@ -64,16 +81,18 @@ def _form(points: Points, ceiling: float | None) -> tuple[Formula, dict[str, flo
         ranges["ceiling"] = (top, 100 * top)
     else:
         fixed["ceiling"] = ceiling
-    parameters = tuple(
-        Parameter(name=n, symbol=n, lower=low, upper=high) for n, (low, high) in ranges.items()
-    )
+    parameters = [Parameter(name=n, symbol=n, lower=low, upper=high) for n, (low, high) in ranges.items()]
+    if delta is None:
+        parameters.append(Parameter.exponent("delta", "δ", "depth", lower=DELTAS[0], upper=DELTAS[1]))
+    else:
+        fixed["delta"] = delta
 
     def formula(values: Mapping[str, Array], rows: Points) -> Array:
-        size, examples = (own[rows.configuration] for own in (rows.weights, rows.num_examples))
-        return _log_error({**constants, **values}, size, examples)
+        own = (values[rows.configuration] for values in (rows.weights, rows.num_examples, rows.depth))
+        return _log_error({**constants, **values}, *own)
 
     constants: dict[str, Array] = {name: np.asarray(value) for name, value in fixed.items()}
-    return Formula(parameters=parameters, formula=formula), fixed
+    return Formula(parameters=tuple(parameters), formula=formula), fixed
 
 
 def unpruned_rows(points: Points) -> Points:
@@ -93,32 +112,66 @@ def unpruned_rows(points: Points) -> Points:
 def fit_dense(points: Points, chance: float | None, seed: int = 0) -> DenseLaw | None:
     """Fit the dense law to the unpruned errors, or None where there are too few configurations or sizes."""
     rows = unpruned_rows(points)
-    form, fixed = _form(rows, chance)
-    if len(rows) < len(form.parameters) + SPARE or np.ptp(np.log(points.weights)) == 0:
+    form, fixed = _form(rows, chance, delta=0.0)
+    spare = len(rows) - len(form.parameters) - SPARE
+    if spare < 0 or np.ptp(np.log(points.weights)) == 0:
         return None
     lower, upper = bounds(form)
-    starts = np.random.default_rng(seed).uniform(lower, upper, (32, len(lower)))
+    starts = np.random.default_rng(seed).uniform(lower, upper, (SEARCHES, len(lower)))
+    plain = _fitted(form, fixed, rows, starts)
+    if spare == 0 or np.ptp(points.depth) == 0 or np.ptp(points.width) == 0:
+        return plain.law(plain.left_out)
+    free = _fitted(*_form(rows, chance, delta=None), rows, np.append(plain.theta, 0.0)[None])
+    share = likelihood_shares({"plain": plain.missed, "free": free.missed}, len(rows))["free"]
+    delta = share * free.values["delta"]
+    law = _fitted(*_form(rows, chance, delta=delta), rows, plain.theta[None])
+    left_out = share * free.left_out + (1 - share) * plain.left_out
+    return replace(law.law(left_out), free=len(free.theta))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Fitted:
+    """The best parameters of a form of the law."""
+
+    form: Formula
+    fixed: dict[str, float]
+    rows: Points
+    theta: Floats
+
+    @property
+    def values(self) -> dict[str, float]:
+        """All parameters by name."""
+        names = (parameter.name for parameter in self.form.parameters)
+        return {**self.fixed, **dict(zip(names, natural(self.form, self.theta).tolist(), strict=True))}
+
+    @cached_property
+    def left_out(self) -> Floats:
+        """log ε̂ − log ε of each configuration, fitted without it, or without its group where there are many."""
+        count = len(self.rows)
+        groups = count if count <= MOST_REFITS else GROUPS
+        # Neighbours are in different groups, so that all sizes stay in each fit.
+        group = np.arange(count) % groups
+        without = (group != np.arange(groups)[:, None]).astype(float)
+        starts = np.tile(self.theta, (groups, 1))
+        refits = solve(self.form, self.rows, starts, weights=without, damping=1e-4, objective=LOGARITHMIC)
+        estimates = self.form.log_error(refits.theta, self.rows)[group, np.arange(count)]
+        return np.asarray(estimates - self.rows.log_error)
+
+    @property
+    def missed(self) -> float:
+        """The root mean square of these."""
+        return float(np.sqrt((self.left_out**2).mean()))
+
+    def law(self, left_out: Floats) -> DenseLaw:
+        """As a law, with deviations of configurations left out."""
+        return DenseLaw(
+            parameters=self.values,
+            deviation=float(np.sqrt((np.expm1(left_out) ** 2).mean())),
+            configurations=len(self.rows),
+            free=len(self.theta),
+        )
+
+
+def _fitted(form: Formula, fixed: dict[str, float], rows: Points, starts: Floats) -> _Fitted:
     found = solve_from_best(form, rows, starts, objective=LOGARITHMIC)
-    best = found.theta[found.cost.argmin()]
-    left_out = np.expm1(_left_out(form, rows, best) - rows.log_error)
-    values = dict(zip((p.name for p in form.parameters), natural(form, best).tolist(), strict=True))
-    return DenseLaw(
-        parameters={**fixed, **values},
-        deviation=float(np.sqrt((left_out**2).mean())),
-        configurations=len(rows),
-        free=len(values),
-    )
-
-
-def _left_out(form: Formula, rows: Points, best: Floats) -> Floats:
-    """log ε of each configuration by the law fitted without it, or without its group where there are many."""
-    count = len(rows)
-    groups = count if count <= MOST_REFITS else GROUPS
-    group = (
-        np.arange(count) % groups
-    )  # neighbours are in different groups, so that all sizes stay in each fit
-    without = (group != np.arange(groups)[:, None]).astype(float)
-    refits = solve(
-        form, rows, np.tile(best, (groups, 1)), weights=without, damping=1e-4, objective=LOGARITHMIC
-    )
-    return np.asarray(form.log_error(refits.theta, rows)[group, np.arange(count)])
+    return _Fitted(form=form, fixed=fixed, rows=rows, theta=found.theta[found.cost.argmin()])

@@ -1,5 +1,6 @@
 """How well a law fits: the relative deviation δ = (ε̂ − ε)/ε, overall, per configuration and per region."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 from prunecast.laws.points import Floats, Integers, Points
 
 REGIONS = ("low plateau", "power law", "high plateau")
+LEAST_RMS = 1e-4
+"""Deviations below this are rounding, which says nothing about a law: rows without noise may be met exactly."""
 LOW_EDGE, HIGH_EDGE = 1.1, 0.9
 """The low plateau ends where ε̂ passes 1.1 ε_np, the high plateau begins where it passes 0.9 ε↑."""
 
@@ -53,6 +56,16 @@ def deviation(delta: Floats) -> Deviation:
     if not len(delta):
         return Deviation(mean=float("nan"), std=float("nan"), rows=0)
     return Deviation(mean=float(delta.mean()), std=float(delta.std()), rows=len(delta))
+
+
+def likelihood_shares(rms: Mapping[str, float], configurations: int) -> dict[str, float]:
+    """The share of each form in the likelihood of configurations left out, which it misses by so much: rms of log ε.
+
+    The rows of a configuration deviate together, so each configuration counts as one observation.
+    """
+    least = {name: max(own, LEAST_RMS) for name, own in rms.items()}
+    likelihood = {name: (min(least.values()) / own) ** configurations for name, own in least.items()}
+    return {name: own / sum(likelihood.values()) for name, own in likelihood.items()}
 
 
 def region(log_estimate: Floats, log_unpruned: Floats, log_high: float) -> Integers:

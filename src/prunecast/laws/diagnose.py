@@ -51,6 +51,8 @@ SEEN_RISE = 3.0
 """Further levels are asked for until a curve passes this multiple of its ε_np."""
 WIDE_RATIO, WIDE_EXPONENT = 4.0, 1.5
 """An interval wider than this (ratio of its ends, for exponents their difference) is too wide to act on."""
+AT_BOUND = 1e-6
+"""How near to a bound, relative to it, a search ended at it."""
 USUAL_SLOPE = 0.6
 MOST_KEPT = 1 - 1e-9
 """The largest share of the weights that a level is taken to keep: levels may be numbered by the million."""
@@ -167,9 +169,9 @@ def _undetermined(
     if not power_law_seen(points):
         yield _rise_missed(optimum, data, gamma)
     elif slope is not None and wide(slope, WIDE_RATIO):
-        yield interval(
-            slope, Remedy.SMALLER_STEPS if plateau_known or data.reached_chance else Remedy.PRUNE_FURTHER
-        )
+        further = Remedy.SMALLER_STEPS if plateau_known or data.reached_chance else Remedy.PRUNE_FURTHER
+        # A power law as steep as the search allows is none: the bends on both sides of it meet.
+        yield interval(slope, Remedy.SHARPER_LAW if steepness >= slope.upper * (1 - AT_BOUND) else further)
     if scale is not None and plateau is not None and not plateau_known:
         yield ScaleFollowsPlateau(
             parameter=scale.name,

@@ -15,6 +15,7 @@ class Remedy(StrEnum):
 
     PRUNE_FURTHER = "prune further"
     SMALLER_STEPS = "smaller steps"
+    SHARPER_LAW = "a law with sharper bends"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -189,4 +189,4 @@ def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
             f"the unpruned {fit.metric.word} at {place} was not measured, and there are too few configurations to "
             "predict it; give it with --unpruned-error, or unpruned_error= in Python"
         )
-    return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0))
+    return fit.dense.predict(size_of(fit, depth, width), np.maximum(examples, 1.0), depth)

@@ -265,8 +265,8 @@ class Predictive:
             law = self._at_measured(index, density)
             slope, shift = law.average.unpruned_slope, 0.0
             if self.fit.dense is not None:
-                examples = np.array([max(c.num_examples, 1.0)])
-                expected = self.fit.dense.predict(np.array([c.weights]), examples)
+                asked = (c.weights, max(c.num_examples, 1.0), c.depth)
+                expected = self.fit.dense.predict(*(np.array([value]) for value in asked))
                 shift = float(np.log(expected[0] / c.unpruned_error))
             curve = Curve(
                 log_density=np.log(density),

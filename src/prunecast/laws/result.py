@@ -1,6 +1,6 @@
 """A fitted law as a value: everything an answer needs, nothing of the rows it came from."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import findings, saved, statistics
 from prunecast.laws.decoding import value_of
-from prunecast.laws.dense import DENSE_PARAMETERS, DenseLaw
+from prunecast.laws.dense import DELTAS, DENSE_PARAMETERS, DenseLaw
 from prunecast.laws.deviations import REGIONS, Deviation, NoiseFloor
 from prunecast.laws.law import Law, PruningForm, Role, get_law, inner, restored, source_of
 from prunecast.laws.points import Floats
@@ -374,10 +374,17 @@ def _fit(body: dict[str, Any]) -> Fit:
         findings=tuple(findings.from_json(one) for one in body["findings"]),
         spread=_spread(body["spread"]),
         alternatives=value_of(tuple[Alternative, ...], body.get("alternatives", []), "alternatives"),
-        dense=own("dense", DenseLaw | None),
+        dense=_dense(own("dense", DenseLaw | None)),
         origin=own("origin", Origin),
         options=own("options", dict[str, str]),
     )
+
+
+def _dense(law: DenseLaw | None) -> DenseLaw | None:
+    """The dense law; in files from before it knew depth it has no δ."""
+    if law is None or "delta" in law.parameters:
+        return law
+    return replace(law, parameters={**law.parameters, "delta": 0.0})
 
 
 def _spread(body: dict[str, Any]) -> Spread:
@@ -466,7 +473,9 @@ def _usable_alternative(alternative: Alternative) -> bool:
 
 def _usable_dense(dense: DenseLaw) -> bool:
     same = dense.parameters.keys() == set(DENSE_PARAMETERS)
-    return same and _within([*dense.parameters.values()], 0.0) and 0 <= dense.deviation <= LARGEST_DEVIATION
+    others = [value for name, value in dense.parameters.items() if name != "delta"]
+    within = _within(others, 0.0) and _within([dense.parameters["delta"]], *DELTAS)
+    return same and within and 0 <= dense.deviation <= LARGEST_DEVIATION
 
 
 def _usable_configurations(fit: Fit) -> bool:

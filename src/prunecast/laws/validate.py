@@ -12,7 +12,7 @@ import pandas as pd
 from prunecast.display import Displayable
 from prunecast.errors import PrunecastError
 from prunecast.laws.dense import fit_dense
-from prunecast.laws.deviations import Deviation, deviation, relative
+from prunecast.laws.deviations import Deviation, deviation, likelihood_shares, relative
 from prunecast.laws.law import (
     DEFAULT_LAW,
     Form,
@@ -38,8 +38,6 @@ CLEARLY_BETTER = 0.9
 LEAST_WEIGHT, ABOUT_AS_LIKELY = 0.02, 0.2
 """Laws with less than the first share of the likelihood do not count. One with the second share of the likeliest's is
 about as good."""
-LEAST_RMS = 1e-4
-"""Deviations below this are rounding, which says nothing about a law: rows without noise may be met exactly."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,15 +176,11 @@ def held_out_rms(points: Points, metric: str, seed: int = 0) -> dict[str, float]
 def law_weights(rms: dict[str, float], configurations: int) -> dict[str, float]:
     """How much each law counts in an answer: its share of the likelihood of configurations left out.
 
-    The rows of a configuration deviate together, so each configuration counts as one observation. Laws that hardly
-    count are left out.
+    Laws that hardly count are left out.
     """
-    if not rms:
-        return {}
-    told = {name: max(own, LEAST_RMS) for name, own in rms.items()}
-    likelihood = {name: (min(told.values()) / own) ** configurations for name, own in told.items()}
-    kept = {name: own for name, own in likelihood.items() if own >= LEAST_WEIGHT * sum(likelihood.values())}
-    return {name: own / sum(kept.values()) for name, own in kept.items()}
+    shares = likelihood_shares(rms, configurations)
+    kept = {name: share for name, share in shares.items() if share >= LEAST_WEIGHT}
+    return {name: share / sum(kept.values()) for name, share in kept.items()}
 
 
 def leading_law(weights: dict[str, float]) -> str:
@@ -351,5 +345,6 @@ def _through_dense_law(
             yield np.full(len(predicted), np.nan)
             continue
         theta = solve(form, fitted, start[None]).theta
-        guessed = replace(predicted, unpruned=dense.predict(predicted.weights, predicted.num_examples))
+        own = (predicted.weights, predicted.num_examples, predicted.depth)
+        guessed = replace(predicted, unpruned=dense.predict(*own))
         yield relative(form.log_error(theta, guessed)[0], predicted)

@@ -200,25 +200,31 @@ def crossing(density: Floats, error: Floats, level: float) -> float:
 
 
 def dense_error(fitted: FittedTable) -> Spec:
-    """Unpruned errors against the number of weights, with the dense law where there are enough of them."""
+    """Unpruned errors against the number of weights, with the dense law at the usual depth if there are enough."""
     known, dense = fitted.fit.configurations, fitted.fit.dense
     sizes, errors = [c.weights for c in known], [c.unpruned_error for c in known]
     examples = sorted({c.num_examples for c in known})
     law = list[Row]()
+    depths = [c.depth for c in known]
+    depth = max(set(depths), key=depths.count)
     for n in examples:
         own = [c.weights for c in known if c.num_examples == n]
         if dense is not None and len(own) > 1:
             grid = np.geomspace(min(own), max(own), 100)
-            law += rows(hue=numbers.size(n), size=grid, error=dense.predict(grid, np.array(n)))
+            law += rows(
+                hue=numbers.size(n), size=grid, error=dense.predict(grid, np.array(n), np.array(depth))
+            )
     measured = rows(hue=[numbers.size(c.num_examples) for c in known], size=sizes, error=errors)
     unit = "weights" if fitted.fit.counted else "depth · width², proportional to the weights"
     encoding = {
         "x": log_axis("size", unit, sizes, margin=1.2),
-        "y": log_axis("error", f"unpruned {fitted.metric.word}", errors),
+        "y": log_axis("error", f"unpruned {fitted.metric.word}", [*errors, *(row["error"] for row in law)]),
         "color": colour("hue", numbers.axis("num_examples"), [numbers.size(n) for n in examples], FIGURE),
     }
     layers = [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
-    title = "Unpruned networks (dots) and " + ("the dense law (lines)" if law else "no law: too few of them")
+    title = "Unpruned networks (dots) and " + (
+        f"the dense law at depth {depth:g} (lines)" if law else "no law: too few of them"
+    )
     return figure([panel(title, layers, size=WIDE)])
 
 

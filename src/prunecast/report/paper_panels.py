@@ -376,7 +376,7 @@ def unpruned(paper: Paper) -> Spec:
         hue=[numbers.size(c.num_examples) for c in known],
         x=[c.width for c in known],
         error=[c.unpruned_error for c in known],
-        estimate=dense.predict(size, examples),
+        estimate=dense.predict(size, examples, np.array(depth)),
     )
     x = log_axis("x", "width", [c.width for c in known], margin=1.15)
     y = log_axis(

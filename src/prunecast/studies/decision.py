@@ -138,7 +138,8 @@ def _unpruned_errors(table: Table, chains: Sequence[GridChain]) -> list[float]:
             own = points.unpruned[nearest]
             if dense is not None:
                 weights = np.exp(np.log(points.weights[nearest]) + place - volume[nearest])
-                own = float(dense.predict(np.array(weights), np.array(chain.num_examples)))
+                asked = (weights, chain.num_examples, chain.depth)
+                own = float(dense.predict(*(np.array(value) for value in asked)))
         found.append(float(own))
     return found
 

@@ -76,7 +76,15 @@ def rough_dense(fit: Fit, num_examples: float) -> DenseLaw:
     ceiling = max([fit.high_error, *(1.01 * c.unpruned_error for c in known)])
     share = np.array([c.unpruned_error / ceiling for c in known])
     scale = share / np.sqrt(1 - share**2) * np.array([c.weights for c in known]) ** USUAL_BETA
-    values = {"eta": 1.0, "ceiling": ceiling, "a": 0.0, "alpha": 1.0, "beta": USUAL_BETA, "floor": 0.0}
+    values = {
+        "eta": 1.0,
+        "ceiling": ceiling,
+        "a": 0.0,
+        "alpha": 1.0,
+        "beta": USUAL_BETA,
+        "floor": 0.0,
+        "delta": 0.0,
+    }
     values["b"] = float(np.exp(np.log(scale).mean()))
     return DenseLaw(parameters=values, deviation=ROUGH_DEVIATION, configurations=len(known), free=1)
 

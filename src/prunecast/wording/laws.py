@@ -90,6 +90,11 @@ def _wide(finding: found.WideInterval, metric: Metric) -> str:
         return f"{text}; train more {finding.axis}s."
     if finding.remedy is None:
         return f"{text}."
+    if finding.remedy is found.Remedy.SHARPER_LAW:
+        return (
+            f"{text}, because the bends are sharper than this law's; more rows would not change that, but a law with "
+            "sharper bends may fit (--law sharp)."
+        )
     how = SMALLER_STEPS if finding.remedy is found.Remedy.SMALLER_STEPS else "prune further"
     return f"{text}; {how}, so that more rows lie between the two plateaus."
 

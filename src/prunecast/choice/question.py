@@ -115,13 +115,16 @@ class Question:
         """Whether parameters, training or latency are bounded."""
         return any(own is not None for own in (self.max_parameters, self.max_training, self.max_latency))
 
-    def check(self, metric: Metric) -> None:
-        """Refuse what no network could answer, before any work."""
+    def check_bounded(self) -> None:
+        """Refuse a question without a target, a budget or a density."""
         if self.target_error is None and self.density is None and not self.budgeted:
             raise PrunecastError(
                 "choose needs a target error, a budget of parameters, training or latency, or a density: "
                 "--target-error, --max-parameters, --max-training, --max-latency or --density"
             )
+
+    def check(self, metric: Metric) -> None:
+        """Refuse what no network could answer, before any work."""
         check_target(self.target_error, metric)
         for name in ("max_parameters", "max_training", "max_latency", "depth", "width", "density"):
             value = getattr(self, name)

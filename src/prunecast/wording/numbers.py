@@ -52,9 +52,11 @@ def count(value: float) -> str:
 
 
 def error(value: float) -> str:
-    """An error or a loss: four digits after the point, two significant digits where it is tiny."""
+    """An error or a loss: four digits after the point, two significant digits where it is tiny, four from 10 on."""
     if not math.isfinite(value):
         return UNKNOWN
+    if value >= 10:
+        return f"{value:.4g}" if value < 1000 else count(round(value))
     return f"{value:.4f}" if value >= 0.001 else _plain(f"{value:.2g}")
 
 

@@ -1,6 +1,6 @@
 """The answer to the paper's motivating question: which network to train, and how far to prune it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from prunecast.choice.question import (
     as_fit,
     as_measure,
     as_size_range,
+    check_bounded,
     check_reachable,
     check_target,
     examples_for,
@@ -166,13 +167,13 @@ def choose(
         width=width,
         density=density,
     )
-    question.check_bounded()
+    check_bounded(question)
     return Chooser(fitted, question).choice()
 
 
 def choose_each(
     fit: Fit,
-    target_errors: Sequence[float],
+    target_errors: Iterable[float],
     *,
     minimise: str = Measure.STORED,
     confidence: float = DEFAULT_CONFIDENCE,
@@ -190,7 +191,7 @@ def choose_each(
         depth=depth,
         width=width,
     )
-    return Chooser(fit, question).choices(target_errors)
+    return Chooser(fit, question).choices(list(target_errors))
 
 
 class Chooser:

@@ -205,9 +205,20 @@ def _settings(search: Search, best: Network) -> Iterator[Finding]:
     if len(known) > 1:
         yield findings.ExamplesMeasured(num_examples=search.question.num_examples, measured=tuple(known))
         yield from _other_sizes(search, best)
+    yield from _width_from_counts(search, best)
     if search.counter.finding is not None:
         yield search.counter.finding
     yield from _interpolated(search.counter, best)
+
+
+def _width_from_counts(search: Search, best: Network) -> Iterator[findings.WidthFromCounts]:
+    """What a width means where a table has no other size than counts of parameters."""
+    weights = np.array([c.weights for c in search.fit.configurations])
+    widths, largest = measured_sizes(search.fit)["width"], float(weights.max())
+    by_counts = np.allclose(widths, np.sqrt(weights / largest), rtol=1e-9, atol=0)
+    if by_counts and np.ptp(widths) > 0 and search.counter.exact and "depth" not in search.fit.columns:
+        counts = search.counter(np.array([best.depth]), np.array([best.width]))
+        yield findings.WidthFromCounts(weights=float(counts.weights[0]), largest=largest)
 
 
 def _interpolated(counter: Counter, best: Network) -> Iterator[findings.SizeInterpolated]:

@@ -115,14 +115,6 @@ class Question:
         """Whether parameters, training or latency are bounded."""
         return any(own is not None for own in (self.max_parameters, self.max_training, self.max_latency))
 
-    def check_bounded(self) -> None:
-        """Refuse a question without a target, a budget or a density."""
-        if self.target_error is None and self.density is None and not self.budgeted:
-            raise PrunecastError(
-                "choose needs a target error, a budget of parameters, training or latency, or a density: "
-                "--target-error, --max-parameters, --max-training, --max-latency or --density"
-            )
-
     def check(self, metric: Metric) -> None:
         """Refuse what no network could answer, before any work."""
         check_target(self.target_error, metric)
@@ -138,6 +130,15 @@ class Question:
             )
         if not 0 < self.confidence < 1:
             raise PrunecastError(f"confidence must be a probability between 0 and 1, not {self.confidence:g}")
+
+
+def check_bounded(question: Question) -> None:
+    """Refuse a question without a target, a budget or a density."""
+    if question.target_error is None and question.density is None and not question.budgeted:
+        raise PrunecastError(
+            "choose needs a target error, a budget of parameters, training or latency, or a density: "
+            "--target-error, --max-parameters, --max-training, --max-latency or --density"
+        )
 
 
 Given = Fit | Table | str | Path | pd.DataFrame

@@ -280,11 +280,11 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
     kept = alike.max() if pd.api.types.is_numeric_dtype(alike) else alike.iloc[0]
     choices = [f"keep one value with {where_option(column, kept)}"]
     numbers = as_numbers(raw.frame[column])
-    sizes, labels = (numbers > 0).all(), not (numbers != np.floor(numbers)).any() or np.isnan(numbers).all()
+    sizes, named = (numbers > 0).all(), not (numbers != np.floor(numbers)).any() or np.isnan(numbers).all()
     choices += [
         f"use {column_option(**{name: column})} if it is {meaning}"
         for name, meaning, possible in (
-            ("replicate", "the replicate", labels),
+            ("replicate", "the replicate", named),
             ("width", "the width", sizes),
             ("num_examples", "the amount of data", sizes),
         )

@@ -130,11 +130,11 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
     four = planted(configurations=4, depths=(8, 20), widths=(0.5, 1), num_examples=(50_000,), noise=0.05)
     fitted = fit(read(four), law=law)
     networks = candidates(fitted, counter(fitted), 50_000.0, "measured")
-    score, log_target = quantile(fitted, confidence), float(np.log(0.1732))
-    found = Inversion(fit=fitted, networks=networks).confident_density(log_target, confidence)
+    score, log_targets = quantile(fitted, confidence), np.log([0.1732, 0.16])
+    found, _ = Inversion(fit=fitted, networks=networks).confident_densities(log_targets, confidence)
     grid = np.geomspace(1e-3, 1.0, 300)
     promised = [predicted_options(fitted, networks, np.full(4, density)) for density in grid]
-    kept = np.array([own.log_expected + score * own.spread <= log_target for own in promised])
+    kept = np.array([own.log_expected + score * own.spread <= log_targets[0] for own in promised])
     assert (np.isfinite(found) >= kept.any(axis=0)).all()
     first = grid[kept.argmax(axis=0)]
     assert (found <= first * 1.001)[kept.any(axis=0)].all()

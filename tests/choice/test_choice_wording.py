@@ -136,6 +136,10 @@ SENTENCES = [
         "come from the table, because the number of classes of 'photos' is unknown.",
     ),
     (
+        findings.WidthFromCounts(weights=1.2e8, largest=2.7e9),
+        "share of the largest one's 2,700,000,000 parameters; this network has 120,000,000 before pruning.",
+    ),
+    (
         findings.SizeInterpolated(weights=12_500, never_pruned=310),
         "size (12,500 prunable weights and 310 other parameters before pruning) is interpolated from the sizes",
     ),

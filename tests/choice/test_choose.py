@@ -14,7 +14,7 @@ from planted import WEIGHTS, law_error, planted
 
 from prunecast import choose, fit, load, read
 from prunecast.catalog import FAMILIES, architecture
-from prunecast.choice import choose_each, findings, quantile
+from prunecast.choice import Choice, choose_each, findings, quantile
 from prunecast.choice.counts import member_counts
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
@@ -363,3 +363,25 @@ def test_choices_use_validation_errors_where_every_row_has_one() -> None:
 def test_choosing_and_studying_need_no_torch() -> None:
     code = "import sys, prunecast.choice, prunecast.studies; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("law", ["eq2", "dip"])
+def test_many_targets_at_once_are_answered_as_one_by_one(law: str) -> None:
+    """Together with the answers that no target meets, and those that only measured networks give."""
+    fitted = fit(read(planted(configurations=14, replicates=2, noise=0.05)), law=law)
+    lowest = min(own.lowest_error for own in fitted.configurations)
+    targets = [0.5 * lowest, 0.99 * lowest, 1.02 * lowest, 0.2, 0.4, 0.7]
+    together = choose_each(fitted, targets)
+    assert [one.met for one in together][:1] == [False]
+    for target, found in zip(targets, together, strict=True):
+        alone = choose(fitted, target_error=target)
+        assert found.met == alone.met
+        assert [type(one) for one in found.findings] == [type(one) for one in alone.findings]
+        assert _networks(found) == [pytest.approx(own, rel=1e-9) for own in _networks(alone)]
+
+
+def _networks(found: Choice) -> list[tuple[float, ...]]:
+    every = [found.answer, *found.runners_up, *([] if found.further is None else [found.further])]
+    return [
+        (one.depth, one.width, one.density, one.error, *one.interval, one.probability or 0.0) for one in every
+    ]

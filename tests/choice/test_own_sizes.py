@@ -13,7 +13,7 @@ from planted import planted
 
 from prunecast import choose, fit, read
 from prunecast.choice import counter, frontier
-from prunecast.choice.findings import CountsFromTable, SizeInterpolated
+from prunecast.choice.findings import CountsFromTable, SizeInterpolated, WidthFromCounts
 from prunecast.cli import cli
 from prunecast.laws import Fit, from_json
 from prunecast.report.answers import Request, answers
@@ -169,3 +169,15 @@ def test_a_law_saved_without_these_counts_still_answers(frame: pd.DataFrame) -> 
         del configuration["never_pruned"]
     (how,) = findings_of(choose(from_json(body), target_error=0.3), CountsFromTable)
     assert not how.complete
+
+
+def test_a_width_that_stands_for_parameters_is_explained() -> None:
+    frame = planted(
+        configurations=6, depths=(1,), widths=(0.25, 0.5, 1.0), num_examples=(50_000, 12_500), noise=0.0
+    )
+    alone = frame.drop(columns=["depth", "width", "nonzero"]).rename(columns={"weights": "parameters"})
+    answer = choose(read(alone), target_error=0.3)
+    (told,) = findings_of(answer, WidthFromCounts)
+    assert told.largest == frame["weights"].max()
+    assert told.weights == pytest.approx(told.largest * answer.answer.width**2, rel=1e-4)
+    assert not findings_of(choose(read(frame), target_error=0.3), WidthFromCounts)

@@ -125,3 +125,15 @@ def test_a_plot_shows_all_rows(fit):
     assert "m* = " in str(plot.spec)
     with pytest.raises(PrunecastError, match=r"saved as \.pdf, \.png or \.svg"):
         plot.save("curves.jpg")
+
+
+def test_axes_that_a_table_does_not_give_are_not_shown() -> None:
+    frame = planted(configurations=5, depths=(20,), num_examples=(50_000,), noise=0.01)
+    alone = frame.drop(columns=["depth", "num_examples", "weights", "nonzero"])
+    for known, sizes in ((frame, ["Depth", "Width"]), (alone, ["Width"])):
+        fitted = prunecast.fit(known, law="eq2")
+        given = {axis: 20 for axis in ("depth",) if axis in known}
+        (grid,) = predictions(fitted.predict(0.1, width=frame["width"].max(), **given), fitted.metric).grids
+        assert grid.header[1:-4] == sizes
+    with pytest.raises(PrunecastError, match=r"the unpruned error at width 0\.3 was not measured"):
+        prunecast.fit(alone[alone["width"] > 0.9], law="eq2").predict(0.1, width=0.3)

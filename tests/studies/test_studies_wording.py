@@ -1,5 +1,6 @@
 """Every finding of a study has a sentence, in the metric's word."""
 
+import pandas as pd
 import pytest
 from planted import planted
 
@@ -54,6 +55,25 @@ def test_fitted_sizes_are_said() -> None:
     assert said["networks"].count(";") == 1
     body = study_as_json(extrapolation(TABLE), Metric.ERROR)
     assert {own["along"]: own["fitted_on"] for own in body["steps"]} == said
+
+
+def test_a_study_without_a_dip_says_so() -> None:
+    """A curve that only rises has no dip, and what its table does not give is no part of a sentence or a table."""
+    frame = planted(configurations=7, depths=(20,), num_examples=(50_000,), noise=0.0)
+    alone = frame.drop(columns=["depth", "num_examples", "weights", "nonzero"])
+    never, falling = (STUDIES["dips"].function(read(own)) for own in (alone, _dipping(alone)))
+    section = report.study_section("dips", never, Metric.ERROR)
+    assert section.text == ["The error never falls below its unpruned value."]
+    assert section.grids[1].header[:2] == ["Width", "Unpruned"]
+    text = report.study_section("dips", falling, Metric.ERROR).text[0]
+    assert text.startswith("The error falls below its unpruned value by up to 30.0% (width 4; noise alone")
+
+
+def _dipping(frame: pd.DataFrame) -> pd.DataFrame:
+    """One unpruned network is worse by so much that its pruned ones fall below it by 30%."""
+    widest = frame["width"] == frame["width"].max()
+    least = frame.loc[widest & (frame["density"] < 1), "error"].min()
+    return frame.assign(error=frame["error"].where(~widest | (frame["density"] < 1), least / 0.7))
 
 
 @pytest.mark.parametrize("name", ["extrapolation", "sensitivity", "invariance", "noise"])

@@ -97,6 +97,8 @@ ONE_OPTION: dict[str, tuple[Callable[[], pd.DataFrame], str]] = {
         lambda: curves().assign(mAP50_95=lambda own: 1 - own["error"]).drop(columns="error"),
         "--metric mAP50_95",
     ),
+    "a width of another name": (lambda: curves(name="alpha"), "--column width=alpha"),
+    "channels": (lambda: curves((64, 32, 16), name="channels"), "--column width=channels"),
     "a share of the data": (fractions, "--column num_examples=n_fraction"),
     "a baseline of two methods": (baseline, "--where 'method=global magnitude'"),
     "percentages": (percentages, "--column density=1-sparsity/100 --column 'error=test error/100'"),
@@ -163,6 +165,16 @@ def as_they_are() -> dict[str, tuple[pd.DataFrame, list[str]]]:
             plain.assign(compression_ratio=1 / plain["density"]).drop(columns="density"),
             ["Column compression_ratio is read as density = 1 / compression_ratio."],
         ),
+        "cells with a percent sign": (
+            plain.assign(
+                sparsity=[f"{value:.8%}" for value in 1 - plain["density"]],
+                Accuracy=[f"{value:.8%}" for value in 1 - plain["error"]],
+            ).drop(columns=["density", "error"]),
+            [
+                "Column sparsity is read as density = 1 - sparsity.",
+                "Column Accuracy is read as error = 1 - Accuracy.",
+            ],
+        ),
         "accuracies in percent": (
             plain.assign(Accuracy=100 - 100 * plain["error"]).drop(columns="error"),
             ["Column Accuracy is read as error = 1 - Accuracy / 100."],
@@ -224,6 +236,16 @@ def test_names_with_endless_numbers_have_no_depth() -> None:
         read(two)
     with pytest.raises(TableError, match="in column family has no number, or several that differ"):
         read(two, depth_from="family")
+
+
+def test_names_of_sizes_are_not_taken_for_families() -> None:
+    frame = curves((1e8, 4e8, 1.6e9), name="parameters")
+    frame = frame.assign(model=[f"lm-{size / 1e6:.0f}M" for size in frame["parameters"]])
+    with pytest.raises(
+        TableError, match="of one family, remove column model: their sizes are in other columns"
+    ):
+        read(frame)
+    assert read(frame.drop(columns="model")).frame["width"].tolist()[-1] == 1
 
 
 def test_names_without_a_depth_are_refused() -> None:

@@ -123,7 +123,7 @@ def test_absent_columns_are_constant_and_reported() -> None:
         LevelsComputed(),
     )
     assert sentences(table.findings)[-2:] == [
-        "Column replicate is absent; it is assumed to be 1 in every row.",
+        "Columns depth, width, num_examples and replicate are absent; they are assumed to be 1 in every row.",
         "Column level is absent; levels are computed from the densities.",
     ]
     assert table.columns == {"density", "error"}

@@ -26,7 +26,7 @@ BAD_ROWS = {
     "20,1,50000,1,3,0.5,1.01": "error is 1.01, but",
     "20,1,50000,1,3,0.5,nan": "error is missing.",
     "20,1,50000,1,3,0.5,diverged": "error is 'diverged', which is not a number.",
-    "20,1,50000,1,3,0.5,12.11%": "error is '12.11%', which is not a number. Remove the % and divide by 100.",
+    '20,1,50000,1,3,0.5,"12,11%"': "error is '12,11%', which is not a number. Write decimals with a point.",
     '20,1,50000,1,3,0.5,"0,08"': "error is '0,08', which is not a number. Write decimals with a point.",
     "0,1,50000,1,3,0.5,0.08": "depth is 0, but it must be greater than 0.",
     ",1,50000,1,3,0.5,0.08": "depth is missing.",

@@ -33,6 +33,8 @@ def test_sizes(value, text):
         (numbers.count, 7.0, "7"),
         (numbers.error, 0.12345, "0.1235"),
         (numbers.error, 2.5, "2.5000"),
+        (numbers.error, 82.387, "82.39"),
+        (numbers.error, 6059.8, "6,060"),
         (numbers.error, 0.000123, "0.00012"),
         (numbers.error, 0.00000123, "0.0000012"),
         (numbers.error, NAN, "–"),

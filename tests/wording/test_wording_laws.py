@@ -7,7 +7,7 @@ import pytest
 from prunecast.findings import Finding
 from prunecast.laws import findings as f
 from prunecast.metric import Metric
-from prunecast.wording import finding_as_json, sentence
+from prunecast.wording import finding_as_json, sentence, sentences
 
 CURVES = {"configurations": 3, "reached_chance": 0, "more_levels": 4}
 SOME = {"configurations": 3, "reached_chance": 1, "more_levels": 4}
@@ -208,3 +208,16 @@ def test_programs_get_the_kind_the_sentence_and_the_numbers():
         "rows": 2,
         "chance": 0.9,
     }
+
+
+def test_several_estimates_outside_their_intervals_are_one_sentence() -> None:
+    every = [
+        f.OutsideInterval(parameter=name, symbol=symbol) for name, symbol in (("gamma", "γ"), ("phi", "φ"))
+    ]
+    bound = f.AtBound(bound=20.0, explained=True, **GAMMA)
+    assert sentences([*every, bound, every[0]], Metric.LOSS) == [
+        "The estimates of γ and φ lie outside their intervals: the paper's fit treats measured unpruned losses as "
+        "exact. The intervals do not, and here that makes a difference.",
+        "γ hit its search limit (20).",
+        sentence(every[0], Metric.LOSS),
+    ]

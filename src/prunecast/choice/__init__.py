@@ -1,7 +1,7 @@
 """Which network to train and how far to prune it."""
 
 from prunecast.choice import findings
-from prunecast.choice.answer import Choice, Matching, choose, choose_each
+from prunecast.choice.answer import Choice, Chooser, Matching, choose, choose_each
 from prunecast.choice.costs import known_measures, sizes_along, sizes_at
 from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
@@ -18,6 +18,7 @@ from prunecast.choice.question import (
     SizeRange,
     as_fit,
     as_measure,
+    as_size_range,
     ceiling,
     check_target,
     examples_for,
@@ -36,6 +37,7 @@ __all__ = [
     "AboutTarget",
     "Candidates",
     "Choice",
+    "Chooser",
     "Counter",
     "Counts",
     "Frontier",
@@ -51,6 +53,7 @@ __all__ = [
     "SizeRange",
     "as_fit",
     "as_measure",
+    "as_size_range",
     "candidates",
     "candidates_at",
     "ceiling",

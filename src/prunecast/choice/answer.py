@@ -1,7 +1,8 @@
 """The answer to the paper's motivating question: which network to train, and how far to prune it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -20,7 +21,9 @@ from prunecast.choice.question import (
     as_fit,
     as_measure,
     as_size_range,
+    check_bounded,
     check_reachable,
+    check_target,
     examples_for,
 )
 from prunecast.choice.search import Inversion, Search
@@ -164,7 +167,8 @@ def choose(
         width=width,
         density=density,
     )
-    return next(_answers(fitted, [question]))
+    check_bounded(question)
+    return Chooser(fitted, question).choice()
 
 
 def choose_each(
@@ -179,7 +183,7 @@ def choose_each(
     width: float | None = None,
 ) -> list[Choice]:
     """As `choose` for many targets; what does not depend on the target is computed once."""
-    same = Question(
+    question = Question(
         minimise=as_measure(minimise),
         confidence=confidence,
         num_examples=examples_for(fit, num_examples),
@@ -187,68 +191,94 @@ def choose_each(
         depth=depth,
         width=width,
     )
-    return list(_answers(fit, [replace(same, target_error=target) for target in target_errors]))
+    return Chooser(fit, question).choices(list(target_errors))
 
 
-def _answers(fit: Fit, questions: Sequence[Question]) -> Iterator[Choice]:
-    """Answer questions that differ in their bounds only: all are about the same networks."""
-    how, first = counter(fit), questions[0]
-    for question in questions:
+class Chooser:
+    """Answers one question, or the same one for many targets; what these share is computed once."""
+
+    def __init__(self, fit: Fit, question: Question) -> None:
+        """Find the networks that the question is about, and refuse a question that no network could answer."""
         question.check(fit.metric)
-    if how.family is not None and first.depth is not None and not float(first.depth).is_integer():
-        raise PrunecastError(f"the depth of a {how.family} is a whole number of layers, not {first.depth:g}")
-    named = {"only_depth": first.depth, "only_width": first.width}
-    found = candidates(fit, how, first.num_examples, first.sizes, **named)
-    networks = with_costs(fit, below_plateau(fit, allowed(fit, found, first), first), first)
-    rows = measured_options(fit, networks)
-    if first.density is not None:
-        rows = rows[np.isclose(rows.density, first.density, rtol=SAME_DENSITY)]
-    unpruned = predicted_options(fit, networks, np.ones(len(networks)))
-    inversion, judged = Inversion(fit=fit, networks=networks), verdict(fit)
-    for question in questions:
-        search = Search(fit=fit, counter=how, question=question, inversion=inversion, verdict=judged)
-        yield _answer(search, rows, unpruned)
+        how = counter(fit)
+        if how.family is not None and question.depth is not None and not float(question.depth).is_integer():
+            raise PrunecastError(
+                f"the depth of a {how.family} is a whole number of layers, not {question.depth:g}"
+            )
+        named = {"only_depth": question.depth, "only_width": question.width}
+        found = candidates(fit, how, question.num_examples, question.sizes, **named)
+        networks = with_costs(fit, below_plateau(fit, allowed(fit, found, question), question), question)
+        rows = measured_options(fit, networks)
+        if question.density is not None:
+            rows = rows[np.isclose(rows.density, question.density, rtol=SAME_DENSITY)]
+        inversion = Inversion(fit=fit, networks=networks)
+        self._search = Search(
+            fit=fit, counter=how, question=question, inversion=inversion, verdict=verdict(fit)
+        )
+        self._trained = rows[self._search.affordable(rows)]
+        self._rows = rows
 
+    def choice(self) -> Choice:
+        """The answer to the question."""
+        target = self._search.question.target_error
+        return self._answer(self._search, None) if target is None else self.choices([target])[0]
 
-def _answer(search: Search, rows: Options, unpruned: Options) -> Choice:
-    """Rank predicted and measured networks together."""
-    question, fit = search.question, search.fit
-    options, met = _ranked(search, rows)
-    best = search.network(options, 0)
-    beyond = None if met else _beyond_measured(search)
-    compared = met and question.target_error is not None and question.density is None
-    return Choice(
-        law=fit.law,
-        table=fit.origin.table,
-        metric=fit.metric,
-        question=question,
-        verdict=search.verdict,
-        met=met,
-        answer=best,
-        runners_up=tuple(search.network(options, i) for i in _runners_up(options)),
-        matching=_matching(search, unpruned, rows, options) if compared else None,
-        further=beyond,
-        findings=tuple(caveats(search, options, best, met, beyond)),
-        naming=search.naming,
-    )
+    def choices(self, target_errors: Sequence[float]) -> list[Choice]:
+        """The answer for each target."""
+        search = self._search
+        for target in target_errors:
+            check_target(target, search.fit.metric)
+        pruned = search.for_targets(search.candidates, target_errors)
+        return [
+            self._answer(replace(search, question=replace(search.question, target_error=target)), options)
+            for target, options in zip(target_errors, pruned, strict=True)
+        ]
 
+    def least_error(self) -> Network:
+        """The network of least error."""
+        return self._search.network(self._by_error, 0)
 
-def _ranked(search: Search, rows: Options) -> tuple[Options, bool]:
-    """Networks from the best on, and whether they meet the target; if none does, those of least error."""
-    question = search.question
-    affordable = rows[search.affordable(rows)]
-    if question.target_error is not None:
-        meeting = affordable[search.meets(affordable)] if len(affordable) else affordable
-        options = search.for_target(search.candidates).joined(meeting)
-        if len(options):
-            return options[np.argsort(search.size(options), kind="stable")], True
-    options = search.for_least_error(search.candidates).joined(affordable)
-    if not len(options):
-        budget = question.budgeted and (search.law_answers or len(rows))
-        raise PrunecastError(_unaffordable(search) if budget else _untrained())
-    bound = np.round(options.log_bound(search.fit, question.confidence), 9)
-    order = np.lexsort((search.size(options), bound))
-    return options[order], question.target_error is None
+    @cached_property
+    def _unpruned(self) -> Options:
+        networks = self._search.candidates
+        return predicted_options(self._search.fit, networks, np.ones(len(networks)))
+
+    @cached_property
+    def _by_error(self) -> Options:
+        """Networks at their least error, predicted and measured ones, from the best on."""
+        search = self._search
+        question = search.question
+        options = search.for_least_error(search.candidates).joined(self._trained)
+        if not len(options):
+            budget = question.budgeted and (search.law_answers or len(self._rows))
+            raise PrunecastError(_unaffordable(search) if budget else _untrained())
+        bound = np.round(options.log_bound(search.fit, question.confidence), 9)
+        return options[np.lexsort((search.size(options), bound))]
+
+    def _answer(self, search: Search, pruned: Options | None) -> Choice:
+        """Rank networks that were pruned as far as a target allows, if there is one, together with measured ones."""
+        question, fit = search.question, search.fit
+        if pruned is not None:
+            pruned = pruned.joined(self._trained[search.meets(self._trained)])
+        met = pruned is None or len(pruned) > 0
+        options = pruned[np.argsort(search.size(pruned), kind="stable")] if pruned else self._by_error
+        best = search.network(options, 0)
+        beyond = None if met else _beyond_measured(search)
+        compared = met and question.target_error is not None and question.density is None
+        return Choice(
+            law=fit.law,
+            table=fit.origin.table,
+            metric=fit.metric,
+            question=question,
+            verdict=search.verdict,
+            met=met,
+            answer=best,
+            runners_up=tuple(search.network(options, i) for i in _runners_up(options)),
+            matching=_matching(search, self._unpruned, self._rows, options) if compared else None,
+            further=beyond,
+            findings=tuple(caveats(search, options, best, met, beyond)),
+            naming=search.naming,
+        )
 
 
 def _beyond_measured(search: Search) -> Network | None:
@@ -271,7 +301,7 @@ def _beyond_measured(search: Search) -> Network | None:
         options = search.for_least_error(others)
         score = options.log_bound(fit, question.confidence)
     else:
-        options = search.for_target(others)
+        (options,) = search.for_targets(others, [question.target_error])
         score = search.size(options)
     return search.network(options, int(score.argmin())) if len(options) else None
 

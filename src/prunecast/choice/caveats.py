@@ -16,11 +16,12 @@ from prunecast.laws import (
     AXES,
     DEFAULT_LAW,
     SLACK,
-    Configuration,
     Fit,
+    Floats,
     below,
     gaps,
     get_law,
+    measured_sizes,
     never_varied,
     selectable_laws,
 )
@@ -136,8 +137,8 @@ def _outside(search: Search, best: Network) -> Iterator[findings.OutsideMeasured
 def _ranges(fit: Fit, best: Network) -> Iterator[findings.MeasuredRange]:
     """Each axis on which nothing was measured that far out."""
     for axis in AXES:
-        known = [getattr(c, axis) for c in fit.configurations]
-        value, lowest, highest = getattr(best, axis), min(known), max(known)
+        known = measured_sizes(fit)[axis]
+        value, lowest, highest = getattr(best, axis), float(known.min()), float(known.max())
         if not lowest * (1 - SLACK) <= value <= highest * (1 + SLACK):
             yield findings.MeasuredRange(axis=axis, value=value, lowest=lowest, highest=highest)
 
@@ -163,8 +164,8 @@ def _undetermined(fit: Fit, best: Network) -> Iterator[findings.ParametersUndete
     Between measured points of its own curve an answer depends on these points only; between the curves of other sizes
     it also depends on the parameters that make these curves differ.
     """
-    nearest = min(fit.configurations, key=lambda own: _distance(own, best))
-    trained = not _distance(nearest, best)
+    away = _distances(fit, best)
+    nearest, trained = fit.configurations[int(away.argmin())], bool(away.min() == 0)
     reached = nearest.lowest_density <= best.density * (1 + SLACK)
     risen = trained or nearest.highest_error >= best.expected_error
     between = reached and risen and not best.extrapolated
@@ -174,9 +175,10 @@ def _undetermined(fit: Fit, best: Network) -> Iterator[findings.ParametersUndete
         yield findings.ParametersUndetermined(parameters=names, symbols=tuple(map(fit.symbol, names)))
 
 
-def _distance(own: Configuration, best: Network) -> float:
-    """How far a measured configuration is from a network, in logarithms over all axes; 0 where it is the same."""
-    return sum(abs(float(np.log(getattr(own, name) / getattr(best, name)))) for name in AXES)
+def _distances(fit: Fit, best: Network) -> Floats:
+    """How far measured configurations are from a network, in logarithms over all axes; 0 where one is the same."""
+    sizes = measured_sizes(fit)
+    return np.asarray(sum(np.abs(np.log(sizes[name] / getattr(best, name))) for name in AXES))
 
 
 def _law(fit: Fit) -> Iterator[Finding]:
@@ -203,9 +205,20 @@ def _settings(search: Search, best: Network) -> Iterator[Finding]:
     if len(known) > 1:
         yield findings.ExamplesMeasured(num_examples=search.question.num_examples, measured=tuple(known))
         yield from _other_sizes(search, best)
+    yield from _width_from_counts(search, best)
     if search.counter.finding is not None:
         yield search.counter.finding
     yield from _interpolated(search.counter, best)
+
+
+def _width_from_counts(search: Search, best: Network) -> Iterator[findings.WidthFromCounts]:
+    """What a width means where a table has no other size than counts of parameters."""
+    weights = np.array([c.weights for c in search.fit.configurations])
+    widths, largest = measured_sizes(search.fit)["width"], float(weights.max())
+    by_counts = np.allclose(widths, np.sqrt(weights / largest), rtol=1e-9, atol=0)
+    if by_counts and np.ptp(widths) > 0 and search.counter.exact and "depth" not in search.fit.columns:
+        counts = search.counter(np.array([best.depth]), np.array([best.width]))
+        yield findings.WidthFromCounts(weights=float(counts.weights[0]), largest=largest)
 
 
 def _interpolated(counter: Counter, best: Network) -> Iterator[findings.SizeInterpolated]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotExact, SizesProportional
-from prunecast.laws import AXES, Fit, Floats, Integers, Mask, size_of
+from prunecast.laws import AXES, Fit, Floats, Integers, Mask, measured_sizes, size_of
 
 SAME_COUNT = 1e-3
 SAME_COST = 1e-6
@@ -40,12 +40,14 @@ class Naming:
 
 def naming(fit: Fit, counter: "Counter", **asked: float | None) -> Naming:
     """How to name the networks of a law; `asked` are values of axes that a question names."""
-    known = {axis: [getattr(c, axis) for c in fit.configurations] for axis in AXES}
-    axes = tuple(axis for axis in AXES if axis in fit.columns or asked.get(axis) not in (None, *known[axis]))
+    known = measured_sizes(fit)
+    new = [axis for axis, value in asked.items() if value is not None and value not in known[axis]]
+    axes = tuple(axis for axis in AXES if axis in fit.columns or axis in new)
     largest = None if counter.exact else max(c.weights for c in fit.configurations)
     return Naming(axes=axes, largest=largest)
 
 
+@lru_cache(maxsize=8)
 def removes_channels(fit: Fit) -> bool:
     """Whether the multiply-adds that a table counts fall from level to level."""
     curves = [[cost for _, cost in c.costs.get("multiply_adds", ())] for c in fit.configurations]
@@ -55,7 +57,7 @@ def removes_channels(fit: Fit) -> bool:
 class Arrays:
     """Base of dataclasses whose fields are arrays of one length, or such dataclasses again."""
 
-    def __getitem__(self, at: Integers | Mask) -> Self:
+    def __getitem__(self, at: Integers | Mask | slice) -> Self:
         return replace(self, **{name: value[at] for name, value in vars(self).items()})  # type: ignore[type-var]
 
     def joined(self, other: Self) -> Self:

@@ -251,6 +251,16 @@ class CountsFromTable(SizesNotExact):
 
 
 @dataclass(frozen=True, kw_only=True)
+class WidthFromCounts(Finding):
+    """Widths are square roots of shares of the largest network's parameters, as of tables that only count these."""
+
+    kind: ClassVar[str] = "width_from_counts"
+    weights: float
+    """of the answer, unpruned"""
+    largest: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class SizeInterpolated(Finding):
     """This size is not in the table, so its parameter counts are interpolated from those that are."""
 

@@ -87,6 +87,8 @@ class Options(Arrays):
     """standard deviation of log ε of a single new run"""
     below: Floats
     """standard deviation of what lies below log ε to expect, for the lower end of its interval"""
+    least_beside: Floats
+    """the least log error of its measured neighbours in density; −∞ where the size was not measured"""
     measured: Mask
     """whether this very network was measured; else the law estimates it"""
 
@@ -144,6 +146,7 @@ def predicted_options(fit: Fit, networks: Candidates, density: Floats) -> Option
         log_expected=found.log_error,
         spread=found.spread,
         below=found.below,
+        least_beside=least_beside(fit, networks, density),
         measured=np.zeros(len(networks), dtype=bool),
     )
 

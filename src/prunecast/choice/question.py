@@ -117,11 +117,6 @@ class Question:
 
     def check(self, metric: Metric) -> None:
         """Refuse what no network could answer, before any work."""
-        if self.target_error is None and self.density is None and not self.budgeted:
-            raise PrunecastError(
-                "choose needs a target error, a budget of parameters, training or latency, or a density: "
-                "--target-error, --max-parameters, --max-training, --max-latency or --density"
-            )
         check_target(self.target_error, metric)
         for name in ("max_parameters", "max_training", "max_latency", "depth", "width", "density"):
             value = getattr(self, name)
@@ -135,6 +130,15 @@ class Question:
             )
         if not 0 < self.confidence < 1:
             raise PrunecastError(f"confidence must be a probability between 0 and 1, not {self.confidence:g}")
+
+
+def check_bounded(question: Question) -> None:
+    """Refuse a question without a target, a budget or a density."""
+    if question.target_error is None and question.density is None and not question.budgeted:
+        raise PrunecastError(
+            "choose needs a target error, a budget of parameters, training or latency, or a density: "
+            "--target-error, --max-parameters, --max-training, --max-latency or --density"
+        )
 
 
 Given = Fit | Table | str | Path | pd.DataFrame

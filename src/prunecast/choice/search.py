@@ -4,9 +4,10 @@ A law is inverted in closed form where it has one. Else the smallest density is 
 rounding, so any law works.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -84,73 +85,70 @@ class Inversion:
         return density, log_error(self.fit, every, np.repeat(density, count)).reshape(GRID, count)
 
     @cached_property
-    def _distributions(self) -> tuple[Floats, Floats, Floats]:
-        """A grid of log densities from the lowest up, and log ε to expect and its spread there.
+    def _distributions(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """A grid of log densities from the lowest up; log ε to expect there, its spread, and the least log ε beside.
 
         Between measured sizes, what the law misses and the spread change slowly with density, so they are interpolated.
         """
         grid, coarse = np.log(np.geomspace(LEAST, 1.0, GRID)), np.linspace(np.log(LEAST), 0.0, COARSE_GRID)
         expected, spread = self._curves[1].copy(), np.zeros((GRID, len(self.networks)))
+        beside = np.full(spread.shape, -np.inf)
         for measured, at in ((False, coarse), (True, grid)):
             which = np.flatnonzero(self.networks.measured == measured)
             options = self._at_all(which, np.exp(at))
-            found, spreads = (a.reshape(len(at), len(which)) for a in (options.log_expected, options.spread))
+            found, spreads, refuted = (
+                values.reshape(len(which), len(at)).T
+                for values in (options.log_expected, options.spread, options.least_beside)
+            )
             if measured:
-                expected[:, which], spread[:, which] = found, spreads
+                expected[:, which], spread[:, which], beside[:, which] = found, spreads, refuted
             else:
-                law = log_error(self.fit, options.networks, options.density).reshape(found.shape)
+                law = log_error(self.fit, options.networks, options.density).reshape(len(which), len(at)).T
                 expected[:, which] += _interpolated(grid, at, found - law)
                 spread[:, which] = _interpolated(grid, at, spreads)
-        return grid, expected, spread
+        return grid, expected, spread, beside
 
     def _at_all(self, which: Integers, density: Floats) -> Options:
-        """Some of the networks, each at every density."""
-        every = self.networks[np.tile(which, len(density))]
-        return predicted_options(self.fit, every, np.repeat(density, len(which)))
+        """Some of the networks, each at every density in turn."""
+        every = self.networks[np.repeat(which, len(density))]
+        return predicted_options(self.fit, every, np.tile(density, len(which)))
 
-    def confident_density(self, log_target: float, confidence: float) -> Floats:
-        """The smallest density of each network at which a new run meets the target with this probability, or infinity.
+    def confident_densities(self, log_targets: Floats, confidence: float) -> Floats:
+        """The smallest density at which a new run meets a target with this probability, shape (targets, networks).
 
-        No density counts whose measured neighbours all miss the target.
+        It is infinite where there is none. No density counts whose measured neighbours all miss the target.
         """
-        (grid, expected, spread), score = self._distributions, quantile(self.fit, confidence)
+        grid, expected, spread, refuted_to = self._distributions
+        score = quantile(self.fit, confidence)
         bounds = expected + score * spread
-        met = (bounds <= log_target) & (self._least_beside <= log_target + MET)
-        first = met.argmax(axis=0)
-        density = np.where(met.any(axis=0), LEAST, np.inf)
-        crossing = np.flatnonzero(first)
-        if len(crossing):
-            ends = grid[first[crossing] - 1], grid[first[crossing]]
-            sides = bounds[first[crossing] - 1, crossing], bounds[first[crossing], crossing]
-            density[crossing] = np.exp(self._refined(crossing, ends, sides, log_target, score))
+        falling = np.minimum.accumulate(np.maximum(bounds, refuted_to - MET), axis=0)
+        found = [np.searchsorted(-own, -log_targets) for own in falling.T]
+        first = np.array(found, dtype=np.int64).reshape(len(found), len(log_targets)).T
+        density = np.where(first < GRID, LEAST, np.inf)
+        target, which = np.nonzero((first > 0) & (first < GRID))
+        if len(which):
+            at = first[target, which]
+            ends, sides = (grid[at - 1], grid[at]), (bounds[at - 1, which], bounds[at, which])
+            density[target, which] = np.exp(self._refined(which, ends, sides, log_targets[target], score))
         return density
-
-    @cached_property
-    def _least_beside(self) -> Floats:
-        """`least_beside` of each network at each density of the grid."""
-        grid, count = np.geomspace(LEAST, 1.0, GRID), len(self.networks)
-        found = np.full((GRID, count), -np.inf)
-        for index in np.flatnonzero(self.networks.measured):
-            found[:, index] = least_beside(self.fit, self.networks[np.full(GRID, index)], grid)
-        return found
 
     def _refined(
         self,
         which: Integers,
         ends: tuple[Floats, Floats],
         bounds: tuple[Floats, Floats],
-        log_target: float,
+        log_target: Floats,
         score: float,
     ) -> Floats:
-        """Log densities between two neighbours of the grid at which the target is met, as it is at the upper ones."""
+        """Log densities between two neighbours of the grid at which targets are met, as they are at the upper ones."""
         networks, (lower, upper) = self.networks[which], ends
         slope = np.maximum(bounds[0] - bounds[1], 1e-9) / (upper - lower)
         at = np.clip(lower + (bounds[0] - log_target) / slope, lower, upper)
         refuted = np.flatnonzero(least_beside(self.fit, networks, np.exp(at)) > log_target + MET)
         if len(refuted):
-            some = networks[refuted]
+            some, aims = networks[refuted], log_target[refuted]
             at[refuted] = _bisected(
-                lambda there: least_beside(self.fit, some, np.exp(there)) <= log_target + MET,
+                lambda there: least_beside(self.fit, some, np.exp(there)) <= aims + MET,
                 at[refuted],
                 upper[refuted],
                 HALVINGS,
@@ -266,9 +264,8 @@ class Search:
         """Which networks meet the target with the confidence asked for."""
         assert self.question.target_error is not None
         bound = options.log_bound(self.fit, self.question.confidence)
-        target = float(np.log(self.question.target_error))
-        beside = least_beside(self.fit, options.networks, options.density)
-        return np.asarray((bound <= target + MET) & (beside <= target + MET))
+        highest = float(np.log(self.question.target_error)) + MET
+        return np.asarray((bound <= highest) & (options.least_beside <= highest))
 
     def _lowest_trainable(self, networks: Candidates) -> Floats:
         """The lowest density that the training budget reaches; above 1 where not even one run is affordable."""
@@ -278,31 +275,35 @@ class Search:
         kept = float(kept_per_level(self.fit))
         return np.asarray(np.where(runs < 1, 2.0, np.maximum(kept ** (runs - 1), LEAST)))
 
-    def for_target(self, networks: Candidates) -> Options:
-        """Each network pruned as far as the target allows; those that cannot meet it are left out."""
+    def for_targets(self, networks: Candidates, targets: Sequence[float]) -> Iterator[Options]:
+        """For each target, every network pruned as far as it allows; those that cannot meet it are left out."""
+        for target, options in zip(targets, self._pruned(networks, targets), strict=True):
+            one = replace(self, question=replace(self.question, target_error=target))
+            yield options[one.meets(options) & self.affordable(options)]
+
+    def _pruned(self, networks: Candidates, targets: Sequence[float]) -> list[Options]:
+        """For each target, the networks that may meet it."""
         if not self.law_answers:
-            return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
+            return [predicted_options(self.fit, networks[:0], np.ones(0))] * len(targets)
         if self.question.density is not None:
-            options = self._at_density(networks)
-            return options[self.meets(options)]
-        assert self.question.target_error is not None
+            return [self._at_density(networks)] * len(targets)
         shared = networks is self.candidates
         inversion = self.inversion if shared else Inversion(fit=self.fit, networks=networks)
-        log_target = float(np.log(self.question.target_error))
         density = np.maximum(
-            inversion.confident_density(log_target, self.question.confidence),
+            inversion.confident_densities(np.log(targets), self.question.confidence),
             self._lowest_trainable(networks),
         )
-        possible = density <= 1
-        kept = networks[possible]
-        density = whole_weights(self.counter, kept, density[possible], up=True)
-        options = predicted_options(self.fit, kept, density)
-        return options[self.meets(options) & self.affordable(options)]
+        target, which = np.nonzero(density <= 1)
+        kept = networks[which]
+        whole = whole_weights(self.counter, kept, density[target, which], up=True)
+        options = predicted_options(self.fit, kept, whole)
+        ends = np.searchsorted(target, np.arange(len(targets) + 1)).tolist()
+        return [options[start:end] for start, end in pairwise(ends)]
 
     def for_least_error(self, networks: Candidates) -> Options:
         """Each network at the density of its least error within the budgets; those beyond them are left out."""
         if not self.law_answers:
-            return predicted_options(self.fit, networks[np.zeros(0, dtype=np.int64)], np.ones(0))
+            return predicted_options(self.fit, networks[:0], np.ones(0))
         if self.question.density is not None:
             return self._at_density(networks)
         highest = self._highest_affordable(networks)

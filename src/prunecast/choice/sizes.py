@@ -4,6 +4,7 @@ Those outside what was measured answer only a question that asks for them.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -181,8 +182,14 @@ def _unpruned(fit: Fit, counts: Counts, own: Integers, places: Floats) -> tuple[
     expected = unpruned.copy()
     for at in np.flatnonzero(own >= 0):
         unpruned[at] = fit.configurations[own[at]].unpruned_error
-        expected[at] = np.exp(predictive(fit).at(int(own[at]), np.ones(1))[0][0])
+        expected[at] = _expected_unpruned(fit, int(own[at]))
     return unpruned, expected, std
+
+
+@lru_cache(maxsize=1 << 12)
+def _expected_unpruned(fit: Fit, index: int) -> float:
+    """ε_np to expect of a new run of a measured configuration."""
+    return float(np.exp(predictive(fit).at(index, np.ones(1))[0][0]))
 
 
 def _grid(

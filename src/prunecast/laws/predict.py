@@ -184,7 +184,10 @@ def _unpruned(fit: Predictor, inputs: dict[str, Floats]) -> tuple[Floats, npt.ND
 def _from_dense_law(fit: Predictor, places: Floats) -> Floats:
     depth, width, examples = places.T
     if fit.dense is None:
-        place = ", ".join(f"{name} {value:g}" for name, value in zip(AXES, places[0], strict=True))
+        sizes = dict(zip(AXES, places[0].tolist(), strict=True))
+        place = ", ".join(
+            f"{name} {value:g}" for name, value in sizes.items() if name == "width" or value != 1
+        )
         raise PrunecastError(
             f"the unpruned {fit.metric.word} at {place} was not measured, and there are too few configurations to "
             "predict it; give it with --unpruned-error, or unpruned_error= in Python"

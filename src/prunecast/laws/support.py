@@ -7,6 +7,7 @@ where, for every two axes and on either side of both, something was measured at 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import combinations, product
 from typing import Protocol
 
@@ -57,9 +58,23 @@ class Configuration:
 class Fitted(Protocol):
     """Anything that was fitted to some configurations."""
 
+    def __hash__(self) -> int:
+        """Every fit is a key of its own."""
+
     @property
     def configurations(self) -> Sequence[Configuration]:
         """What it was fitted to."""
+
+
+@lru_cache(maxsize=8)
+def measured_sizes(fit: Fitted) -> dict[str, Floats]:
+    """By axis, the sizes of the configurations."""
+    return {axis: np.array([float(getattr(c, axis)) for c in fit.configurations]) for axis in AXES}
+
+
+@lru_cache(maxsize=8)
+def _lowest_density(fit: Fitted) -> float:
+    return min(c.lowest_density for c in fit.configurations)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +91,7 @@ class Gap:
 
 def gaps(fit: Fitted, places: Mapping[str, Floats]) -> Iterator[Gap]:
     """Every two of the axes that places are given by, on either side of both."""
-    measured = {axis: np.log([getattr(c, axis) for c in fit.configurations]) for axis in AXES}
+    measured = {axis: np.log(own) for axis, own in measured_sizes(fit).items()}
     with np.errstate(divide="ignore"):
         wanted = {axis: np.log(places[axis]) for axis in AXES if axis in places}
     for (first, second), (side, other) in product(combinations(wanted, 2), product((-1, 1), repeat=2)):
@@ -103,23 +118,23 @@ def doublings_outside(fit: Fitted, places: Mapping[str, Floats]) -> Floats:
     On each side of every two axes it is the shortest way to a place with something measured at least as far out; the
     longest of these ways counts.
     """
-    furthest = np.zeros(len(next(iter(places.values()))))
+    each, which = np.unique(np.stack(list(places.values())), axis=1, return_inverse=True)
+    places = dict(zip(places, each, strict=True))
+    furthest = np.zeros(each.shape[1])
     far = np.flatnonzero(outside(fit, places))
     if len(far):
-        measured = {
-            axis: np.log2([max(getattr(c, axis), 1e-300) for c in fit.configurations]) for axis in places
-        }
+        measured = {axis: np.log2(np.maximum(own, 1e-300)) for axis, own in measured_sizes(fit).items()}
         wanted = {axis: np.log2(np.maximum(values[far], 1e-300)) for axis, values in places.items()}
         for (first, second), (side, other) in product(combinations(places, 2), product((-1, 1), repeat=2)):
             along = np.maximum(side * np.subtract.outer(wanted[first], measured[first]), 0.0)
             across = np.maximum(other * np.subtract.outer(wanted[second], measured[second]), 0.0)
             furthest[far] = np.maximum(furthest[far], np.hypot(along, across).min(axis=1))
-    return furthest
+    return furthest[which]
 
 
 def below(fit: Fitted, density: Floats) -> NDArray[np.bool_]:
     """Whether densities are lower than any that was measured."""
-    return np.asarray(density < min(c.lowest_density for c in fit.configurations) * (1 - SLACK))
+    return np.asarray(density < _lowest_density(fit) * (1 - SLACK))
 
 
 def measured_at(fit: Fitted, places: Floats) -> npt.NDArray[np.int64]:
@@ -130,8 +145,7 @@ def measured_at(fit: Fitted, places: Floats) -> npt.NDArray[np.int64]:
     )
     known = np.ones(len(places), dtype=bool)
     for axis, asked in zip(AXES, places.T, strict=True):
-        own = np.array([getattr(c, axis) for c in fit.configurations])
-        values, index = np.unique(own, return_inverse=True)
+        values, index = np.unique(measured_sizes(fit)[axis], return_inverse=True)
         nearest = _nearest(values, asked)
         known &= np.isclose(asked, values[nearest])
         measured, wanted = measured * len(values) + index, wanted * len(values) + nearest
@@ -159,7 +173,6 @@ def size_of(fit: Fitted, depth: Floats, width: Floats) -> Floats:
 
 def never_varied(fit: Fitted, places: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
     """The axes on which places differ from the only value that was measured, so that no law can know."""
-    for axis in AXES:
-        values = {float(getattr(configuration, axis)) for configuration in fit.configurations}
-        if len(values) == 1 and not np.allclose(places[axis], list(values)):
-            yield AxisNeverVaried(axis=axis, value=values.pop())
+    for axis, values in measured_sizes(fit).items():
+        if (values == values[0]).all() and not np.allclose(places[axis], values[0]):
+            yield AxisNeverVaried(axis=axis, value=float(values[0]))

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,13 @@ from prunecast.choice import (
     DEFAULT_SIZES,
     AboutTarget,
     Choice,
+    Chooser,
     Measure,
     Network,
+    Question,
+    as_measure,
+    as_size_range,
     ceiling,
-    choose_each,
     examples_for,
     known_measures,
     quantile,
@@ -42,8 +44,6 @@ STEPS = ((2.0, 0.02), (5.0, 0.05), (10.0, 0.1))
 """Steps of the targets' first digits: up to 2 by 0.02, up to 5 by 0.05, up to 10 by 0.1; none over 2%."""
 HIGHEST = 0.9
 """Targets go up to this share of ε↑."""
-HOPELESS = 1e-9
-"""A target that no network meets; its answer is the network with the lowest error."""
 TYPED = "{}"
 """A placeholder for the target that was typed."""
 
@@ -196,18 +196,19 @@ def _answer_set(fitted: FittedTable, hue: Hue, request: Request, num_examples: f
 
 def answers(fit: Fit, request: Request, most: int = MOST) -> list[Answer]:
     """One choice per target, from one that nothing meets up to nearly ε↑ or chance; the second is the least met."""
-    ask = partial(
-        choose_each,
-        fit,
-        minimise=request.minimise,
-        num_examples=request.num_examples,
-        sizes=request.sizes,
+    question = Question(
+        minimise=as_measure(request.minimise),
         confidence=request.confidence,
+        num_examples=examples_for(fit, request.num_examples),
+        sizes=as_size_range(request.sizes),
     )
-    ends = around(promised(fit, ask([HOPELESS])[0].answer, request.confidence))
+    chooser = Chooser(fit, question)
+    ends = around(promised(fit, chooser.least_error(), request.confidence))
     higher = [target for target in targets(ends[1], ceiling(fit) * HIGHEST, most) if target > ends[1]]
     wanted = [*ends, *higher]
-    return [Answer(target=target, choice=own) for target, own in zip(wanted, ask(wanted), strict=True)]
+    return [
+        Answer(target=target, choice=own) for target, own in zip(wanted, chooser.choices(wanted), strict=True)
+    ]
 
 
 def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:

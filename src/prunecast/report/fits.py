@@ -77,42 +77,50 @@ def _deviation(own: Deviation) -> list[str]:
     return [numbers.percent(own.mean, sign=True), numbers.percent(own.std), f"{own.rows:,}"]
 
 
-def configuration_cells(own: Configuration | SingleFit | Dip) -> list[str]:
-    """Depth, width, examples and unpruned error, for a row of a table."""
-    sizes = numbers.size(own.depth), numbers.size(own.width), numbers.count(own.num_examples)
-    return [*sizes, numbers.error(own.unpruned_error)]
-
-
-def _configuration_header(metric: Metric) -> list[str]:
-    return ["Depth", "Width", "Examples", f"Unpruned {metric.word}"]
+def configuration_columns(every: Sequence[Configuration | SingleFit | Dip]) -> dict[str, list[str]]:
+    """Depths, widths and numbers of examples by their headers; a depth or number that is always 1 was not given."""
+    columns = {
+        "Depth": [numbers.size(own.depth) for own in every],
+        "Width": [numbers.size(own.width) for own in every],
+        "Examples": [numbers.count(own.num_examples) for own in every],
+    }
+    absent = {
+        "Depth": all(own.depth == 1 for own in every),
+        "Examples": all(own.num_examples == 1 for own in every),
+    }
+    return {name: cells for name, cells in columns.items() if not absent.get(name)}
 
 
 def single_fits(fits: Sequence[SingleFit], law: Law, metric: Metric) -> Section:
     """A law fitted to each configuration alone."""
     symbols = {own.name: own.symbol for own in law.parameters}
+    sizes = configuration_columns(fits)
     rows = [
         [
-            *configuration_cells(one),
+            *own,
+            numbers.error(one.unpruned_error),
             *map(numbers.number, one.parameters.values()),
             *_deviation(one.deviation),
             ", ".join(symbols[name] for name in one.at_bound),
         ]
-        for one in fits
+        for one, *own in zip(fits, *sizes.values(), strict=True)
     ]
     fitted = [symbols[name] for name in (fits[0].parameters if fits else ())]
-    header = [*_configuration_header(metric), *fitted, "μ", "σ", "Rows", "At limit"]
+    header = [*sizes, f"Unpruned {metric.word}", *fitted, "μ", "σ", "Rows", "At limit"]
     title = f"{capital(law.title)} fitted to each configuration alone"
     return Section(title=title, grids=[Grid(header=header, rows=rows, left=0)])
 
 
 def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()) -> Section:
-    """Predicted errors, one row each; the number of examples where it differs between rows."""
+    """Predicted errors, one row each; with depths unless all are 1, and numbers of examples that differ."""
     records: list[dict[Any, Any]] = found.frame.to_dict("records")
     several = len({row["num_examples"] for row in records}) > 1
+    deep = any(row["depth"] != 1 for row in records)
     rows = [
         [
             numbers.density(row["density"]),
-            *(numbers.size(row["depth"]), numbers.size(row["width"])),
+            *([numbers.size(row["depth"])] if deep else []),
+            numbers.size(row["width"]),
             *([numbers.count(row["num_examples"])] if several else []),
             f"{numbers.error(row['unpruned_error'])} {row['unpruned_source']}",
             numbers.estimate(row["error"], (row["lower"], row["upper"])),
@@ -121,7 +129,7 @@ def predictions(found: Prediction, metric: Metric, known: Iterable[Finding] = ()
         ]
         for row in records
     ]
-    sizes = ["Density", "Depth", "Width", *(["Examples"] if several else [])]
+    sizes = ["Density", *(["Depth"] if deep else []), "Width", *(["Examples"] if several else [])]
     header = [*sizes, f"Unpruned {metric.word}", capital(metric.word), "95% of new runs", "Region"]
     return Section(grids=[Grid(header=header, rows=rows, left=0)], notes=sentences(known, metric))
 
@@ -155,8 +163,12 @@ def fit_section(fitted: FittedTable) -> Section:
         noise = Fact(
             "Noise floor", numbers.percent(floor.fit), f"σ from noise alone; replicates differ by {differ}"
         )
-    configurations = [[*configuration_cells(own), *_deviation(own.deviation)] for own in fit.configurations]
-    header = [*_configuration_header(metric), "μ", "σ", "Rows"]
+    sizes = configuration_columns(fit.configurations)
+    configurations = [
+        [*own, numbers.error(one.unpruned_error), *_deviation(one.deviation)]
+        for one, *own in zip(fit.configurations, *sizes.values(), strict=True)
+    ]
+    header = [*sizes, f"Unpruned {metric.word}", "μ", "σ", "Rows"]
     count = len(fit.configurations)
     caption = f"Each of {count:,} configurations" if count > 1 else "The only configuration"
     regions = [[name, *_deviation(own)] for name, own in fit.regions.items() if own.rows]

@@ -10,7 +10,7 @@ from prunecast.laws import DEFAULT_LAW, Fit, get_law
 from prunecast.metric import Metric
 from prunecast.report import charts
 from prunecast.report.document import Chart, Grid, Section
-from prunecast.report.fits import configuration_cells
+from prunecast.report.fits import configuration_columns
 from prunecast.studies import (
     STUDIES,
     Dips,
@@ -278,20 +278,26 @@ def forms(found: Forms, metric: Metric) -> Section:
 def dips(found: Dips, metric: Metric) -> Section:
     """Every dip and the bias it leaves."""
     law = get_law(DEFAULT_LAW).title
+    deepest = sorted(found.dips, key=lambda one: -one.dip)
+    sizes = configuration_columns(deepest)
     rows = [
         [
-            *configuration_cells(one),
-            *(numbers.error(one.lowest_error), numbers.density(one.density)),
+            *own,
+            *(
+                numbers.error(one.unpruned_error),
+                numbers.error(one.lowest_error),
+                numbers.density(one.density),
+            ),
             *(numbers.percent(one.dip), numbers.percent(one.by_noise)),
         ]
-        for one in sorted(found.dips, key=lambda one: -one.dip)
+        for one, *own in zip(deepest, *sizes.values(), strict=True)
     ]
     laws = [
         [law, numbers.deviation(found.eq2)],
         [f"{law} with the dips filled", numbers.deviation(found.without_dips)],
         ["the dip law", numbers.deviation(found.dip_law)],
     ]
-    header = ["Depth", "Width", "Examples", "Unpruned", "Lowest", "At density", "Dip", "By noise alone"]
+    header = [*sizes, "Unpruned", "Lowest", "At density", "Dip", "By noise alone"]
     return Section(
         text=[wording.dips(found, law, metric)],
         grids=[

@@ -137,6 +137,8 @@ FIGURE = Theme(
 
 def rounded(value: object) -> object:
     """Numbers with five significant digits, so that a page stays small; everything else as text."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if isinstance(value, (int, float, np.integer, np.floating)):
@@ -146,12 +148,17 @@ def rounded(value: object) -> object:
 
 def rows(**columns: Iterable[object] | str | float) -> list[Row]:
     """Columns as the records a chart reads; a single word or number belongs to every record."""
-    lists = {name: list(own) for name, own in columns.items() if not isinstance(own, str | float | int)}
+    lists = {name: _column(own) for name, own in columns.items() if not isinstance(own, str | float | int)}
     amount = len(next(iter(lists.values())))
-    found = {name: lists.get(name, [own] * amount) for name, own in columns.items()}
-    return [
-        dict(zip(found, map(rounded, values), strict=True)) for values in zip(*found.values(), strict=True)
-    ]
+    found = {name: lists[name] if name in lists else [rounded(own)] * amount for name, own in columns.items()}
+    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+
+
+def _column(values: Iterable[object]) -> list[object]:
+    """Values as `rounded`; those of arrays of numbers all at once."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "f" and np.isfinite(values).all():
+        return [float(f"{value:.5g}") for value in values.tolist()]
+    return [rounded(value) for value in values]
 
 
 def ticks(values: Iterable[float]) -> list[float]:

@@ -202,12 +202,24 @@ def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
     """How to get along with several values of a name: select one, or take depths from them."""
     pruned = [value for value in values if normalized(value) not in UNPRUNED]
     first = next(iter(pruned if name == "method" and pruned else filter(None, values)))
-    select = f"Select one with {where_option(name, first)}."
+    select, heading = f"Select one with {where_option(name, first)}.", raw.places.heading(name)
+    if name == "family" and _each_of_one_size(raw):
+        sizes = "their sizes are in other columns"
+        return f"If these are networks of one family, remove column {heading}: {sizes}. {select}"
     split = split_depths(values) if name == "family" and "depth" not in raw.bound else {}
     if len(split) < len(values) or len({family for family, _ in split.values()}) == len(values):
         return select
-    heading = raw.places.heading(name)
     return f"If the numbers in these names are depths, use {depth_option(heading)}. {select}"
+
+
+def _each_of_one_size(raw: RawTable) -> bool:
+    """Whether each name of a family has a depth or width of its own, so that the names may be those of networks."""
+    names = raw.frame["family"].nunique(dropna=False)
+    return any(
+        raw.frame[axis].nunique() == names == len(raw.frame[["family", axis]].drop_duplicates())
+        for axis in ("depth", "width")
+        if axis in raw.bound
+    )
 
 
 def _positive(raw: RawTable, name: str) -> Column:
@@ -267,10 +279,16 @@ def _difference(raw: RawTable, key: "pd.Series[int]") -> str:
     # Of training steps the last one is meant.
     kept = alike.max() if pd.api.types.is_numeric_dtype(alike) else alike.iloc[0]
     choices = [f"keep one value with {where_option(column, kept)}"]
+    numbers = as_numbers(raw.frame[column])
+    sizes, named = (numbers > 0).all(), not (numbers != np.floor(numbers)).any() or np.isnan(numbers).all()
     choices += [
         f"use {column_option(**{name: column})} if it is {meaning}"
-        for name, meaning in (("replicate", "the replicate"), ("num_examples", "the amount of data"))
-        if name not in raw.bound
+        for name, meaning, possible in (
+            ("replicate", "the replicate", named),
+            ("width", "the width", sizes),
+            ("num_examples", "the amount of data", sizes),
+        )
+        if possible and name not in raw.bound
     ]
     return f"They differ in column {column} ({distinct(raw.frame[column])}): {', or '.join(choices)}."
 

@@ -19,6 +19,8 @@ TINY = 1e-12
 LARGEST = 1e15
 """Larger whole numbers are not exact as float64."""
 
+SHARES = {"/", "%"}
+"""What a cell with a fraction or a percentage contains."""
 SHOWN = 60
 """How many characters of a cell are shown."""
 
@@ -50,7 +52,7 @@ COUNT = Limit(low=0, includes_low=True, whole=True)
 
 
 def as_numbers(column: "pd.Series[Any]") -> Numbers:
-    """The column as float64, fractions such as 1/4 included, with NaN for everything that is not a number."""
+    """The column as float64, fractions and percentages such as 1/4 and 25% included; NaN for what is not a number."""
     kind = getattr(column.dtype, "kind", "O")
     if kind in "bmMc":
         return np.full(len(column), np.nan)
@@ -63,7 +65,7 @@ def as_numbers(column: "pd.Series[Any]") -> Numbers:
     values = np.array(numbers.to_numpy(dtype=np.float64, na_value=np.nan))
     if kind == "O":
         unread = np.isnan(values)
-        values[unread] = [_fraction(cell) for cell in column[unread]]
+        values[unread] = [_share(cell) for cell in column[unread]]
     return values
 
 
@@ -74,9 +76,10 @@ def _bounded(cell: object) -> object:
     return cell
 
 
-def _fraction(cell: object) -> float:
+def _share(cell: object) -> float:
+    """A fraction or a percentage as a number."""
     try:
-        return parse_number(cell) if isinstance(cell, str) and "/" in cell else np.nan
+        return parse_number(cell) if isinstance(cell, str) and SHARES & {*cell} else np.nan
     except ValueError:
         return np.nan
 
@@ -170,6 +173,4 @@ def _short(raw: object) -> str:
 
 
 def _unreadable(raw: str) -> str:
-    if raw.rstrip().endswith("%"):
-        return "Remove the % and divide by 100."
     return "Write decimals with a point." if raw.count(",") == 1 else "Correct it, or remove the row."

@@ -54,7 +54,7 @@ def promise(choice: Choice) -> str:
     """How good that network will be."""
     best, target, word = choice.answer, choice.question.target_error, choice.metric.word
     if best.source == "measured":
-        text = f"Its measured {word} is {best.error:.4f}"
+        text = f"Its measured {word} is {numbers.error(best.error)}"
         if expected := expected_instead(choice):
             text += f", and {expected}"
     else:
@@ -139,7 +139,7 @@ def _target(finding: findings.TargetOutOfReach, metric: Metric) -> str:
         return text
     return (
         f"{text} {capital(get_law(finding.law).title)} never predicts {metric.article} {metric.word} below the "
-        f"unpruned {metric.word}, which is {finding.least_unpruned:.4f} at best."
+        f"unpruned {metric.word}, which is {numbers.error(finding.least_unpruned)} at best."
     )
 
 
@@ -175,7 +175,7 @@ def _beats_law(finding: findings.MeasuredBeatsLaw, metric: Metric) -> str:
 def _but_measured(finding: findings.ImpossibleByLawButMeasured, metric: Metric) -> str:
     text = (
         f"This target is impossible according to {get_law(finding.law).title}, which predicts "
-        f"{finding.least_error:.4f} at best"
+        f"{numbers.error(finding.least_error)} at best"
     )
     if not finding.dips:
         text += f" and never predicts {metric.article} {metric.word} below the unpruned {metric.word}"
@@ -236,10 +236,10 @@ def _answered_by(finding: findings.AnsweredByLaw, metric: Metric) -> str:
 
 @words(findings.UnprunedErrorPredicted)
 def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric) -> str:
+    unpruned, off = numbers.error(finding.unpruned_error), f"{finding.deviation:.1%}"
     return (
-        f"This size was never trained. The dense law and similar sizes predict an unpruned {metric.word} of "
-        f"{finding.unpruned_error:.4f} (the law alone is off by {finding.deviation:.1%} on sizes left out); this "
-        "uncertainty widens the interval."
+        f"This size was never trained. The dense law and similar sizes predict an unpruned {metric.word} of {unpruned} "
+        f"(the law alone is off by {off} on sizes left out); this uncertainty widens the interval."
     )
 
 
@@ -331,10 +331,18 @@ def _from_table(finding: findings.CountsFromTable, metric: Metric) -> str:
     return f"{text}. They leave out biases and normalisation; add a column `parameters` to include them."
 
 
+@words(findings.WidthFromCounts)
+def _width_from_counts(finding: findings.WidthFromCounts, metric: Metric) -> str:
+    return (
+        f"Width is the square root of a network's share of the largest one's {numbers.count(finding.largest)} "
+        f"parameters; this network has {numbers.count(finding.weights)} before pruning."
+    )
+
+
 @words(findings.SizeInterpolated)
 def _interpolated(finding: findings.SizeInterpolated, metric: Metric) -> str:
     unpruned = f"{numbers.count(finding.weights)} prunable weights"
-    if finding.never_pruned is not None:
+    if finding.never_pruned:
         unpruned += f" and {numbers.count(finding.never_pruned)} other parameters"
     return (
         f"The table has no network of this size. Its size ({unpruned} before pruning) is interpolated from the "

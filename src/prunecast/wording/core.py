@@ -3,8 +3,9 @@
 The other modules of this package hold these functions, one module per package that defines findings.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any, TypeVar
 
 from prunecast.findings import Finding
@@ -12,6 +13,7 @@ from prunecast.metric import Metric
 
 F = TypeVar("F", bound=Finding)
 _WORDED: dict[type[Finding], Callable[[Any, Metric], str]] = {}
+_TOGETHER: dict[type[Finding], Callable[[Any, Metric], str]] = {}
 
 
 def words(kind: type[F]) -> Callable[[Callable[[F, Metric], str]], Callable[[F, Metric], str]]:
@@ -24,14 +26,33 @@ def words(kind: type[F]) -> Callable[[Callable[[F, Metric], str]], Callable[[F, 
     return registered
 
 
+def words_together(
+    kind: type[F],
+) -> Callable[[Callable[[Sequence[F], Metric], str]], Callable[[Sequence[F], Metric], str]]:
+    """Register the function that words several findings of one type, which come one after the other, as one."""
+
+    def registered(function: Callable[[Sequence[F], Metric], str]) -> Callable[[Sequence[F], Metric], str]:
+        _TOGETHER[kind] = function
+        return function
+
+    return registered
+
+
 def sentence(finding: Finding, metric: Metric = Metric.ERROR) -> str:
     """One finding as a sentence (or two) about this metric."""
     return _WORDED[type(finding)](finding, metric)
 
 
 def sentences(findings: Iterable[Finding], metric: Metric = Metric.ERROR) -> list[str]:
-    """Findings as sentences, in their order."""
-    return [sentence(finding, metric) for finding in findings]
+    """Findings as sentences, in their order; several of one type are one sentence where there are words for that."""
+    found: list[str] = []
+    for kind, group in groupby(findings, type):
+        alike = list(group)
+        if len(alike) > 1 and kind in _TOGETHER:
+            found.append(_TOGETHER[kind](alike, metric))
+        else:
+            found += [sentence(finding, metric) for finding in alike]
+    return found
 
 
 def finding_as_json(finding: Finding, metric: Metric = Metric.ERROR) -> dict[str, Any]:

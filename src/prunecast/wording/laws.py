@@ -1,5 +1,6 @@
 """The findings of a fit in words."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -9,7 +10,7 @@ from prunecast.metric import Metric
 from prunecast.table import Table
 from prunecast.text import capital, listed, plural
 from prunecast.wording import numbers
-from prunecast.wording.core import finding_as_json, words
+from prunecast.wording.core import finding_as_json, words, words_together
 
 SMALLER_STEPS = "prune in smaller steps (a smaller `fraction`)"
 
@@ -20,8 +21,11 @@ def axis_name(axis: str) -> str:
 
 
 def configuration(depth: float, width: float, num_examples: float) -> str:
-    """A configuration in a sentence."""
-    return f"depth {numbers.size(depth)}, width {numbers.size(width)}, {numbers.count(num_examples)} examples"
+    """A configuration in a sentence, without a depth or number of examples that its table does not give."""
+    sizes = [f"depth {numbers.size(depth)}"] if depth != 1 else []
+    sizes += [f"width {numbers.size(width)}"]
+    sizes += [f"{numbers.count(num_examples)} examples"] if num_examples != 1 else []
+    return ", ".join(sizes)
 
 
 def _advice(finding: found.CurvesTooShort) -> str:
@@ -135,14 +139,24 @@ def _outside(finding: found.OutsideInterval, metric: Metric) -> str:
     )
 
 
+@words_together(found.OutsideInterval)
+def _several_outside(every: Sequence[found.OutsideInterval], metric: Metric) -> str:
+    return (
+        f"The estimates of {listed(finding.symbol for finding in every)} lie outside their intervals: the paper's fit "
+        f"treats measured unpruned {metric.plural} as exact. The intervals do not, and here that makes a difference."
+    )
+
+
 @words(found.DipsIgnored)
 def _dips(finding: found.DipsIgnored, metric: Metric) -> str:
     place = configuration(finding.depth, finding.width, finding.num_examples)
     follow = f" --law {finding.following_law} follows the dip." if finding.following_law else ""
+    share = f"{finding.dipping} of {finding.configurations} configurations"
+    where = share if finding.configurations > 1 else "the only configuration"
     return (
-        f"In {finding.dipping} of {finding.configurations} configurations the {metric.word} clearly falls below its "
-        f"unpruned value, by up to {finding.deepest:.0%} ({place}). The law is flat there, so it overestimates: its "
-        f"mean deviation is {numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
+        f"In {where} the {metric.word} clearly falls below its unpruned value, by up to {finding.deepest:.0%} "
+        f"({place}). The law is flat there, so it overestimates: its mean deviation is "
+        f"{numbers.percent(finding.mean_deviation, sign=True)}.{follow}"
     )
 
 

@@ -3,6 +3,7 @@
 import math
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Protocol
 
 LARGEST_DENOMINATOR = 64
@@ -31,6 +32,7 @@ def _minus(text: str) -> str:
     return text.replace("-", "−")
 
 
+@lru_cache(maxsize=1 << 12)  # a page repeats the same few for every row of its table
 def size(value: float) -> str:
     """A width or a depth: 20, 1/16, or four significant digits."""
     fraction = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
@@ -50,9 +52,11 @@ def count(value: float) -> str:
 
 
 def error(value: float) -> str:
-    """An error or a loss: four digits after the point, two significant digits where it is tiny."""
+    """An error or a loss: four digits after the point, two significant digits where it is tiny, four from 10 on."""
     if not math.isfinite(value):
         return UNKNOWN
+    if value >= 10:
+        return f"{value:.4g}" if value < 1000 else count(round(value))
     return f"{value:.4f}" if value >= 0.001 else _plain(f"{value:.2g}")
 
 

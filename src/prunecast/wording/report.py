@@ -423,7 +423,7 @@ def extrapolated(study: Extrapolation) -> str:
         return "No axis has enough sizes to test an extrapolation."
     along = listed(f"{numbers.deviation(step.predicted)} along {numbers.axis(step.along)}" for step in steps)
     law = get_law(DEFAULT_LAW).title
-    return f"Fitted to the smaller half of the sizes, {law} predicts the larger half to {along}."
+    return f"Fitted to the smaller half of the sizes, {law} misses the larger half by {along}."
 
 
 def sensitivity(study: Sensitivity) -> str:
@@ -480,20 +480,17 @@ FORMS = "The best predictor of configurations left out comes first: deviation μ
 def best_form(study: Forms) -> str:
     """Which form predicts configurations left out best, beside the paper's."""
     best = study.scores[0]
-    text = (
-        f"{capital(best.title)} predicts configurations left out best, to {numbers.deviation(best.left_out)}"
-    )
+    missed = numbers.deviation(best.left_out)
+    text = f"{capital(best.title)} predicts configurations left out best; it misses them by {missed}"
     own = next((one for one in study.scores[1:] if one.name == DEFAULT_LAW), None)
-    return (
-        f"{text}."
-        if own is None
-        else f"{text}; {own.title} predicts them to {numbers.deviation(own.left_out)}."
-    )
+    return f"{text}." if own is None else f"{text}, {own.title} by {numbers.deviation(own.left_out)}."
 
 
 def dips(study: Dips, law: str, metric: Metric) -> str:
     """How deep the dips are and what bias they leave."""
     deepest = max(study.dips, key=lambda one: one.dip)
+    if deepest.dip <= 0:
+        return f"The {metric.word} never falls below its unpruned value."
     place = configuration(deepest.depth, deepest.width, deepest.num_examples)
     return (
         f"The {metric.word} falls below its unpruned value by up to {numbers.percent(deepest.dip)} "

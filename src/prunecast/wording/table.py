@@ -1,11 +1,13 @@
 """The findings of a table in words: what was renamed, assumed or left out."""
 
+from collections.abc import Sequence
+
 from prunecast.metric import Metric
 from prunecast.spec import ErrorRise
 from prunecast.table import CONFIGURATION
 from prunecast.table import findings as found
-from prunecast.text import plural
-from prunecast.wording.core import words
+from prunecast.text import listed, plural
+from prunecast.wording.core import words, words_together
 
 
 @words(found.ColumnReadAs)
@@ -61,6 +63,12 @@ def _column_kept_as(finding: found.ColumnKeptAs, metric: Metric) -> str:
 @words(found.ColumnAbsent)
 def _column_absent(finding: found.ColumnAbsent, metric: Metric) -> str:
     return f"Column {finding.column} is absent; it is assumed to be 1 in every row."
+
+
+@words_together(found.ColumnAbsent)
+def _columns_absent(every: Sequence[found.ColumnAbsent], metric: Metric) -> str:
+    columns = listed(finding.column for finding in every)
+    return f"Columns {columns} are absent; they are assumed to be 1 in every row."
 
 
 @words(found.LevelsComputed)

@@ -10,8 +10,10 @@ For every shipped table (those with enough configurations, if none is named) it 
 - extrapolation: the same coverage where larger depths, widths or datasets are predicted from smaller ones;
 - refuted: the share of default answers at measured sizes whose measured neighbours in density all miss the target.
 
-Between measured levels a replicate's error is interpolated linearly in log density and log error. An answer below its
-lowest density cannot be judged and is not counted. The binomial 95% interval (Wilson) takes all answers as independent.
+The error of a replicate at the density of an answer is that of its nearest measured level, moved along the fitted law.
+Interpolating between two levels would average their noise, which a training run at that density has in full. An answer
+below a replicate's lowest density cannot be judged and is not counted. The binomial 95% interval (Wilson) takes all
+answers as independent.
 Answers that rest on the same chains are not, so a second 95% interval resamples whole groups of them (a cluster
 bootstrap): all answers about one configuration; and where the best size is asked for, all answers from one replicate of
 one number of examples, as the chains of all sizes decide together which one is chosen. Where this interval is wide, the
@@ -31,7 +33,7 @@ from itertools import chain, product
 import numpy as np
 import pandas as pd
 
-from prunecast.choice import DEFAULT_CONFIDENCE, Choice, SizeRange, choose_each
+from prunecast.choice import DEFAULT_CONFIDENCE, Choice, Network, SizeRange, choose_each
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, COVERAGE, Fit, Floats, fit
 from prunecast.table import CONFIGURATION, Table, read, shipped
@@ -167,15 +169,15 @@ def table_of(parts: Iterable[pd.DataFrame]) -> Table:
     return read(pd.concat(parts).drop(columns="unpruned_error"))
 
 
-def error_at(rows: pd.DataFrame, density: float) -> float | None:
-    """The error of one chain, interpolated in logarithms; None below its lowest density."""
-    rows = rows.sort_values("density")
+def error_at(rows: pd.DataFrame, answer: Network, law: Fit) -> float | None:
+    """The error of one chain at the density of an answer; None below its lowest density."""
     known = rows["density"].to_numpy(dtype=float)
-    if density < known[0] * (1 - 1e-9):
+    if answer.density < known.min() * (1 - 1e-9):
         return None
-    return float(
-        np.exp(np.interp(np.log(density), np.log(known), np.log(rows["error"].to_numpy(dtype=float))))
-    )
+    nearest = np.abs(np.log(known / answer.density)).argmin()
+    places = {name: getattr(answer, name) for name in CONFIGURATION}
+    here, there = law.predict([answer.density, known[nearest]], **places).error
+    return float(rows["error"].iloc[nearest] * here / there)
 
 
 def chains(frame: pd.DataFrame) -> dict[Key, list[pd.DataFrame]]:
@@ -187,7 +189,11 @@ def chains(frame: pd.DataFrame) -> dict[Key, list[pd.DataFrame]]:
 
 
 def judged(
-    what: str, choice: Choice, others: Iterable[pd.DataFrame], group: tuple[float, ...] | None = None
+    what: str,
+    law: Fit,
+    choice: Choice,
+    others: Iterable[pd.DataFrame],
+    group: tuple[float, ...] | None = None,
 ) -> Iterator[Outcome]:
     """Whether other training runs of the network that was chosen meet the target; its group is its configuration.
 
@@ -197,7 +203,7 @@ def judged(
     answer, target = choice.answer, choice.question.target_error
     if not choice.met or target is None or answer.probability is None:
         return
-    for error in (error_at(rows, answer.density) for rows in others):
+    for error in (error_at(rows, answer, law) for rows in others):
         if error is not None:
             one = Outcome(
                 check=f"{what}, {answer.source} answers",
@@ -251,12 +257,12 @@ def new_replicates(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
         for choice in best_of_all(fitted, {key[2] for key in repeated}, effort.targets, CONFIDENCES):
             group = turn, choice.answer.num_examples
             yield from judged(
-                "new replicate, best size", choice, others.get(key_of(choice.answer), []), group
+                "new replicate, best size", fitted, choice, others.get(key_of(choice.answer), []), group
             )
         for known in (c for c in fitted.configurations if key_of(c) in others):
             aims = targets(fitted, known.lowest_error, count)
             for choice in of_one_size(fitted, key_of(known), aims):
-                yield from judged("new replicate, given size", choice, others[key_of(known)])
+                yield from judged("new replicate, given size", fitted, choice, others[key_of(known)])
 
 
 def left_out(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
@@ -276,7 +282,7 @@ def left_out(table: Table, law: str, effort: Effort) -> Iterator[Outcome]:
             depth, width, examples = key
             unpruned = fitted.predict(1.0, depth=depth, width=width, num_examples=examples).error
             for choice in of_one_size(fitted, key, targets(fitted, float(unpruned), count)):
-                yield from judged("left-out configuration", choice, every[key])
+                yield from judged("left-out configuration", fitted, choice, every[key])
 
 
 def extrapolated(table: Table, law: str) -> Iterator[Outcome]:

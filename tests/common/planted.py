@@ -1,12 +1,15 @@
 """Tables with a known law behind them: what a fit should find is planted, then hidden in noise."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 
 from prunecast.laws import Floats, formulas
+from prunecast.laws.support import AXES
 
 TRUTH: Mapping[str, float] = {"high_error": 0.85, "gamma": 0.55, "p": 0.02, "phi": 1.0, "psi": 1.4}
 """Eq. 2 as CIFAR-10 ResNets are like to have it."""
@@ -92,3 +95,15 @@ def law_error(frame: pd.DataFrame, truth: Mapping[str, float] = TRUTH) -> Floats
     return np.asarray(
         np.exp(formulas.pruned_error(log_unpruned, inverse_square, high, low, truth["gamma"]).log_error)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Something that was fitted to configurations, of which only the sizes are known."""
+
+    configurations: Sequence[SimpleNamespace]
+
+
+def measured(places: Sequence[Sequence[float]]) -> Measured:
+    """Something that was fitted to configurations at these depths, widths and numbers of examples."""
+    return Measured([SimpleNamespace(**dict(zip(AXES, own, strict=True))) for own in places])

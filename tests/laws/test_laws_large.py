@@ -3,11 +3,10 @@
 import time
 import tracemalloc
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from planted import TRUTH, planted
+from planted import TRUTH, measured, planted
 
 from prunecast.choice import choose
 from prunecast.laws import fit, intervals, solver
@@ -90,13 +89,10 @@ def test_measured_configurations_are_found_by_their_sizes():
     sizes = rng.permutation(
         np.array([(d, w, n) for d in (8, 14, 20) for w in (0.25, 1, 2) for n in (1, 50_000)])
     )[:15]
-    configurations = [SimpleNamespace(**dict(zip(AXES, own, strict=True))) for own in sizes]
-    measured = SimpleNamespace(configurations=configurations)
     places = np.vstack([sizes * (1 + 1e-7), sizes * 1.01, [[20, 1, 3]], [[1e9, 1e-9, 1]]])
-    found = measured_at(measured, places)
+    found = measured_at(measured(sizes), places)
     assert found.tolist() == [*range(15), *[-1] * 17]
-    only = SimpleNamespace(configurations=configurations[:1])
-    assert measured_at(only, sizes[:3]).tolist() == [0, -1, -1]
+    assert measured_at(measured(sizes[:1]), sizes[:3]).tolist() == [0, -1, -1]
 
 
 def test_a_curve_of_very_many_densities_says_what_some_of_them_say():

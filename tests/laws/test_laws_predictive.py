@@ -1,11 +1,10 @@
 """What is predicted of new training runs: between law and measurement where there is one, else in more doubt."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from planted import planted
+from planted import measured, planted
 
 from prunecast.laws import fit, load
 from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, predictive
@@ -157,18 +156,12 @@ def test_medians_alone_are_the_same(averaged):
 # Distance from what was measured
 
 
-def grid(*places):
-    """Something fitted to configurations at these depths, widths and numbers of examples."""
-    rows = [SimpleNamespace(**dict(zip(CONFIGURATION, place, strict=True))) for place in places]
-    return SimpleNamespace(configurations=rows)
-
-
 def doublings(measured_places, *asked):
     places = {
         name: np.array(own, dtype=float)
         for name, own in zip(CONFIGURATION, zip(*asked, strict=True), strict=True)
     }
-    return doublings_outside(grid(*measured_places), places)
+    return doublings_outside(measured(measured_places), places)
 
 
 SQUARE = [(20, width, n) for width in (1, 2, 4) for n in (1000, 4000)]

@@ -347,6 +347,30 @@ def test_short_curves_leave_only_what_was_trained() -> None:
     assert (named.verdict.usable, named.answer.source) == (False, "law")
 
 
+def test_a_law_that_is_not_relied_on_is_not_said_to_limit_errors() -> None:
+    """One VGG's curve falls far below its unpruned error, and no law describes it."""
+    law = fit("cifar10-vgg")
+    missed, met, bought = (
+        choose(law, **asked)
+        for asked in ({"target_error": 0.26}, {"target_error": 0.3}, {"max_parameters": 1e5})
+    )
+    assert not law.dips
+    assert not missed.verdict.usable
+    assert missed.answer.error < missed.answer.unpruned_error
+    (why,) = findings_of(missed, findings.TargetOutOfReach)
+    assert why.least_unpruned is None
+    assert not findings_of(met, findings.ImpossibleByLawButMeasured)
+    assert not findings_of(bought, findings.MeasuredWithinBudget)
+
+
+def test_a_dip_law_in_the_average_is_not_said_to_end_at_unpruned_errors() -> None:
+    law = fit("cifar10-resnet-channels")
+    assert (law.law, law.dips) == ("eq2", False)
+    assert "dip" in {one.law for one in law.alternatives}
+    (why,) = findings_of(choose(law, target_error=0.15), findings.TargetOutOfReach)
+    assert why.least_unpruned is None
+
+
 def test_choices_use_validation_errors_where_every_row_has_one() -> None:
     frame = planted(configurations=20, num_examples=(50_000,), depths=(20, 50))
     tested, held_out = frame.assign(error=frame["error"] * 0.9), frame.assign(validation_error=frame["error"])

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -232,9 +233,17 @@ def test_few_configurations_leave_only_measured_sizes() -> None:
 
 
 def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
+    """Levels after the first are trained from epoch 10 on, unless weights were removed before any training."""
     best = choose(deep, target_error=0.2).answer
-    assert best.network_epochs == 160 * best.training_runs
+    assert best.network_epochs == 160 + 150 * best.level
+    assert _network_epochs_of(deep, "synflow") == 160 * best.training_runs
+    assert _network_epochs_of(deep, "my-own") is None
     assert choose(eq2, target_error=0.2).answer.network_epochs is None
+
+
+def _network_epochs_of(law: Fit, method: str) -> float | None:
+    renamed = replace(law, origin=replace(law.origin, method=method))
+    return choose(renamed, target_error=0.2).answer.network_epochs
 
 
 def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:

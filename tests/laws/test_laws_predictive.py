@@ -10,7 +10,8 @@ from planted import planted
 from prunecast.laws import fit, load
 from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, predictive
 from prunecast.laws.predictor import Alternative, average, query
-from prunecast.laws.support import doublings_outside, size_of
+from prunecast.laws.sizes import size_of
+from prunecast.laws.support import doublings_outside
 from prunecast.laws.validate import ABOUT_AS_LIKELY, LEAST_WEIGHT, law_weights, leading_law
 from prunecast.table import CONFIGURATION, read
 
@@ -157,10 +158,16 @@ def test_medians_alone_are_the_same(averaged):
 # Distance from what was measured
 
 
+class Grid(SimpleNamespace):
+    """Measured sizes without a law; like every fit, a key of its own."""
+
+    __hash__ = object.__hash__
+
+
 def grid(*places):
     """Something fitted to configurations at these depths, widths and numbers of examples."""
     rows = [SimpleNamespace(**dict(zip(CONFIGURATION, place, strict=True))) for place in places]
-    return SimpleNamespace(configurations=rows)
+    return Grid(configurations=rows)
 
 
 def doublings(measured_places, *asked):

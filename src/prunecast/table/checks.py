@@ -1,6 +1,5 @@
 """From raw columns to the canonical frame: numbers checked, absent columns filled in, unpruned errors computed."""
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,14 +18,12 @@ from prunecast.table.parse import Places
 from prunecast.table.prepare import PERCENT, SIZES, in_percent, is_empty, split_depths
 from prunecast.table.selection import UNPRUNED, distinct, matches, matching, selected, without_method
 from prunecast.table.values import COUNT, POSITIVE, SHARE, Limit, Numbers, Rows, as_numbers, checked
-from prunecast.text import normalized
+from prunecast.text import has_count, normalized
 
 Codes = npt.NDArray[np.int64]
 Column = npt.NDArray[np.generic]
 SAME_DENSITY = 1e-4
 """Densities of several replicates that differ by less than this share belong to one level."""
-COUNT_IN_NAME = re.compile(r"\d[kmb](?![a-z0-9])", re.IGNORECASE)
-"""What names such as pythia-1.4b have: a number of parameters in thousands, millions or billions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +204,7 @@ def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
     first = next(iter(pruned if name == "method" and pruned else filter(None, values)))
     select, heading = f"Select one with {where_option(name, first)}.", raw.places.heading(name)
     depths = name == "family" and "depth" not in raw.bound
-    counted = depths and all(map(COUNT_IN_NAME.search, values))
+    counted = depths and all(map(has_count, values))
     if name == "family" and _each_of_one_size(raw, counts=counted or not depths):
         sizes = "their sizes are in other columns"
         return f"If these are networks of one family, remove column {heading}: {sizes}. {select}"

@@ -400,6 +400,8 @@ def test_a_law_that_is_not_relied_on_is_not_said_to_limit_errors() -> None:
     assert missed.answer.error < missed.answer.unpruned_error
     (why,) = findings_of(missed, findings.TargetOutOfReach)
     assert why.least_unpruned is None
+    (named,) = findings_of(choose(law, target_error=0.2, density=0.07), findings.TargetOutOfReach)
+    assert named.least_unpruned is None
     assert not findings_of(met, findings.ImpossibleByLawButMeasured)
     assert not findings_of(bought, findings.MeasuredWithinBudget)
 

@@ -68,7 +68,7 @@ def caveats(
 def _out_of_reach(search: Search) -> findings.TargetOutOfReach:
     question, fit = search.question, search.fit
     assert question.target_error is not None
-    floor = search.law_answers and not _may_dip(fit)
+    floor = search.verdict.usable and not _may_dip(fit)
     return findings.TargetOutOfReach(
         target_error=question.target_error,
         confidence=question.confidence,
@@ -100,7 +100,7 @@ def _measured(search: Search, options: Options, best: Network) -> Iterator[Findi
 
     An unusable law predicts nothing that could be compared.
     """
-    if not search.law_answers:
+    if not search.verdict.usable:
         return
     question, fit, largest = search.question, search.fit, search.naming.largest
     trained, predicted = best.source == "measured", options[~options.measured]

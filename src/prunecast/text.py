@@ -12,6 +12,7 @@ _CONTROL = re.compile(
 )
 
 
+_COUNT = re.compile(r"\d[kmb](?![a-z0-9])", re.IGNORECASE)
 _PERCENT = re.compile(r"[\s_]*[(\[]?(?:%|percent|pct)[)\]]?\s*$", re.IGNORECASE)
 _CUTOFF = re.compile(r"@?\d[\d:._-]*$")
 _DECIMAL_COMMA, _DECIMAL_POINT = (
@@ -66,6 +67,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def normalized(name: str) -> str:
     """A name in lower case without spaces (of no width, too), hyphens, underscores and dots, for comparison."""
     return re.sub(r"[\s\-_.\u00ad\u200b-\u200d\u2060\ufeff]+", "", name).casefold()
+
+
+def has_count(name: str) -> bool:
+    """Whether a name has a number in thousands, millions or billions in it, such as the 1.4b of pythia-1.4b."""
+    return _COUNT.search(name) is not None
 
 
 def without_percent(name: str) -> tuple[str, bool]:

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +16,9 @@ from planted import WEIGHTS, law_error, planted
 from prunecast import choose, fit, load, read
 from prunecast.catalog import FAMILIES, architecture
 from prunecast.choice import Choice, choose_each, findings, quantile
-from prunecast.choice.counts import member_counts
 from prunecast.errors import PrunecastError
 from prunecast.files import dumps
-from prunecast.laws import Fit
+from prunecast.laws import Fit, member_counts
 from prunecast.laws.findings import AxisNeverVaried
 from prunecast.metric import Metric
 from prunecast.wording import choice_as_json
@@ -70,14 +70,35 @@ def test_counts_are_the_familys_own_integers(shipped: Fit) -> None:
     assert best.training_runs == best.level + 1 == int(np.ceil(np.log(best.density) / np.log(0.8))) + 1
 
 
-@pytest.mark.parametrize(("asked", "rel"), [({"sizes": "measured"}, 1e-6), ({"width": 0.4}, 1e-2)])
-def test_the_answer_agrees_with_predict(shipped: Fit, asked: dict, rel: float) -> None:
-    """Of sizes between, `choose` counts the weights and `predict` interpolates them."""
-    best = choose(shipped, target_error=0.25, **asked).answer
-    told = shipped.predict(best.density, width=best.width, num_examples=best.num_examples)
-    assert best.expected_error == pytest.approx(float(told.error), rel=rel)
-    assert best.interval == pytest.approx((float(told.lower), float(told.upper)), rel=rel)
+def _agrees_with_predict(law: Fit, **asked: object) -> None:
+    best = choose(law, target_error=0.25, **asked).answer
+    told = law.predict(best.density, depth=best.depth, width=best.width, num_examples=best.num_examples)
+    assert best.expected_error == pytest.approx(float(told.error), rel=1e-9)
+    assert best.interval == pytest.approx((float(told.lower), float(told.upper)), rel=1e-9)
     assert best.unpruned_source == str(told.unpruned_source)
+
+
+@pytest.mark.parametrize("asked", [{"sizes": "measured"}, {"width": 0.4}])
+def test_the_answer_agrees_with_predict(shipped: Fit, asked: dict) -> None:
+    _agrees_with_predict(shipped, **asked)
+
+
+def test_the_answer_agrees_with_predict_between_depths() -> None:
+    """Weights are no function of l·w²: narrow networks have more than that, and deep ones of built-in families, too."""
+    frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    counts = [
+        (member.weights, member.parameters)
+        for member in (
+            architecture("cifar_resnet", depth=int(depth), width=width, num_classes=10)
+            for depth, width in zip(frame["depth"], frame["width"], strict=True)
+        )
+    ]
+    weights = np.array(counts)[:, 0]
+    of_family = frame.assign(family="cifar_resnet", dataset="cifar10", weights=weights)
+    for counted in (frame, frame.assign(weights=weights), of_family):
+        law = fit(read(counted.drop(columns=[c for c in ("nonzero",) if c in counted])), law="eq2")
+        for asked in ({"depth": 14, "width": 0.4}, {"depth": 14}, {"width": 0.7}):
+            _agrees_with_predict(law, **asked)
 
 
 def test_a_measured_dip_answers_what_eq2_calls_impossible(eq2: Fit) -> None:
@@ -232,9 +253,17 @@ def test_few_configurations_leave_only_measured_sizes() -> None:
 
 
 def test_network_epochs_are_known_for_preset_recipes(deep: Fit, eq2: Fit) -> None:
+    """Levels after the first are trained from epoch 10 on, unless weights were removed before any training."""
     best = choose(deep, target_error=0.2).answer
-    assert best.network_epochs == 160 * best.training_runs
+    assert best.network_epochs == 160 + 150 * best.level
+    assert _network_epochs_of(deep, "synflow") == 160 * best.training_runs
+    assert _network_epochs_of(deep, "my-own") is None
     assert choose(eq2, target_error=0.2).answer.network_epochs is None
+
+
+def _network_epochs_of(law: Fit, method: str) -> float | None:
+    renamed = replace(law, origin=replace(law.origin, method=method))
+    return choose(renamed, target_error=0.2).answer.network_epochs
 
 
 def test_a_saved_law_answers_as_the_fit_does(shipped: Fit, tmp_path) -> None:
@@ -345,6 +374,44 @@ def test_short_curves_leave_only_what_was_trained() -> None:
         assert not findings_of(chosen, findings.ImpossibleByLawButMeasured)
     named = choose(law, density=0.05)
     assert (named.verdict.usable, named.answer.source) == (False, "law")
+
+
+def test_a_density_that_flat_curves_reach_is_answered() -> None:
+    """Nothing rises, so no target can be answered, but what was measured at a density shows what to expect there."""
+    frame = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    law = fit(read(frame[frame["level"] < 3]), law="eq2")
+    assert not law.rises
+    best = choose(law, density=0.64).answer
+    assert (best.level, best.error) == (2, pytest.approx(best.unpruned_error, rel=0.1))
+    for asked in ({"density": 0.3}, {"target_error": 0.2}):
+        with pytest.raises(PrunecastError, match="no law of pruning can be fitted; prune further"):
+            choose(law, **asked)
+
+
+def test_a_law_that_is_not_relied_on_is_not_said_to_limit_errors() -> None:
+    """One VGG's curve falls far below its unpruned error, and no law describes it."""
+    law = fit("cifar10-vgg")
+    missed, met, bought = (
+        choose(law, **asked)
+        for asked in ({"target_error": 0.26}, {"target_error": 0.3}, {"max_parameters": 1e5})
+    )
+    assert not law.dips
+    assert not missed.verdict.usable
+    assert missed.answer.error < missed.answer.unpruned_error
+    (why,) = findings_of(missed, findings.TargetOutOfReach)
+    assert why.least_unpruned is None
+    (named,) = findings_of(choose(law, target_error=0.2, density=0.07), findings.TargetOutOfReach)
+    assert named.least_unpruned is None
+    assert not findings_of(met, findings.ImpossibleByLawButMeasured)
+    assert not findings_of(bought, findings.MeasuredWithinBudget)
+
+
+def test_a_dip_law_in_the_average_is_not_said_to_end_at_unpruned_errors() -> None:
+    law = fit("cifar10-resnet-channels")
+    assert (law.law, law.dips) == ("eq2", False)
+    assert "dip" in {one.law for one in law.alternatives}
+    (why,) = findings_of(choose(law, target_error=0.15), findings.TargetOutOfReach)
+    assert why.least_unpruned is None
 
 
 def test_choices_use_validation_errors_where_every_row_has_one() -> None:

@@ -7,9 +7,10 @@ import pytest
 from planted import measured, planted
 
 from prunecast.laws import fit, load
-from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, predictive
+from prunecast.laws.predictive import DENSE_GROWTH, GROWTH, _by_configuration, predictive
 from prunecast.laws.predictor import Alternative, average, query
-from prunecast.laws.support import doublings_outside, size_of
+from prunecast.laws.sizes import size_of
+from prunecast.laws.support import doublings_outside
 from prunecast.laws.validate import ABOUT_AS_LIKELY, LEAST_WEIGHT, law_weights, leading_law
 from prunecast.table import CONFIGURATION, read
 
@@ -391,3 +392,14 @@ def test_a_law_that_was_saved_predicts_the_same(averaged, tmp_path):
         np.testing.assert_allclose(theirs.error, ours.error, rtol=1e-5)
         np.testing.assert_allclose(theirs.lower, ours.lower, rtol=1e-4)
         np.testing.assert_allclose(theirs.upper, ours.upper, rtol=1e-4)
+
+
+def test_rows_are_grouped_by_their_configuration_in_order():
+    own = np.array([2, -1, 0, 2, 0, -1, 5])
+    assert [(index, rows.tolist()) for index, rows in _by_configuration(own)] == [
+        (0, [2, 4]),
+        (2, [0, 3]),
+        (5, [6]),
+    ]
+    assert list(_by_configuration(np.array([-1, -1]))) == []
+    assert list(_by_configuration(np.zeros(0, dtype=np.int64))) == []

@@ -209,3 +209,9 @@ def test_the_frontier_names_the_size_that_it_draws(tmp_path):
         assert title in text
         assert ("stored parameters" in text) == counted
         assert "fewest parameters" not in text
+
+
+@pytest.mark.parametrize(("table", "depths"), [("planted", True), ("measured", False)])
+def test_the_dense_law_is_drawn_at_a_depth_only_where_depths_vary(table, depths):
+    assert ("the dense law at depth" in said(drawn("dense-error", table))) == depths
+    assert "the dense law" in said(drawn("dense-error", table))

@@ -110,6 +110,10 @@ def test_whole_curves_on_few_examples_show_the_shape_of_the_law():
     after = decide(_table(done), _with_few_examples(trained=4), [TARGET], confidence=0.5, law="eq2")
     assert {step.reason for step in after.steps} == {Reason.FIRST_CURVE}
     assert {step.chain.num_examples for step in after.steps} == {50_000}
+    alike = decide(
+        _table(done), _with_few_examples(trained=4), [TARGET, 1.01 * TARGET], confidence=0.5, law="eq2"
+    )
+    assert len(alike.steps) == 1  # one curve serves targets that are about the same
     done[14, 1.0] = 40  # one curve is enough then, two without the others
     with_law, without = (
         decide(

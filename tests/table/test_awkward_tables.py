@@ -248,6 +248,36 @@ def test_names_of_sizes_are_not_taken_for_families() -> None:
     assert read(frame.drop(columns="model")).frame["width"].tolist()[-1] == 1
 
 
+PYTHIAS = {
+    "pythia-70m": (6, 512),
+    "pythia-410m": (24, 1024),
+    "pythia-1b": (16, 2048),
+    "pythia-1.4b": (24, 2048),
+}
+
+
+def test_names_of_networks_that_depth_and_width_tell_apart_only_together() -> None:
+    frame = pd.concat(
+        [curves((float(width),)).assign(model=name, depth=depth) for name, (depth, width) in PYTHIAS.items()]
+    )
+    with pytest.raises(TableError, match="of one family, remove column model: their sizes are in other"):
+        read(frame)
+    assert read(frame.drop(columns="model")).frame["depth"].nunique() == 3
+    counts = {"pythia-70m": 70e6, "pythia-410m": 410e6, "pythia-1b": 1e9, "pythia-1.4b": 1.4e9}
+    with pytest.raises(TableError, match="of one family, remove column model: their sizes are in other"):
+        read(frame.drop(columns="width").assign(num_params=frame["model"].map(counts)))
+
+
+def test_numbers_of_parameters_in_names_are_not_taken_for_depths() -> None:
+    frame = pd.concat([curves((1.0,)).drop(columns="width").assign(model=name) for name in PYTHIAS])
+    with pytest.raises(TableError, match="replace it with a column params of these numbers") as refused:
+        read(frame)
+    assert "depth" not in str(refused.value)
+    counts = {"pythia-70m": 70e6, "pythia-410m": 410e6, "pythia-1b": 1e9, "pythia-1.4b": 1.4e9}
+    named = frame.assign(params=frame["model"].map(counts)).drop(columns="model")
+    assert read(named).frame["width"].max() == 1
+
+
 def test_names_without_a_depth_are_refused() -> None:
     two = pd.concat([curves((1.0,)).assign(family=value) for value in ("wrn-28-10", "wrn-16-8")])
     with pytest.raises(

@@ -68,13 +68,19 @@ def caveats(
 def _out_of_reach(search: Search) -> findings.TargetOutOfReach:
     question, fit = search.question, search.fit
     assert question.target_error is not None
+    floor = search.verdict.usable and not _may_dip(fit)
     return findings.TargetOutOfReach(
         target_error=question.target_error,
         confidence=question.confidence,
         budget=question.budgeted,
         law=fit.law,
-        least_unpruned=None if fit.dips else float(search.candidates.expected_unpruned_error.min()),
+        least_unpruned=float(search.candidates.expected_unpruned_error.min()) if floor else None,
     )
+
+
+def _may_dip(fit: Fit) -> bool:
+    """Whether predictions may go below the unpruned error: by the law, or by one that is averaged with it."""
+    return fit.dips or any(get_law(one.law).dips for one in fit.alternatives)
 
 
 def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMeasured:
@@ -90,7 +96,12 @@ def network_beyond(search: Search, beyond: Network) -> findings.NetworkBeyondMea
 
 
 def _measured(search: Search, options: Options, best: Network) -> Iterator[Finding]:
-    """A network that its own measured curve recommends, and that the law would not have predicted."""
+    """A network that its own measured curve recommends, and that the law would not have predicted.
+
+    An unusable law predicts nothing that could be compared.
+    """
+    if not search.verdict.usable:
+        return
     question, fit, largest = search.question, search.fit, search.naming.largest
     trained, predicted = best.source == "measured", options[~options.measured]
     if question.target_error is None:
@@ -102,7 +113,7 @@ def _measured(search: Search, options: Options, best: Network) -> Iterator[Findi
         yield findings.ImpossibleByLawButMeasured(
             law=fit.law,
             least_error=least_error,
-            dips=fit.dips,
+            dips=_may_dip(fit),
             dipping_law=next((name for name in selectable_laws() if get_law(name).dips), ""),
             measured=trained and best.error <= question.target_error,
         )

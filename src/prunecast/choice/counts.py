@@ -4,23 +4,29 @@ Counts are exact integers where the family is built in, else what the table says
 sizes are interpolated.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 
-from prunecast.catalog import FAMILIES, architecture, find_dataset
+from prunecast.catalog import FAMILIES, find_dataset
 from prunecast.choice.findings import CountsFromTable, CountsUnknown, SizesNotExact, SizesProportional
-from prunecast.laws import AXES, Fit, Floats, Integers, Mask, measured_sizes, size_of
+from prunecast.laws import (
+    AXES,
+    Fit,
+    Floats,
+    Integers,
+    Mask,
+    SizeCurve,
+    counted_family,
+    measured_sizes,
+    member_counts,
+    size_of,
+)
 
-SAME_COUNT = 1e-3
 SAME_COST = 1e-6
 """Relative; costs that differ by less are the same."""
-EXACT_FIT = 1e-9
-"""A polynomial that deviates less than this from every measured count is taken to be exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +112,7 @@ class Counter:
             unknown, nothing = np.full(len(depth), np.nan), np.zeros(len(depth))
             if not self.exact:
                 return Counts(weights=scaled, fixed=nothing, multiply_adds=unknown, dense_size=scaled)
-            weights: Floats = np.maximum(self._weights(depth, width), 1.0)
+            weights: Floats = np.maximum(scaled, 1.0)
             fixed = nothing if self._fixed is None else np.round(self._fixed(depth, width))
             products = unknown if self._products is None else np.round(self._products(depth, width))
             return Counts(weights=weights.round(), fixed=fixed, multiply_adds=products, dense_size=weights)
@@ -128,11 +134,6 @@ class Counter:
         sizes = [[c.depth, c.width] for c in self.fit.configurations]
         own = np.isclose(sizes, [depth, width]).all(axis=1).any()
         return self.family is None and self.exact and not own
-
-    @cached_property
-    def _weights(self) -> "SizeCurve":
-        """Prunable weights by depth and width, in the table's unit."""
-        return SizeCurve.through({(c.depth, c.width): c.weights for c in self.fit.configurations})
 
     @cached_property
     def _fixed(self) -> "SizeCurve | None":
@@ -166,76 +167,6 @@ class Counter:
         return float((self._operations(self(depth, width)) * examples).max())
 
 
-@dataclass(frozen=True, kw_only=True)
-class SizeCurve:
-    """A count of parameters by depth l and width w: exact at measured sizes and smooth between and around them.
-
-    Layers that repeat with depth and have channels in proportion to width give a polynomial with terms l·w² to 1 and
-    coefficients that are not negative. What is left of log(1 + count), for instance where channels are rounded, is
-    interpolated with weights 1/distance².
-    """
-
-    sizes: Floats
-    """log depth and log width of the measured sizes"""
-    powers: tuple[tuple[int, int], ...]
-    """exponents of depth and width in each term"""
-    coefficients: Floats
-    left: Floats
-    """what the polynomial leaves of log(1 + count) at each measured size"""
-
-    @classmethod
-    def through(cls, counts: dict[tuple[float, float], float]) -> Self:
-        """The curve through the counts of some sizes."""
-        sizes, count = np.array(list(counts), dtype=float), np.array(list(counts.values()), dtype=float)
-        powers, coefficients = _polynomial(sizes, count)
-        polynomial = _terms(sizes, powers) @ coefficients
-        left = np.log1p(count) - np.log1p(polynomial)
-        return cls(sizes=np.log(sizes), powers=powers, coefficients=coefficients, left=left)
-
-    def __call__(self, depth: Floats, width: Floats) -> Floats:
-        """The count at some sizes."""
-        places = np.stack([depth, width], axis=1)
-        distance = ((np.log(places)[:, None] - self.sizes) ** 2).sum(axis=2)
-        nearness = 1 / np.maximum(distance, 1e-24)
-        left = (nearness * self.left).sum(axis=1) / nearness.sum(axis=1)
-        polynomial = _terms(places, self.powers) @ self.coefficients
-        return np.asarray(np.maximum(np.expm1(np.log1p(polynomial) + left), 0.0))
-
-
-def _terms(sizes: Floats, powers: tuple[tuple[int, int], ...]) -> Floats:
-    """l^a·w^b of every size and term, one row per size."""
-    return np.stack(
-        [sizes[:, 0] ** of_depth * sizes[:, 1] ** of_width for of_depth, of_width in powers], axis=1
-    )
-
-
-def _polynomial(sizes: Floats, count: Floats) -> tuple[tuple[tuple[int, int], ...], Floats]:
-    """The terms and coefficients, none of them negative, with the least relative deviation from the counts.
-
-    Of polynomials that are exact the one with fewest terms is taken, so that few sizes give no strange one.
-    """
-    scale = 1 / (1 + count)
-    best: tuple[tuple[tuple[int, int], ...], Floats] = ((1, 2),), np.zeros(1)
-    least = np.inf
-    for powers in _possible_terms(sizes):
-        terms = _terms(sizes, powers)
-        coefficients: Floats = np.linalg.lstsq(terms * scale[:, None], count * scale)[0].astype(float)
-        deviation = float(np.abs((terms @ coefficients - count) * scale).max())
-        if (coefficients >= 0).all() and deviation < least:
-            best, least = (powers, coefficients), deviation
-            if deviation < EXACT_FIT:
-                break
-    return best
-
-
-def _possible_terms(sizes: Floats) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Sets of terms, the smallest first; an axis that does not vary has one power, which sizes elsewhere follow."""
-    deep, wide = (len(np.unique(axis)) > 1 for axis in sizes.T)
-    every = [(a, b) for b in ((2, 1, 0) if wide else (2,)) for a in ((1, 0) if deep else (1,))]
-    for number in range(1, 1 + min(len(every), len(sizes))):
-        yield from combinations(every, number)
-
-
 def counter(fit: Fit) -> Counter:
     """How to count this fit's networks, with a finding where the counts are not those of a built-in family."""
     family, dataset = fit.origin.family, fit.origin.dataset
@@ -243,9 +174,7 @@ def counter(fit: Fit) -> Counter:
     classes = 0 if facts is None else facts.num_classes
     reason = _unknown(fit, classes)
     if reason is None:
-        listed = np.array([c.weights for c in fit.configurations])
-        exact = [float(member_counts(family, int(c.depth), c.width, classes)[0]) for c in fit.configurations]
-        same = np.allclose(listed, exact, rtol=SAME_COUNT)
+        same = counted_family(fit) is not None
         if same or not fit.counted:
             return Counter(
                 fit=fit, family=family, classes=classes, exact=True, own_unit=not same, finding=None
@@ -269,19 +198,3 @@ def _unknown(fit: Fit, classes: int) -> CountsUnknown | None:
         given = "depth" in fit.columns
         return CountsUnknown.DEPTH_NOT_IN_FAMILY if given else CountsUnknown.NO_DEPTHS
     return None
-
-
-@lru_cache(maxsize=1 << 14)
-def member_counts(family: str, depth: int, width: float, classes: int) -> tuple[int, int, int]:
-    """Prunable weights, other parameters and multiply-adds of one member.
-
-    Families that repeat one block grow by the same step with every depth, so their first members give the others.
-    """
-    depths = FAMILIES[family].depths
-    if isinstance(depths, range) and depth in depths[3:]:
-        one, two, three = (np.array(member_counts(family, own, width, classes)) for own in depths[:3])
-        if (three - two == two - one).all():
-            weights, fixed, multiply_adds = (one + depths.index(depth) * (two - one)).tolist()
-            return weights, fixed, multiply_adds
-    member = architecture(family, depth=depth, width=width, num_classes=classes)
-    return member.weights, member.parameters - member.weights, member.multiply_adds

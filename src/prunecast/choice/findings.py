@@ -24,7 +24,7 @@ class TargetOutOfReach(AboutTarget):
     """whether a budget of parameters or training was given, too"""
     law: str
     least_unpruned: float | None
-    """the least unpruned error of the candidates; None where the law may go below unpruned errors"""
+    """the least unpruned error of the candidates; None where predictions may go below it, or none are made"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class ImpossibleByLawButMeasured(AboutTarget):
     least_error: float
     """the least error that the law predicts of any candidate at any density"""
     dips: bool
-    """whether the law may go below the unpruned error"""
+    """whether the law, or one averaged with it, may go below the unpruned error"""
     dipping_law: str
     """the name of a law that may; empty where there is none"""
     measured: bool

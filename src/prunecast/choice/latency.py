@@ -15,8 +15,7 @@ from typing import Self
 import numpy as np
 from scipy import optimize, special
 
-from prunecast.choice.counts import SizeCurve
-from prunecast.laws import COVERAGE, Fit, Floats
+from prunecast.laws import COVERAGE, Fit, Floats, SizeCurve
 
 LATENCY = "latency_ms"
 WORK = ("multiply_adds", "bytes")

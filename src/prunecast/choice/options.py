@@ -64,7 +64,7 @@ class Network:
     training_cost: float
     """in runs of the costliest measured network: runs × multiply-adds × examples, relative"""
     network_epochs: float | None
-    """training runs × epochs, if the recipe's epochs are known"""
+    """of all training runs, later ones from the rewind point on; None unless recipe and method are built in"""
     bytes: float | None = None
     """of its dense tensors, if the table has them"""
     latency_ms: float | None = None

@@ -27,7 +27,7 @@ from prunecast.choice.options import (
 from prunecast.choice.question import Measure, Question
 from prunecast.choice.sizes import Candidates
 from prunecast.laws import AXES, COVERAGE, Fit, Floats, Integers, Mask, Verdict, average, below, predictive
-from prunecast.spec import RECIPES
+from prunecast.spec import METHODS, RECIPES
 
 LEAST = 1e-6
 """No density below this is ever considered."""
@@ -388,7 +388,6 @@ class Search:
             name: float(costs.cost(fit, measure, size, one.density)[0])
             for name, measure in (("bytes", Measure.BYTES), ("latency_ms", Measure.LATENCY))
         }
-        recipe = RECIPES.get(fit.origin.recipe)
         return Network(
             depth=float(size.depth[0]),
             width=float(size.width[0]),
@@ -413,13 +412,22 @@ class Search:
             extrapolated=bool(size.outside[0] or below(fit, one.density)[0]),
             training_runs=level + 1,
             training_cost=float(self.training_cost(one)[0]),
-            network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
+            network_epochs=_network_epochs(fit, level),
             latency_interval=costs.latency_interval(fit, size, one.density),
             **{name: None if np.isnan(value) else value for name, value in known.items()},
         )
 
     def _whole(self, count: Floats) -> float:
         return round(float(count[0])) if self.counter.exact else float(count[0])
+
+
+def _network_epochs(fit: Fit, level: int) -> float | None:
+    """Epochs of a chain up to a level; its later training runs start at the rewind point, as the paper's do."""
+    recipe, method = RECIPES.get(fit.origin.recipe), METHODS.get(fit.origin.method or "imp")
+    if recipe is None or method is None:
+        return None
+    again = recipe.epochs if method.before_training else recipe.epochs - recipe.rewind
+    return float(recipe.epochs + level * again)
 
 
 def _rounded_up(value: float) -> str:

@@ -26,6 +26,7 @@ from prunecast.laws import (
     Integers,
     Mask,
     Points,
+    below,
     measured_at,
     outside,
     predictive,
@@ -276,8 +277,9 @@ def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
 def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates:
     """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
 
-    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary. Networks that
-    were trained without some channels are answers all the same, because often no more channels can be removed.
+    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary. A density that
+    the question names and curves reach is answered all the same, and so are networks that were trained without some
+    channels, because often no more channels can be removed.
     """
     word, high = fit.metric.word, fit.high_error
     guessing, least = fit.origin.chance, min(c.unpruned_error for c in fit.configurations)
@@ -286,8 +288,8 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
             f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
             f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
         )
-    lowest = min(c.lowest_density for c in fit.configurations)
-    if not fit.rises and removes_channels(fit) and (question.density or 1.0) >= lowest:
+    reached = not below(fit, np.array(question.density or 1.0))
+    if not fit.rises and reached and (removes_channels(fit) or question.density is not None):
         return found
     if not fit.rises:
         before = " before it reaches chance" if all_at_chance(fit) else ""

@@ -46,6 +46,7 @@ from prunecast.laws.predictive import Predictive, predictive
 from prunecast.laws.predictor import Alternative, Spread, average, evaluate, query
 from prunecast.laws.result import Fit, Origin, from_json, load
 from prunecast.laws.rivals import Rival, rivals
+from prunecast.laws.sizes import SizeCurve, counted_family, member_counts, size_of
 from prunecast.laws.solver import solve
 from prunecast.laws.support import (
     SLACK,
@@ -57,7 +58,6 @@ from prunecast.laws.support import (
     measured_sizes,
     never_varied,
     outside,
-    size_of,
 )
 from prunecast.laws.validate import (
     Comparison,
@@ -106,6 +106,7 @@ __all__ = [
     "Rows",
     "Score",
     "SingleFit",
+    "SizeCurve",
     "Split",
     "Spread",
     "Trust",
@@ -117,6 +118,7 @@ __all__ = [
     "by_group",
     "compare",
     "configurations_out",
+    "counted_family",
     "deviation",
     "evaluate",
     "findings",
@@ -134,6 +136,7 @@ __all__ = [
     "measured",
     "measured_at",
     "measured_sizes",
+    "member_counts",
     "natural",
     "never_varied",
     "outside",

@@ -14,7 +14,8 @@ from prunecast.laws.intervals import COVERAGE
 from prunecast.laws.points import AXES, Floats
 from prunecast.laws.predictive import predictive
 from prunecast.laws.predictor import Predictor, inputs_of, query
-from prunecast.laws.support import below, measured_at, outside, size_of
+from prunecast.laws.sizes import size_of
+from prunecast.laws.support import below, measured_at, outside
 from prunecast.metric import Metric
 from prunecast.table import LARGEST, TINY
 from prunecast.text import plural

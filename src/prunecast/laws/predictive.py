@@ -102,9 +102,9 @@ class Predictive:
         for which, answer in ((alone, self._by_law), ((own < 0) & ~alone, self._elsewhere)):
             for rows in _blocks(np.flatnonzero(which)):
                 median[rows], variance[rows] = answer(points.each(rows), unpruned_std[rows])
-        for index in np.unique(own[own >= 0]):
-            for rows in _blocks(np.flatnonzero(own == index)):
-                median[rows], variance[rows] = self.at(int(index), points.density[rows])
+        for index, of_one in _by_configuration(own):
+            for rows in _blocks(of_one):
+                median[rows], variance[rows] = self.at(index, points.density[rows])
         for rows in _blocks(np.arange(len(points))) if len(self.fit.spread.possible) else ():
             least[rows] = self._undetermined(points.each(rows))
         variance = np.maximum(variance, least**2)
@@ -116,9 +116,8 @@ class Predictive:
         found, others = average(self.fit, points).log_error.copy(), np.flatnonzero(own < 0)
         if len(others):
             found[others] += self._missed(points.each(others))[0]
-        for index in np.unique(own[own >= 0]):
-            rows = np.flatnonzero(own == index)
-            found[rows] = self.at(int(index), points.density[rows])[0]
+        for index, rows in _by_configuration(own):
+            found[rows] = self.at(index, points.density[rows])[0]
         return found
 
     def unpruned(self, dense_error: Floats, places: Floats) -> tuple[Floats, Floats]:
@@ -317,6 +316,14 @@ def _consistent() -> Iterator[None]:
 def _blocks(rows: Integers) -> list[Integers]:
     """Rows in parts that are predicted at a time."""
     return np.array_split(rows, range(BLOCK, len(rows), BLOCK)) if len(rows) else []
+
+
+def _by_configuration(own: Integers) -> Iterator[tuple[int, Integers]]:
+    """Each measured configuration with its rows, in their order."""
+    order = np.argsort(own, kind="stable")
+    known = order[np.searchsorted(own[order], 0) :]
+    indices, starts = np.unique(own[known], return_index=True)
+    return zip(indices.tolist(), np.split(known, starts[1:]), strict=True) if len(known) else iter(())
 
 
 def _levels(rows: Floats) -> Floats:

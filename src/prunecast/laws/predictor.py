@@ -10,7 +10,8 @@ from prunecast.laws.dense import DenseLaw
 from prunecast.laws.deviations import NoiseFloor
 from prunecast.laws.law import PruningForm, get_law, inner, restored
 from prunecast.laws.points import Floats, Points
-from prunecast.laws.support import Configuration, size_of
+from prunecast.laws.sizes import Named, size_of
+from prunecast.laws.support import Configuration
 from prunecast.metric import Metric
 
 
@@ -69,6 +70,10 @@ class Predictor(Protocol):
     @property
     def configurations(self) -> Sequence[Configuration]:
         """What the law was fitted to."""
+
+    @property
+    def origin(self) -> Named:
+        """The table that the law was fitted to."""
 
     @property
     def spread(self) -> Spread:

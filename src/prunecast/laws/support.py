@@ -162,15 +162,6 @@ def _nearest(values: Floats, asked: Floats) -> npt.NDArray[np.int64]:
     return np.where(asked - values[below] < values[above] - asked, below, above)
 
 
-def size_of(fit: Fitted, depth: Floats, width: Floats) -> Floats:
-    """Prunable weights of a network, in the unit of the law's data: l·w², corrected as measured networks are."""
-    weights = {c.depth * c.width**2: c.weights for c in fit.configurations}
-    volumes = np.array(sorted(weights))
-    correction = np.log([weights[volume] / volume for volume in volumes])
-    volume = depth * width**2
-    return np.asarray(volume * np.exp(np.interp(np.log(volume), np.log(volumes), correction)))
-
-
 def never_varied(fit: Fitted, places: Mapping[str, npt.ArrayLike]) -> Iterator[AxisNeverVaried]:
     """The axes on which places differ from the only value that was measured, so that no law can know."""
     for axis, values in measured_sizes(fit).items():

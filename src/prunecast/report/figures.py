@@ -222,8 +222,9 @@ def dense_error(fitted: FittedTable) -> Spec:
         "color": colour("hue", numbers.axis("num_examples"), [numbers.size(n) for n in examples], FIGURE),
     }
     layers = [layer(law, "line", encoding, strokeWidth=1.4), dots(measured, encoding)]
+    at_depth = f" at depth {depth:g}" if len(set(depths)) > 1 else ""
     title = "Unpruned networks (dots) and " + (
-        f"the dense law at depth {depth:g} (lines)" if law else "no law: too few of them"
+        f"the dense law{at_depth} (lines)" if law else "no law: too few of them"
     )
     return figure([panel(title, layers, size=WIDE)])
 

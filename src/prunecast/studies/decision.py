@@ -115,9 +115,8 @@ def _start(table: Table | None, grid: Grid, for_law: Sequence[GridChain]) -> Ite
     open_ = [
         (chain, error) for chain, error in zip(grid.sizes, unpruned, strict=True) if not grid.is_over(chain)
     ]
-    for target in sorted(grid.targets):
-        chain, _ = min(open_, key=lambda own: unlikely(own[1] / target))
-        yield grid.step(chain, Reason.FIRST_CURVE)
+    best = [min(open_, key=lambda own: unlikely(own[1] / target))[0] for target in sorted(grid.targets)]
+    yield from (grid.step(chain, Reason.FIRST_CURVE) for chain in dict.fromkeys(best))
 
 
 def _unpruned_errors(table: Table, chains: Sequence[GridChain]) -> list[float]:

@@ -299,11 +299,11 @@ class Outlook:
             if not longest.is_whole:
                 yield whole(longest, Reason.SHAPE)
                 return
-        unpruned = np.exp(self._unpruned).tolist()
+        unpruned, one_of_each = np.exp(self._unpruned).tolist(), set(sizes)
         ratios = {
             chain: [error / target for target in self.grid.targets]
             for chain, error in zip(self.grid.chains, unpruned, strict=False)
-            if chain in sizes and not chain.is_whole
+            if chain in one_of_each and not chain.is_whole
         }
         left = sorted(
             ratios, key=lambda chain: min(abs(math.log(own / BEST_UNPRUNED)) for own in ratios[chain])
@@ -314,8 +314,9 @@ class Outlook:
             if not self.grid.is_over(chain)
             and any(LOWEST_UNPRUNED < ratio < HIGHEST_UNPRUNED for ratio in ratios[chain])
         ]
+        taken = set(likely)
         yield from (self.grid.step(chain, Reason.LIKELY) for chain in likely)
-        yield from (whole(chain, Reason.REST) for chain in left if chain not in likely)
+        yield from (whole(chain, Reason.REST) for chain in left if chain not in taken)
 
     def _gain(self, *, unpruned: bool) -> Floats:
         """The share that observing each chain takes off the variance of the answers that are in doubt."""

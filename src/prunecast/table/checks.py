@@ -15,10 +15,10 @@ from prunecast.table.columns import CANONICAL, CONFIGURATION, NAMES, Binding, Tr
 from prunecast.table.counts import check_counts
 from prunecast.table.options import column_option, depth_option, where_option
 from prunecast.table.parse import Places
-from prunecast.table.prepare import PERCENT, in_percent, is_empty, split_depths
+from prunecast.table.prepare import PERCENT, SIZES, in_percent, is_empty, split_depths
 from prunecast.table.selection import UNPRUNED, distinct, matches, matching, selected, without_method
 from prunecast.table.values import COUNT, POSITIVE, SHARE, Limit, Numbers, Rows, as_numbers, checked
-from prunecast.text import normalized
+from prunecast.text import has_count, normalized
 
 Codes = npt.NDArray[np.int64]
 Column = npt.NDArray[np.generic]
@@ -203,22 +203,32 @@ def _remedy(raw: RawTable, name: str, values: Sequence[str]) -> str:
     pruned = [value for value in values if normalized(value) not in UNPRUNED]
     first = next(iter(pruned if name == "method" and pruned else filter(None, values)))
     select, heading = f"Select one with {where_option(name, first)}.", raw.places.heading(name)
-    if name == "family" and _each_of_one_size(raw):
+    depths = name == "family" and "depth" not in raw.bound
+    counted = depths and all(map(has_count, values))
+    if name == "family" and _each_of_one_size(raw, counts=counted or not depths):
         sizes = "their sizes are in other columns"
         return f"If these are networks of one family, remove column {heading}: {sizes}. {select}"
-    split = split_depths(values) if name == "family" and "depth" not in raw.bound else {}
+    if counted:
+        wanted = "replace it with a column params of these numbers"
+        return (
+            f"If these are networks of one family, named by their numbers of parameters, {wanted}. {select}"
+        )
+    split = split_depths(values) if depths else {}
     if len(split) < len(values) or len({family for family, _ in split.values()}) == len(values):
         return select
     return f"If the numbers in these names are depths, use {depth_option(heading)}. {select}"
 
 
-def _each_of_one_size(raw: RawTable) -> bool:
-    """Whether each name of a family has a depth or width of its own, so that the names may be those of networks."""
-    names = raw.frame["family"].nunique(dropna=False)
+def _each_of_one_size(raw: RawTable, *, counts: bool) -> bool:
+    """Whether depths, widths or `counts` of parameters tell the names of a family apart: networks may have these."""
+    frame, sizes = raw.frame, set(map(normalized, SIZES))
+    names = frame["family"].nunique(dropna=False)
+    axes = [axis for axis in ("depth", "width") if axis in raw.bound]
+    others = [column for column in frame.columns if counts and normalized(column) in sizes]
     return any(
-        raw.frame[axis].nunique() == names == len(raw.frame[["family", axis]].drop_duplicates())
-        for axis in ("depth", "width")
-        if axis in raw.bound
+        len(frame[own].drop_duplicates()) == names == len(frame[["family", *own]].drop_duplicates())
+        for own in (*([axis] for axis in axes), axes, *([*axes, other] for other in others))
+        if own
     )
 
 

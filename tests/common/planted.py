@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from prunecast.laws import Floats, formulas
-from prunecast.laws.support import AXES
+from prunecast.table import CONFIGURATION
 
 TRUTH: Mapping[str, float] = {"high_error": 0.85, "gamma": 0.55, "p": 0.02, "phi": 1.0, "psi": 1.4}
 """Eq. 2 as CIFAR-10 ResNets are like to have it."""
@@ -106,4 +106,4 @@ class Measured:
 
 def measured(places: Sequence[Sequence[float]]) -> Measured:
     """Something that was fitted to configurations at these depths, widths and numbers of examples."""
-    return Measured([SimpleNamespace(**dict(zip(AXES, own, strict=True))) for own in places])
+    return Measured([SimpleNamespace(**dict(zip(CONFIGURATION, own, strict=True))) for own in places])

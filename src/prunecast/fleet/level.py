@@ -7,7 +7,7 @@ thread can advance several packs in turn. Host threads are given host memory onl
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
@@ -89,14 +89,44 @@ class LevelTraining:
         return self.runner.trainer
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
-        """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop."""
-        began = time.perf_counter()
+        """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop.
+
+        The examples of the first pieces are drawn while the members are laid out, those of later ones while earlier
+        ones train.
+        """
+        began = saved = time.perf_counter()
+        reached, last, pieces = self.members[0].first, self.members[0].level.last, self._pieces()
+        drawing = deque(self._draw(piece) for piece in pieces[:2])
+        yield from self._begin()
+        losses, snapshot = _Losses(self.runner), None
+        for number, piece in enumerate(pieces):
+            epochs = yield from result_of(drawing.popleft())
+            drawing.extend(self._draw(following) for following in pieces[number + 2 : number + 3])
+            if piece.begin == self._times.rewind and self._saves_rewind:
+                snapshot = _copied(self.trainer.pack)
+            load_piece(self.runner, epochs, self.members[0].chain, piece)
+            for steps in self._launches(piece):
+                self.runner.advance(steps)
+                reached += steps
+                if not (yield from losses.are_finite()):
+                    break
+            if not losses.finite:
+                break
+            stop = self.stopping() and reached < last
+            if stop or (time.perf_counter() - saved > self.checkpoint_seconds and reached < last):
+                yield from losses.finish()
+                if reached > self.members[0].first:
+                    yield from self._save(reached, began, snapshot)
+                saved = time.perf_counter()
+            if stop:
+                raise LevelStopped
+        yield from losses.finish()
+        return (yield from self._ended(began, snapshot))
+
+    def _ended(self, began: float, snapshot: dict[str, Tensor] | None) -> Coroutine[LevelResult | Diverged]:
+        """Evaluate the members and empty the pack; `snapshot` is a copy of it at the rewind point of level 0."""
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
-        pieces = self._pieces()
-        drawing = deque(self._draw(piece) for piece in pieces[:2])  # while the members are laid out
-        yield from self._begin()
-        snapshot = yield from self._steps(began, pieces, drawing)
         healthy = trainer.healthy.tolist()
         counts = [healthy[slot] for slot in self.places]
         networks = self._on_host(trainer.pack.tensors(), last - first)
@@ -169,39 +199,6 @@ class LevelTraining:
             of_slots[slot] = member.chain
         return self.host.submit(draw_epochs, of_slots, piece.epochs)
 
-    def _steps(
-        self, began: float, pieces: "Sequence[Piece]", drawing: "deque[Future[EpochData]]"
-    ) -> Coroutine[dict[str, Tensor] | None]:
-        """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0.
-
-        The examples of the first pieces are being drawn; those of later ones are drawn while earlier ones train.
-        """
-        snapshot: dict[str, Tensor] | None = None
-        ahead = _StepsAhead(self.runner)
-        saved = time.perf_counter()
-        for number, piece in enumerate(pieces):
-            epochs = yield from result_of(drawing.popleft())
-            drawing.extend(self._draw(following) for following in pieces[number + 2 : number + 3])
-            if piece.begin == self._times.rewind and self._saves_rewind:
-                snapshot = _copied(self.trainer.pack)
-            load_piece(self.runner, epochs, self.members[0].chain, piece)
-            healthy = yield from ahead.advance(self._launches(piece))
-            if not healthy:
-                break
-            reached = self.members[0].first + ahead.steps
-            at_end = reached == self.members[0].level.last
-            stop = self.stopping() and not at_end
-            due = time.perf_counter() - saved > self.checkpoint_seconds and not at_end
-            if stop or due:
-                yield from ahead.finish()
-                if ahead.steps:
-                    yield from self._save(reached, began, snapshot)
-                saved = time.perf_counter()
-            if stop:
-                raise LevelStopped
-        yield from ahead.finish()
-        return snapshot
-
     def _launches(self, piece: "Piece") -> Iterator[int]:
         """Numbers of steps to be launched together, up to the end of a piece or until the fleet must stop.
 
@@ -249,40 +246,33 @@ class LevelTraining:
         return self.host.submit(_networks, pack.layout, host, self.members, self.places, counts)
 
 
-class _StepsAhead:
-    """Keeps the host slightly ahead of the device, and checks that losses are finite."""
+class _Losses:
+    """The losses seen so far: whether they are finite, and how far the device has come; it is kept slightly behind."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._marks: deque[tuple[Mark, Tensor]] = deque()
-        self._healthy = True
-        self.steps = 0
-        """How many were launched."""
+        self.finite = True
 
-    def advance(self, launches: Iterable[int]) -> Coroutine[bool]:
-        """Do these numbers of steps; False once a loss was found that is not finite, after which none is launched."""
-        for steps in launches:
-            self._runner.advance(steps)
-            self.steps += steps
-            losses = self._runner.trainer.losses
-            seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
-            seen.copy_(losses, non_blocking=True)
-            self._marks.append((self._runner.mark(), seen))
-            yield from self._wait(MARKS_AHEAD)
-            if not self._healthy:
-                break
-        return self._healthy
+    def are_finite(self) -> Coroutine[bool]:
+        """Ask for the losses after all steps launched so far, and look at those asked for some time ago."""
+        losses = self._runner.trainer.losses
+        seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
+        seen.copy_(losses, non_blocking=True)
+        self._marks.append((self._runner.mark(), seen))
+        yield from self._look(MARKS_AHEAD)
+        return self.finite
 
     def finish(self) -> Coroutine[None]:
         """Wait for everything that was launched."""
-        yield from self._wait(0)
+        yield from self._look(0)
         yield self._runner.mark()
 
-    def _wait(self, left: int) -> Coroutine[None]:
+    def _look(self, left: int) -> Coroutine[None]:
         while len(self._marks) > left:
             mark, seen = self._marks.popleft()
             yield mark
-            self._healthy = self._healthy and bool(torch.isfinite(seen).all())
+            self.finite = self.finite and bool(torch.isfinite(seen).all())
 
 
 def result_of(future: "Future[T]") -> Coroutine[T]:

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 from prunecast.data import Source
 from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
-from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
+from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
-from prunecast.training import no_waiting, state_tensors
+from prunecast.training import no_waiting, optimizer_step, state_tensors
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -231,7 +231,7 @@ def compiled_programs() -> Programs:
     return Programs(
         gather=torch.compile(gather, dynamic=False, options=ONE_KERNEL),
         forward=torch.compile(forward, dynamic=False),
-        update=torch.compile(update, dynamic=False, options=FIXED_LOOPS),
+        update=torch.compile(optimizer_step, dynamic=False, options=FIXED_LOOPS),
     )
 
 

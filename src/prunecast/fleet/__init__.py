@@ -1,7 +1,7 @@
 """Many training runs that share one device: networks packed side by side into one dense network."""
 
-from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.layout import Unpackable
+from prunecast.fleet.level import evaluate_pack
 from prunecast.fleet.members import (
     ChainFailed,
     ChainJob,

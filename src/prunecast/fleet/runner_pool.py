@@ -244,8 +244,15 @@ class RunnerPool:
         return True
 
     def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
-        """Keep a runner for the next pack of its shape."""
-        self._kinds[kind].idle.setdefault(shape, []).append(runner)
+        """Keep a runner for the next pack of its shape, unless its way was given up while it trained."""
+        known = self._kinds[kind]
+        if runner.trainer.pack.layout.kind != known.arrangement:
+            return
+        still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.way)
+        if still and not still(kind, shape):
+            self.discard(kind, shape)
+        else:
+            known.idle.setdefault(shape, []).append(runner)
 
     def discard(self, kind: PackKind, shape: PackShape) -> None:
         """Forget a runner whose tensors are in an unknown state."""

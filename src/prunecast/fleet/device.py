@@ -109,7 +109,7 @@ def run_to_the_end(coroutine: Coroutine[T]) -> T:
             result: T = end.value
             return result
         while not waits.done():
-            time.sleep(POLL_SECONDS)
+            time.sleep(0)
 
 
 def host_threads(count: int, torch_threads: int) -> ThreadPoolExecutor:

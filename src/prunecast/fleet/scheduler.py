@@ -358,21 +358,6 @@ def _opening_order(job: ChainJob) -> tuple[int, str]:
     return -work_of_level(job.spec), repr(chain_group(job.spec))
 
 
-def run_fleet(
-    jobs: Sequence[ChainJob],
-    store: Path,
-    *,
-    device: torch.device,
-    options: FleetOptions | None = None,
-    opener: Opener = open_chain,
-) -> Iterator[LevelFinished]:
-    """Run every chain to its end and yield each level as it is finished; the first failure is raised."""
-    for event in fleet_events(jobs, store, device=device, options=options, opener=opener):
-        if isinstance(event, ChainFailed):
-            raise event.problem
-        yield event
-
-
 def fleet_events(
     jobs: Sequence[ChainJob],
     store: Path,

@@ -40,6 +40,7 @@ from prunecast.fleet import (
     evaluate_pack,
     kind_of,
     renew_copies,
+    run_to_the_end,
 )
 from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
@@ -462,9 +463,7 @@ def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> 
 
         def test() -> None:
             indices = np.tile(np.arange(EVALUATED_IMAGES), (trainer.pack.slots, 1))
-            for mark in evaluate_pack(runner, trainer.source, indices):
-                while not mark.done():
-                    time.sleep(0)
+            run_to_the_end(evaluate_pack(runner, trainer.source, indices))
 
         with runner.current():
             with torch.no_grad():  # zeros are faster on a GPU; the learning rate stays zero

@@ -68,7 +68,7 @@ def work(
     packed: bool = False,
     most_width: float | None = None,
     loaded: Datasets | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run every chain that can be locked to its end, in the given order; yield new levels, failures and busy chains.
 
     `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains on which
@@ -276,7 +276,7 @@ class WorkerSpec:
     """The driver's version of the code; empty if the worker need not check it."""
     paths: tuple[str, ...] = ()
     """Where the driver finds modules, a user's own families among them."""
-    work: Callable[..., Iterator[Outcome]] = work
+    work: Callable[..., Generator[Outcome, None, None]] = work
     """What runs the chains; tests and benchmarks replace it."""
 
 
@@ -300,51 +300,43 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
 
 
 def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
-    """Run chains until none is left to take; return whether the time limit came first."""
-    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
-    try:
-        with limit, contextlib.closing(_outcomes(spec)) as outcomes:
-            for _ in outcomes:
-                pass
-    except TimeLimitReached:
-        return True
-    return False
+    """Run chains until none is left to take; return whether the time limit came first.
 
-
-def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
-    """Run the chains and yield their outcomes; if a fleet fails as a whole, the chains that it had taken fail.
-
-    The worker then ends, because its GPU may be unusable, and another one continues with the other chains. If the fleet
-    had taken no chain, all chains that no process holds fail; otherwise workers would fail forever.
+    If a fleet fails as a whole, the chains that it had taken fail. The worker then ends, because its GPU may be
+    unusable, and another one continues with the other chains. If the fleet had taken no chain, all chains that no
+    process holds fail; otherwise workers would fail forever.
     """
     left = {job.number: job for job in spec.jobs}
     options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
+    outcomes = spec.work(spec.jobs, spec.store, **options, loaded=_datasets())
+    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
     try:
-        for outcome in spec.work(spec.jobs, spec.store, **options, loaded=_datasets()):
-            if not isinstance(outcome, Progress) or outcome.ended:
-                left.pop(outcome.number, None)
-            yield outcome
+        with limit, contextlib.closing(outcomes):
+            for outcome in outcomes:
+                if not isinstance(outcome, Progress) or outcome.ended:
+                    left.pop(outcome.number, None)
+    except TimeLimitReached:
+        return True
     except PrunecastError:  # a store that cannot be written, or a device that is not there
         raise
     except FleetError as failure:
-        yield from _fail(failure.jobs or left.values(), spec.store, failure.problem)
+        _fail(failure.jobs or left.values(), spec.store, failure.problem)
     except Exception as problem:
-        yield from _fail(left.values(), spec.store, problem)
+        _fail(left.values(), spec.store, problem)
+    return False
 
 
-def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> Iterator[Failed]:
+def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> None:
     """Record a failure of chains that have not ended, but not of those that another worker holds."""
     for job in jobs:
         try:
             with chain_folder(store, job.chain.spec).locked():
-                if has_ended(job, store):
-                    continue
-                failure = failed(job, store, problem)
+                if not has_ended(job, store):
+                    failed(job, store, problem)
         except BusyError:
             continue
         except DeathsError as deaths:
-            failure = failed(job, store, deaths)
-        yield failure
+            failed(job, store, deaths)
 
 
 def has_ended(job: Job, store: Path) -> bool:

@@ -10,7 +10,7 @@ from fleet_digits import ANY, CPU, chain, doubled, fleet, folders, jobs_of
 
 from prunecast import data
 from prunecast.fleet import device, fleet_events
-from prunecast.fleet.device import GUARD, DeviceThread, Loop, WrongThreadError, host_threads, run_to_the_end
+from prunecast.fleet.device import GUARD, Loop, WrongThreadError, host_threads, reports_of, run_to_the_end
 from prunecast.fleet.level import result_of
 from prunecast.fleet.runner import Mark
 
@@ -166,5 +166,5 @@ def test_a_signal_stops_the_caller_even_after_one_that_was_handled_slowly(monkey
         in_time.append(stopped.wait(60))
 
     with pytest.raises(Interrupted):
-        list(DeviceThread(CPU, serve, lambda reason: stopped.set()).run())
+        list(reports_of(CPU, serve, lambda reason: stopped.set()))
     assert in_time == [True]

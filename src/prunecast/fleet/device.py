@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -177,59 +177,53 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         yield from _tensors(list(value.values()))
 
 
-class DeviceThread(Generic[T]):
-    """Runs `serve` in its own thread and passes on what it reports.
+def reports_of(
+    device: torch.device,
+    serve: Callable[[Callable[[T], None]], None],
+    stop: Callable[[BaseException | None], None],
+) -> Iterator[T]:
+    """Run `serve` in the device thread, yield what it reports, and raise what it raises.
 
-    `serve` is called with a function to report with, and returns when it is done or `stop` was called. Python's
-    garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
+    `serve` is called with a function to report with, and returns when it is done or `stop` was called. The thread has
+    ended when this returns. Python's garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
     """
+    reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
 
-    def __init__(
-        self,
-        device: torch.device,
-        serve: Callable[[Callable[[T], None]], None],
-        stop: Callable[[BaseException | None], None],
-    ) -> None:
-        """Nothing runs yet."""
-        self._device, self._serve, self._stop = device, serve, stop
-        self._reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
-
-    def run(self) -> Iterator[T]:
-        """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
-        thread = threading.Thread(target=self._run, name="device")
-        reason: BaseException | None = None
+    def run() -> None:
         try:
-            thread.start()
-            while (report := self._next()) is not None:
-                if isinstance(report, BaseException):
-                    raise report
-                yield report[0]
-        except BaseException as stop:
-            reason = stop
-            raise
-        finally:
-            self._stop(reason)
-            if thread.ident is not None:
-                thread.join()
-
-    def _next(self) -> tuple[T] | BaseException | None:
-        """The next report of the thread.
-
-        A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
-        forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
-        """
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return self._reports.get(timeout=LONGEST_WAIT)
-
-    def _run(self) -> None:
-        try:
-            with _owning(self._device):
-                self._serve(lambda report: self._reports.put((report,)))
+            with _owning(device):
+                serve(lambda report: reports.put((report,)))
         except BaseException as failure:
-            self._reports.put(failure)
+            reports.put(failure)
         else:
-            self._reports.put(None)
+            reports.put(None)
+
+    thread = threading.Thread(target=run, name="device")
+    reason: BaseException | None = None
+    try:
+        thread.start()
+        while (report := _next(reports)) is not None:
+            if isinstance(report, BaseException):
+                raise report
+            yield report[0]
+    except BaseException as failure:
+        reason = failure
+        raise
+    finally:
+        stop(reason)
+        if thread.ident is not None:
+            thread.join()
+
+
+def _next(reports: "queue.Queue[T]") -> T:
+    """The next report of the thread.
+
+    A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
+    forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return reports.get(timeout=LONGEST_WAIT)
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
-from prunecast.fleet.device import GUARD, DeviceThread, Loop, host_threads
+from prunecast.fleet.device import GUARD, Loop, host_threads, reports_of
 from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped, LevelTraining, result_of
 from prunecast.fleet.members import (
     ChainFailed,
@@ -380,7 +380,7 @@ def fleet_events(
         scheduler = Scheduler(alike, store, device, options, opener)
         threads = max((job.spec.threads for _, job in alike), default=1)
         with settings(precision, device, threads, trials=False):
-            yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
+            yield from reports_of(device, scheduler.run, scheduler.stop)
         for number in scheduler.left:
             yield from _run_plain(number, jobs[number], store, scheduler.reported[number])
 

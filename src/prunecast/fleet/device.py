@@ -11,6 +11,7 @@ import logging
 import queue
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -189,16 +190,20 @@ def reports_of(
     """
     reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
 
-    def run() -> None:
+    def in_thread() -> None:
         try:
             with _owning(device):
-                serve(lambda report: reports.put((report,)))
+                try:
+                    serve(lambda report: reports.put((report,)))
+                except BaseException as failure:
+                    let_go(failure)
+                    raise
         except BaseException as failure:
             reports.put(failure)
         else:
             reports.put(None)
 
-    thread = threading.Thread(target=run, name="device")
+    thread = threading.Thread(target=in_thread, name="device")
     reason: BaseException | None = None
     try:
         thread.start()
@@ -213,6 +218,15 @@ def reports_of(
         stop(reason)
         if thread.ident is not None:
             thread.join()
+
+
+def let_go(failure: BaseException | None) -> None:
+    """Clear the variables of functions that an exception, or one that it came from, ended; some are on the device."""
+    seen: set[int] = set()
+    while failure is not None and id(failure) not in seen:
+        seen.add(id(failure))
+        traceback.clear_frames(failure.__traceback__)
+        failure = failure.__cause__ or failure.__context__
 
 
 def _next(reports: "queue.Queue[T]") -> T:

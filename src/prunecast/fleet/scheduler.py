@@ -7,7 +7,6 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
-from prunecast.fleet.device import GUARD, Loop, host_threads, reports_of
+from prunecast.fleet.device import GUARD, Loop, host_threads, let_go, reports_of
 from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped, LevelTraining, result_of
 from prunecast.fleet.members import (
     ChainFailed,
@@ -335,7 +334,7 @@ class Scheduler:
         self._report(finished)
 
     def _fail(self, number: int, problem: Exception) -> None:
-        traceback.clear_frames(problem.__traceback__)  # nothing on the device may be kept alive by it
+        let_go(problem)
         self._release(number)
         self._report(ChainFailed(number=number, problem=problem))
 

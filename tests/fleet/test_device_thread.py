@@ -11,9 +11,16 @@ from fleet_digits import ANY, CPU, chain, doubled, fleet, folders, jobs_of
 from prunecast import data
 from prunecast.errors import StoreError
 from prunecast.fleet import device, fleet_events
-from prunecast.fleet.device import GUARD, Loop, WrongThreadError, host_threads, reports_of, run_to_the_end
-from prunecast.fleet.level import result_of
-from prunecast.fleet.runner import Mark
+from prunecast.fleet.device import (
+    GUARD,
+    Loop,
+    Mark,
+    WrongThreadError,
+    host_threads,
+    reports_of,
+    result_of,
+    run_to_the_end,
+)
 
 
 @pytest.fixture

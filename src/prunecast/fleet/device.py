@@ -7,24 +7,19 @@ host thread finds), and advances others meanwhile. Host threads get host memory 
 
 import contextlib
 import gc
-import logging
 import queue
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from prunecast.fleet.level import Coroutine
-from prunecast.fleet.runner import Done, Mark
-
-LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.0003
 """Seconds between two checks of the streams while nothing else happens."""
 COLLECT_SECONDS = 20.0
@@ -32,6 +27,39 @@ COLLECT_SECONDS = 20.0
 LONGEST_WAIT = 0.5
 """Seconds after which a caller that waits for the device checks for signals."""
 T = TypeVar("T")
+
+
+class Done(Protocol):
+    """Something to wait for: a point in a stream, or the future of work in a host thread."""
+
+    def done(self) -> bool:
+        """Whether it has happened."""
+
+
+class Mark:
+    """A point in a stream that the host can query without waiting."""
+
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        """Mark what the stream has to do up to now; without a stream everything is done at once."""
+        self._event: torch.cuda.Event | None = None
+        if stream is not None:
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record(stream)
+
+    def done(self) -> bool:
+        """Whether the device has come this far."""
+        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+
+
+Coroutine = Generator[Done, None, T]
+"""A coroutine that yields what it waits for, and returns its result."""
+
+
+def result_of(future: "Future[T]") -> Coroutine[T]:
+    """Wait for a host thread and return what it found, or raise what it raised."""
+    if not future.done():
+        yield future
+    return future.result()
 
 
 @dataclass(eq=False)

@@ -7,11 +7,10 @@ thread can advance several packs in turn. Host threads are given host memory onl
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -27,9 +26,10 @@ from prunecast.fleet.chains import (
     start_contents,
     write_checkpoints,
 )
+from prunecast.fleet.device import Coroutine, Mark, result_of
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Pack, join
-from prunecast.fleet.runner import Done, Mark, Runner
+from prunecast.fleet.runner import Runner
 from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, renew_copies, reset, to_device
 from prunecast.pruning import Chain, Trained, device_name
@@ -44,9 +44,6 @@ from prunecast.training import (
     stretches,
 )
 
-T = TypeVar("T")
-Coroutine = Generator[Done, None, T]
-"""A coroutine that yields what it waits for, and returns its result."""
 STEPS_PER_MARK = 32
 MARKS_AHEAD = 2
 """Maximum number of marks that the host is ahead of the device."""
@@ -292,13 +289,6 @@ class _Losses:
             mark, seen = self._marks.popleft()
             yield mark
             self.finite = self.finite and bool(torch.isfinite(seen).all())
-
-
-def result_of(future: "Future[T]") -> Coroutine[T]:
-    """Wait for a host thread and return what it found, or raise what it raised."""
-    if not future.done():
-        yield future
-    return future.result()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
-from prunecast.fleet.device import GUARD, Loop, host_threads, let_go, reports_of
-from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped, LevelTraining, result_of
+from prunecast.fleet.device import GUARD, Coroutine, Loop, host_threads, let_go, reports_of, result_of
+from prunecast.fleet.level import Diverged, LevelResult, LevelStopped, LevelTraining
 from prunecast.fleet.members import (
     ChainFailed,
     ChainJob,

@@ -4,10 +4,8 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from prunecast.fleet.members import LevelGroup, Member, PackKind, group_of
-from prunecast.pruning import StopRules
+from prunecast.fleet.members import ChainJob, LevelGroup, Member, PackKind, group_of
 from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
@@ -223,15 +221,6 @@ class PackQueue:
         return budget / 2 if any(joins(own.rank) for own in self._under_way.training) else 0.0
 
 
-class Planned(Protocol):
-    """A chain that is to be run: a fleet's job, or what a plan has of it."""
-
-    @property
-    def spec(self) -> ChainSpec: ...  # noqa: D102
-    @property
-    def rules(self) -> StopRules: ...  # noqa: D102
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Part:
     """What a chain adds to the work of its group."""
@@ -246,7 +235,7 @@ class _Part:
 class Remaining:
     """Levels that every chain may still train, and how many packs should train at once so that all end soonest."""
 
-    def __init__(self, jobs: Iterable[tuple[int, Planned]]) -> None:
+    def __init__(self, jobs: Iterable[tuple[int, ChainJob]]) -> None:
         """All of them, to start with."""
         self._levels: dict[int, int] = {}
         self._parts: dict[int, _Part] = {}

@@ -266,9 +266,9 @@ class RunnerPool:
         self._drop_idle()
         LOG.warning("A pack of width %g does not fit into the memory; trying %g.", sum(shape), known.budget)
 
-    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner | None, failure: Exception) -> bool:
+    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner, failure: Exception) -> bool:
         """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
-        if runner is None or runner.way == "written":
+        if runner.way == "written":
             return False
         if runner.way == "fused":
             self._give_up_fusing(kind, shape, failure)

@@ -10,6 +10,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -54,6 +55,16 @@ LOG = logging.getLogger(__name__)
 FULL_PACKS = 2
 """Budgets that packs in training may add up to: two full packs, or several narrow ones."""
 FleetEvent = LevelFinished | ChainFailed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PackInTraining(Training):
+    """A level of some members, in a pack of this kind and shape."""
+
+    members: list[Member]
+    kind: PackKind
+    shape: PackShape
+    runner: Runner
 
 
 class Scheduler:
@@ -228,9 +239,10 @@ class Scheduler:
         GUARD.own(device_tensors(runner))
         budget = self._pool.budget(kind, members)
         share = 0.0 if budget is None else sum(shape) / max(BUDGET, budget)
-        training = Training(rank=rank_of(members), share=share)
-        self._under_way.training.append(training)
-        self._loop.start(self._train(members, kind, shape, runner, training), runner.current)
+        rank = rank_of(members)
+        pack = PackInTraining(rank=rank, share=share, members=members, kind=kind, shape=shape, runner=runner)
+        self._under_way.training.append(pack)
+        self._loop.start(self._train(pack), runner.current)
         return True
 
     def _alone(self, members: list[Member]) -> bool:
@@ -245,14 +257,12 @@ class Scheduler:
                 self._queue.put_packs([[member]])
         return False
 
-    def _train(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
-    ) -> Coroutine[None]:
+    def _train(self, pack: PackInTraining) -> Coroutine[None]:
         """Train one level of a pack; where it fails its members train again, in another way or in halves."""
         level = LevelTraining(
-            runner=runner,
-            members=members,
-            places=places(shape, members),
+            runner=pack.runner,
+            members=pack.members,
+            places=places(pack.shape, pack.members),
             host=self._host,
             stopping=self._stopping.is_set,
             checkpoint_seconds=self._options.checkpoint_seconds,
@@ -260,30 +270,29 @@ class Scheduler:
         try:
             end = yield from level.run()
         except Exception as failure:
-            runner.synchronize()
-            self._pool.discard(kind, shape)
-            self._failed_level(members, kind, shape, runner, failure)
+            pack.runner.synchronize()
+            self._pool.discard(pack.kind, pack.shape)
+            self._failed_level(pack, failure)
         else:
-            self._pool.give_back(kind, shape, runner)
-            self._ended_level(members, kind, end)
+            self._pool.give_back(pack.kind, pack.shape, pack.runner)
+            self._ended_level(pack, end)
         finally:
-            self._under_way.training.remove(training)
+            self._under_way.training.remove(pack)
 
-    def _failed_level(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, failure: Exception
-    ) -> None:
+    def _failed_level(self, pack: PackInTraining, failure: Exception) -> None:
         if isinstance(failure, LevelStopped):
             return
         if isinstance(failure, StoreError):
             raise failure
         if isinstance(failure, torch.OutOfMemoryError):
-            self._pool.shrink(kind, shape)
-        elif self._pool.give_up(kind, shape, runner, failure):
-            self._queue.put_packs([members])
+            self._pool.shrink(pack.kind, pack.shape)
+        elif self._pool.give_up(pack.kind, pack.shape, pack.runner, failure):
+            self._queue.put_packs([pack.members])
             return
-        self._part(members, failure)
+        self._part(pack.members, failure)
 
-    def _ended_level(self, members: list[Member], kind: PackKind, end: LevelResult | Diverged) -> None:
+    def _ended_level(self, pack: PackInTraining, end: LevelResult | Diverged) -> None:
+        members = pack.members
         if isinstance(end, LevelResult):
             rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
             for member, trained, rewind in zip(members, end.trained, rewinds, strict=True):
@@ -291,7 +300,8 @@ class Scheduler:
         elif len(members) > 1:
             self._queue.put_packs(split(members, end.suspects))
         else:
-            self._loop.start(self._close(members[0], end.trained(members[0], kind.device), None))
+            trained = end.trained(members[0], pack.kind.device)
+            self._loop.start(self._close(members[0], trained, None))
 
     def _part(self, members: list[Member], failure: Exception) -> None:
         """Cut a pack that failed in halves, to find the member at fault; one alone is left to the plain loop."""

@@ -128,7 +128,8 @@ def fleet(setting: Setting, name: str) -> Way:
             runner=runner, members=own, places=places(shape, own), host=host, stopping=lambda: False
         )
         end = yield from training.run()
-        assert isinstance(end, LevelResult), "a network diverged"
+        well = isinstance(end, LevelResult) and not any(trained.diverged for trained in end.trained)
+        assert well, "a network diverged"
         pool.give_back(kind, shape, runner)
 
     def train_all(waiting: list[list[Member]]) -> None:

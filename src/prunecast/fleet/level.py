@@ -56,29 +56,15 @@ class LevelStopped(Exception):  # noqa: N818 - nothing broke
 
 @dataclass(frozen=True, kw_only=True)
 class Diverged:
-    """A pack in which a number stopped being finite, so that nothing in it can be used."""
+    """A pack of several members in which a number stopped being finite, so that nothing in it can be used."""
 
     suspects: tuple[int, ...]
     """The members, by their place, that were the first to show it."""
-    networks: Networks
-    steps: int | None
-    """Steps of the level up to where the plain loop would have noticed; None where that is after the last."""
-    seconds: float
-
-    def trained(self, member: Member, device: torch.device) -> Trained:
-        """The result of the only member, which diverged by itself."""
-        return Trained(
-            network=self.networks[0],
-            diverged=True,
-            seconds=self.seconds + member.seconds,
-            device=device_name(device),
-            steps=self.steps,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelResult:
-    """A level that all members of a pack have ended."""
+    """A level that all members of a pack have ended; one alone may have diverged."""
 
     trained: list[Trained]
     rewinds: Networks | None
@@ -160,9 +146,14 @@ class LevelTraining:
         overflowed = tuple(
             place for place, score in enumerate(scores) if not math.isfinite(score["test"].loss)
         )
-        if suspects or (overflowed and len(members) > 1):
-            noticed = _noticed(members[0], min(counts))
-            return Diverged(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
+        if (suspects or overflowed) and len(members) > 1:
+            return Diverged(suspects=suspects or overflowed)
+        device = device_name(trainer.cursor.device)
+        if suspects:
+            (network,), member = ends, members[0]
+            steps, spent = _noticed(member, counts[0]), seconds + member.seconds
+            lost = Trained(network=network, diverged=True, seconds=spent, device=device, steps=steps)
+            return LevelResult(trained=[lost], rewinds=None)
         trained = [
             Trained(
                 network=network,
@@ -170,7 +161,7 @@ class LevelTraining:
                 train=score["examples"],
                 validation=score.get("validation"),
                 seconds=seconds + member.seconds,
-                device=device_name(trainer.cursor.device),
+                device=device,
             )
             for member, network, score in zip(members, ends, scores, strict=True)
         ]

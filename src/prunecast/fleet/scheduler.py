@@ -292,16 +292,12 @@ class Scheduler:
         self._part(pack.members, failure)
 
     def _ended_level(self, pack: PackInTraining, end: LevelResult | Diverged) -> None:
-        members = pack.members
-        if isinstance(end, LevelResult):
-            rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
-            for member, trained, rewind in zip(members, end.trained, rewinds, strict=True):
-                self._loop.start(self._close(member, trained, rewind))
-        elif len(members) > 1:
-            self._queue.put_packs(split(members, end.suspects))
-        else:
-            trained = end.trained(members[0], pack.kind.device)
-            self._loop.start(self._close(members[0], trained, None))
+        if isinstance(end, Diverged):
+            self._queue.put_packs(split(pack.members, end.suspects))
+            return
+        rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in pack.members]
+        for member, trained, rewind in zip(pack.members, end.trained, rewinds, strict=True):
+            self._loop.start(self._close(member, trained, rewind))
 
     def _part(self, members: list[Member], failure: Exception) -> None:
         """Cut a pack that failed in halves, to find the member at fault; one alone is left to the plain loop."""

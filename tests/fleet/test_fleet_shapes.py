@@ -90,6 +90,21 @@ def test_runners_from_before_stacks_failed_are_not_used_again(tmp_path):
     assert pool.take(kind, shape, one).trainer.pack.layout.kind == "alone"
 
 
+def test_a_failed_stack_is_not_counted_among_networks_alone(tmp_path, monkeypatch):
+    one = open_chain(chain(family="vit_patch4", depth=1, width=0.0625), tmp_path, data.load("digits"))
+    kind, shape = kind_of(one), (0.0625,)
+    pool = RunnerPool([one.spec], FleetOptions())
+    pool.add(kind, one)
+    stacked = pool.take(kind, shape, one)
+    pool.unstack(kind, RuntimeError("no kernel for this"))
+    alone = pool.take(kind, shape, one)
+    pool.discard(kind, shape, stacked)
+    pool.give_back(kind, shape, alone)
+    pool.shrink(kind, shape)
+    monkeypatch.setattr(pool, "_has_room", lambda *_: False)
+    assert pool.take(kind, shape, one) is not None, "no other pack will give its runner back"
+
+
 def test_compiled_runners_are_not_used_again_once_one_has_failed(tmp_path, monkeypatch):
     monkeypatch.setattr(runner_pool, "compiled_programs", lambda: compiled(Counter()))
     one = open_chain(chain(), tmp_path, data.load("digits"))

@@ -203,7 +203,7 @@ class RunnerPool:
             return known.idle[shape].pop()
         if not self._has_room(known, kind, shape):
             self._drop_idle()
-            if known.made.get(shape):
+            if known.made.get(shape, 0) > 0:
                 return None
         began, before = time.perf_counter(), free_bytes(kind.device)
         runner = self.build(kind, shape, chain, compiled=self.compiles(kind, shape))
@@ -246,18 +246,17 @@ class RunnerPool:
     def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
         """Keep a runner for the next pack of its shape, unless its way was given up while it trained."""
         known = self._kinds[kind]
-        if runner.trainer.pack.layout.kind != known.arrangement:
-            return
         still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.way)
-        if still and not still(kind, shape):
-            self.discard(kind, shape)
+        if runner.trainer.pack.layout.kind != known.arrangement or (still and not still(kind, shape)):
+            self.discard(kind, shape, runner)
         else:
             known.idle.setdefault(shape, []).append(runner)
 
-    def discard(self, kind: PackKind, shape: PackShape) -> None:
-        """Forget a runner whose tensors are in an unknown state."""
-        made = self._kinds[kind].made
-        made[shape] = made.get(shape, 1) - 1
+    def discard(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+        """Forget a runner; stacks that were given up while it trained are not counted any more."""
+        known = self._kinds[kind]
+        if runner.trainer.pack.layout.kind == known.arrangement:
+            known.made[shape] = known.made.get(shape, 1) - 1
 
     def shrink(self, kind: PackKind, shape: PackShape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""

@@ -271,7 +271,7 @@ class Scheduler:
             end = yield from level.run()
         except Exception as failure:
             pack.runner.synchronize()
-            self._pool.discard(pack.kind, pack.shape)
+            self._pool.discard(pack.kind, pack.shape, pack.runner)
             self._failed_level(pack, failure)
         else:
             self._pool.give_back(pack.kind, pack.shape, pack.runner)

@@ -22,7 +22,7 @@ import torch
 from fleet_rows import ROWS
 from fleet_ways import Setting, prepare_setting
 
-from prunecast.fleet import ChainJob, run_fleet
+from prunecast.fleet import ChainJob, LevelFinished, fleet_events
 from prunecast.pruning import StopRules
 from prunecast.spec import ChainSpec, method
 
@@ -55,8 +55,10 @@ def measure(chains: int, options: argparse.Namespace) -> list[float]:
     jobs = [ChainJob(spec=spec, rules=rules, dataset=lambda: setting.data) for spec in specs(chains, setting)]
     with tempfile.TemporaryDirectory() as store:
         began = time.perf_counter()
-        trainings = sum(1 for _ in run_fleet(jobs, Path(store), device=setting.device))
+        events = list(fleet_events(jobs, Path(store), device=setting.device))
         seconds = time.perf_counter() - began
+    assert all(isinstance(event, LevelFinished) for event in events), "a chain failed"
+    trainings = len(events)
     on_gpu = setting.device.type == "cuda"
     gpu = torch.cuda.max_memory_reserved() / 2**30 if on_gpu else 0.0
     host = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

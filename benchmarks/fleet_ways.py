@@ -13,8 +13,8 @@ from fleet_rows import ROWS, Row
 from prunecast.data import Dataset, MemorySource
 from prunecast.families import prunable
 from prunecast.fleet import ChainJob, FleetOptions
-from prunecast.fleet.device import Loop, host_threads
-from prunecast.fleet.level import Coroutine, LevelResult, LevelTraining
+from prunecast.fleet.device import Coroutine, Loop, host_threads
+from prunecast.fleet.level import LevelResult, LevelTraining
 from prunecast.fleet.members import Member, kind_of
 from prunecast.fleet.queue import deal, places
 from prunecast.fleet.runner import Runner
@@ -128,7 +128,8 @@ def fleet(setting: Setting, name: str) -> Way:
             runner=runner, members=own, places=places(shape, own), host=host, stopping=lambda: False
         )
         end = yield from training.run()
-        assert isinstance(end, LevelResult), "a network diverged"
+        well = isinstance(end, LevelResult) and not any(trained.diverged for trained in end.trained)
+        assert well, "a network diverged"
         pool.give_back(kind, shape, runner)
 
     def train_all(waiting: list[list[Member]]) -> None:

@@ -12,7 +12,7 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 
 from prunecast.clusters.ray import RayBackend, joined
@@ -34,7 +34,7 @@ level_cap = 0
 """
 
 
-def end_chains(jobs: Sequence[Job], store: Path, **options: object) -> Iterator[Outcome]:
+def end_chains(jobs: Sequence[Job], store: Path, **options: object) -> Generator[Outcome, None, None]:
     """Write that every chain has ended which can be locked, without any training."""
     for job in jobs:
         folder = chain_folder(store, job.chain.spec)

@@ -12,7 +12,7 @@ import dataclasses
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def processes_of_nothing(plan: Plan, store: Path) -> list[object]:
     return list(drive(jobs, store, backend=Processes, work=nothing))
 
 
-def nothing(jobs: Sequence[Job], store: Path, **options: object) -> Iterator[Outcome]:
+def nothing(jobs: Sequence[Job], store: Path, **options: object) -> Generator[Outcome, None, None]:
     """Take no chain."""
     yield from ()
 
@@ -156,7 +156,7 @@ def ten_thousand(store: Path) -> None:
     table = clocked(lambda: rows_of(chain_statuses(plan, store)))
     asked: list[Job] = []
 
-    def only_ask(jobs: Sequence[Job], _: Path) -> Iterator[Outcome]:
+    def only_ask(jobs: Sequence[Job], _: Path) -> Generator[Outcome, None, None]:
         asked.extend(jobs)
         yield from ()
 

@@ -14,7 +14,7 @@ from torch import nn
 
 from prunecast.cli import cli
 from prunecast.export import Timing, time_network
-from prunecast.sweep import read_plan, run_plan
+from prunecast.sweep import LeftOut, read_plan, run_plan
 
 PLAN = """
 family = "digits_cnn"
@@ -175,3 +175,18 @@ def test_another_file_is_replaced(timed: Path, tmp_path: Path):
     output.write_bytes(b"\xff\x00spec,level\n")
     run(str(timed / "plan.toml"), "--store", str(timed / "store"), "-o", str(output), "--seconds", "0.001")
     assert len(output.read_text().splitlines()) == 13
+
+
+def test_networks_that_the_plan_leaves_out_do_not_count(tmp_path: Path):
+    text = PLAN.replace("[1, 2]", "[0.5, 1, 2, 4]").replace("level_cap = 2", "level_cap = 0")
+    plan, output = tmp_path / "plan.toml", tmp_path / "timed.csv"
+    plan.write_text(text.replace(', "imp-channels"', "") + "[select]\nnoise = 0.0\n", encoding="utf-8")
+    events = list(run_plan(read_plan(plan), tmp_path / "store"))
+    left_out = sum(isinstance(event, LeftOut) for event in events)
+    assert left_out
+    line = (str(plan), "--store", str(tmp_path / "store"), "-o", str(output), "--seconds", "0.001")
+    run(*line, "--batch", "1", "--batch", "4")
+    everything = timings(output)
+    assert len(everything) == 4 - left_out
+    run(*line, "--batch", "1", "--batch", "4")
+    assert timings(output) != everything

@@ -6,7 +6,7 @@ import torch
 from digits_chains import CHAIN, changed
 
 from prunecast import data
-from prunecast.fleet import ChainJob, FleetOptions, run_fleet
+from prunecast.fleet import ChainFailed, ChainJob, FleetOptions, fleet_events
 from prunecast.pruning import (
     StopRules,
     chain_folder,
@@ -54,7 +54,11 @@ def jobs_of(specs, *, cap=3, at_chance=0, dataset=None):
 
 
 def fleet(jobs, store, options=ANY, opener=open_double):
-    return run_fleet(jobs, store, device=CPU, options=options, opener=opener)
+    """The finished levels of a fleet, whose first failure is raised."""
+    for event in fleet_events(jobs, store, device=CPU, options=options, opener=opener):
+        if isinstance(event, ChainFailed):
+            raise event.problem
+        yield event
 
 
 def plain(jobs, store):

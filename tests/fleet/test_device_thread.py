@@ -9,10 +9,18 @@ import torch
 from fleet_digits import ANY, CPU, chain, doubled, fleet, folders, jobs_of
 
 from prunecast import data
+from prunecast.errors import StoreError
 from prunecast.fleet import device, fleet_events
-from prunecast.fleet.device import GUARD, DeviceThread, Loop, WrongThreadError, host_threads, run_to_the_end
-from prunecast.fleet.level import result_of
-from prunecast.fleet.runner import Mark
+from prunecast.fleet.device import (
+    GUARD,
+    Loop,
+    Mark,
+    WrongThreadError,
+    host_threads,
+    reports_of,
+    result_of,
+    run_to_the_end,
+)
 
 
 @pytest.fixture
@@ -34,13 +42,13 @@ def test_host_threads_of_a_fleet_never_touch_what_is_on_the_device(guarded, tmp_
 def test_a_host_thread_that_does_is_found_out(guarded, tmp_path, monkeypatch, caplog):
     from prunecast.fleet import level
 
-    write = level._contents
+    write = level.start_contents
 
     def careless(layout, members, places):
         members[0].chain.dataset.train.labels.sum()
         return write(layout, members, places)
 
-    monkeypatch.setattr(level, "_contents", careless)
+    monkeypatch.setattr(level, "start_contents", careless)
     jobs = jobs_of([chain(recipe={"epochs": 2})], cap=0, dataset=data.load("digits"))
     list(fleet_events(jobs, tmp_path, device=CPU, options=ANY))
     assert "WrongThreadError" in caplog.text
@@ -166,5 +174,31 @@ def test_a_signal_stops_the_caller_even_after_one_that_was_handled_slowly(monkey
         in_time.append(stopped.wait(60))
 
     with pytest.raises(Interrupted):
-        list(DeviceThread(CPU, serve, lambda reason: stopped.set()).run())
+        list(reports_of(CPU, serve, lambda reason: stopped.set()))
     assert in_time == [True]
+
+
+@pytest.mark.parametrize("chained", [False, True])
+def test_what_a_failure_keeps_is_freed_by_the_device_thread(chained):
+    freed = []
+
+    class Graph:
+        def __del__(self):
+            freed.append(threading.current_thread().name)
+
+    def using():
+        graph = Graph()
+        raise ValueError(f"{type(graph).__name__} failed")
+
+    def serve(report):
+        try:
+            using()
+        except ValueError as failure:
+            if chained:
+                raise StoreError("the disk is full") from failure
+            raise
+
+    with pytest.raises(StoreError if chained else ValueError) as raised:
+        list(reports_of(CPU, serve, lambda reason: None))
+    assert raised.value.__traceback__ is not None
+    assert freed == ["device"]

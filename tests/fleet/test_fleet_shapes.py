@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
+from compiled_programs import compiled
 from fleet_digits import chain
 
 from prunecast import data
-from prunecast.fleet import FleetOptions
+from prunecast.fleet import FleetOptions, runner_pool
 from prunecast.fleet.members import kind_of
 from prunecast.fleet.queue import BUDGET, deal, fitting, places, shape_of
 from prunecast.fleet.runner_pool import PacksOfKind, RunnerPool, best_budget
@@ -75,6 +76,46 @@ def test_a_pack_that_cannot_be_built_leaves_the_usual_budget(tmp_path, caplog):
     members = [SimpleNamespace(width=1.0, chain=one)]
     assert pool.measured_budget(nobody, members, [8.0, 16.0]) == BUDGET
     assert "no_such_module" in caplog.text
+
+
+def test_runners_from_before_stacks_failed_are_not_used_again(tmp_path):
+    one = open_chain(chain(family="vit_patch4", depth=1, width=0.0625), tmp_path, data.load("digits"))
+    kind, shape = kind_of(one), (0.0625,)
+    pool = RunnerPool([one.spec], FleetOptions())
+    pool.add(kind, one)
+    training = pool.take(kind, shape, one)
+    assert training.trainer.pack.layout.kind == "stacked"
+    assert pool.unstack(kind, RuntimeError("no kernel for this"))
+    pool.give_back(kind, shape, training)
+    assert pool.take(kind, shape, one).trainer.pack.layout.kind == "alone"
+
+
+def test_a_failed_stack_is_not_counted_among_networks_alone(tmp_path, monkeypatch):
+    one = open_chain(chain(family="vit_patch4", depth=1, width=0.0625), tmp_path, data.load("digits"))
+    kind, shape = kind_of(one), (0.0625,)
+    pool = RunnerPool([one.spec], FleetOptions())
+    pool.add(kind, one)
+    stacked = pool.take(kind, shape, one)
+    pool.unstack(kind, RuntimeError("no kernel for this"))
+    alone = pool.take(kind, shape, one)
+    pool.discard(kind, shape, stacked)
+    pool.give_back(kind, shape, alone)
+    pool.shrink(kind, shape)
+    monkeypatch.setattr(pool, "_has_room", lambda *_: False)
+    assert pool.take(kind, shape, one) is not None, "no other pack will give its runner back"
+
+
+def test_compiled_runners_are_not_used_again_once_one_has_failed(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_pool, "compiled_programs", lambda: compiled(Counter()))
+    one = open_chain(chain(), tmp_path, data.load("digits"))
+    kind, shape = kind_of(one), (1.0, 1.0)
+    pool = RunnerPool([one.spec], FleetOptions(compile=True))
+    pool.add(kind, one)
+    failed, training = (pool.take(kind, shape, one) for _ in range(2))
+    assert (failed.way, training.way) == ("compiled", "compiled")
+    assert pool.give_up(kind, shape, failed, RuntimeError("no kernel for this"))
+    pool.give_back(kind, shape, training)
+    assert pool.take(kind, shape, one).way == "written"
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from prunecast.fleet.streams import Streams
+from prunecast.fleet import streams
 
 
 class Stream:
@@ -18,11 +18,16 @@ class Stream:
         self.cuda_stream = number
 
 
+@pytest.fixture(autouse=True)
+def unused(monkeypatch):
+    monkeypatch.setattr(streams, "IN_USE", weakref.WeakValueDictionary())
+
+
 def test_streams_handed_out_in_turn_have_one_owner_until_it_is_gone():
-    streams, turn = Streams(), itertools.cycle(range(4))
+    turn = itertools.cycle(range(4))
 
     def take():
-        return streams.take(Stream(next(turn)) for _ in range(4))
+        return streams.first_free(Stream(next(turn)) for _ in range(4))
 
     own = [take() for _ in range(4)]
     assert sorted(one.stream.cuda_stream for one in own) == [0, 1, 2, 3]
@@ -30,11 +35,11 @@ def test_streams_handed_out_in_turn_have_one_owner_until_it_is_gone():
         take()
     free = own.pop(2).stream.cuda_stream
     gc.collect()
-    assert streams.taken() == 3
+    assert streams.streams_left() == 64 - 3
     assert take().stream.cuda_stream == free
 
 
 def test_streams_themselves_are_not_referred_to_weakly():
     with pytest.raises(TypeError):
         weakref.ref(Stream(0))
-    assert Streams().take([Stream(0)]).stream.cuda_stream == 0
+    assert streams.first_free([Stream(0)]).stream.cuda_stream == 0

@@ -11,7 +11,7 @@ from fleet_digits import CPU, chain, folders
 from fused_packs import compile_for_cpu
 
 from prunecast.data import from_arrays
-from prunecast.fleet import ChainJob, FleetOptions, run_fleet, runner_pool
+from prunecast.fleet import ChainJob, FleetOptions, fleet_events, runner_pool
 from prunecast.fleet.kernels import NoKernels
 from prunecast.fleet.members import kind_of
 from prunecast.pruning import StopRules, open_chain, run_chain
@@ -70,7 +70,7 @@ def told(caplog):
 def test_a_fused_fleet_and_the_plain_loop_agree_and_go_on_from_each_other(tmp_path, on_cpu, caplog):
     jobs = jobs_of((0.5, 0.25), cap=1)
     wanted = plain(jobs, tmp_path / "plain")
-    list(run_fleet(jobs, tmp_path / "fleet", device=CPU, options=ONE_BY_ONE))
+    list(fleet_events(jobs, tmp_path / "fleet", device=CPU, options=ONE_BY_ONE))
     assert (on_cpu, told(caplog)) == (["fused"], [])
     got = [folder.records() for folder in folders(jobs, tmp_path / "fleet")]
     for ours, theirs in zip(got, wanted, strict=True):
@@ -108,7 +108,7 @@ class Breaking:
 def test_a_fused_pack_that_fails_goes_on_in_another_way(tmp_path, on_cpu, caplog, monkeypatch, steps):
     monkeypatch.setattr(runner_pool, "compiler", lambda device: breaking)
     breaking, jobs = Breaking(steps), jobs_of((0.5, 0.25), cap=0)
-    ended = [done.ended for done in run_fleet(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
+    ended = [done.ended for done in fleet_events(jobs, tmp_path, device=CPU, options=ONE_BY_ONE)]
     assert (ended, on_cpu) == (["level cap"] * 2, ["fused"])
     assert told(caplog) == [f"{PACKS} up to width 0.5 train without fused steps: the kernel was wrong"]
 

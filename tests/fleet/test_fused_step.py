@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from prunecast.fleet import pack
 from prunecast.fleet.device import run_to_the_end
-from prunecast.fleet.evaluation import evaluate_pack
 from prunecast.fleet.kernels import Unfused, fused_evaluation
+from prunecast.fleet.level import evaluate_pack
 from prunecast.fleet.runner import Runner, make_fused_runner
 from prunecast.fleet.step import EAGER, PackTrainer, reset, step
 

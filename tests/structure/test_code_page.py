@@ -34,13 +34,13 @@ def documented(first, last):
 @pytest.fixture
 def plan(tmp_path):
     stack_probe.CALLS.clear()
-    stack_probe.PROBED.clear()
+    stack_probe.MAIN.clear()
     (tmp_path / "plan.toml").write_text(PLAN)
     return tmp_path / "plan.toml"
 
 
-def called(first):
-    names = [name.rpartition(".")[2] for name in stack_probe.CALLS]
+def called(first, calls=stack_probe.CALLS):
+    names = [name.rpartition(".")[2] for name in calls]
     return names[names.index(first) :]
 
 
@@ -57,4 +57,9 @@ def test_the_way_in_the_thread_of_the_device(plan):
     store = plan.parent / "store"
     executor = partial(work, device="cpu", packed=True)
     assert all(event.record.status == "ok" for event in run_plan(read_plan(plan), store, executor=executor))
-    assert called("step") == documented("`Loop.step`", "`optimizer_step`")
+    before = documented("`run_chains`, `work` and", "starts")
+    after = documented("`Scheduler.run`", "`optimizer_step`")
+    assert called("run_chains", stack_probe.MAIN)[: len(before)] == before
+    assert called("run") == after
+    assert "In a fleet there are ten" in PAGE.read_text(encoding="utf-8")
+    assert len([*before, *after]) == 10

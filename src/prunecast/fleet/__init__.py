@@ -1,7 +1,8 @@
 """Many training runs that share one device: networks packed side by side into one dense network."""
 
-from prunecast.fleet.evaluation import evaluate_pack
+from prunecast.fleet.device import run_to_the_end
 from prunecast.fleet.layout import Unpackable
+from prunecast.fleet.level import evaluate_pack
 from prunecast.fleet.members import (
     ChainFailed,
     ChainJob,
@@ -15,7 +16,7 @@ from prunecast.fleet.pack import pack
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, chain_group, deal
 from prunecast.fleet.runner import STEPS_PER_GRAPH
 from prunecast.fleet.runner_pool import RunnerPool
-from prunecast.fleet.scheduler import fleet_events, run_fleet
+from prunecast.fleet.scheduler import fleet_events
 from prunecast.fleet.step import renew_copies
 
 __all__ = [
@@ -38,5 +39,5 @@ __all__ = [
     "kind_of",
     "pack",
     "renew_copies",
-    "run_fleet",
+    "run_to_the_end",
 ]

@@ -1,4 +1,7 @@
-"""Work on chains in host threads: lock and open them, store finished levels, prune, open the next levels."""
+"""What host threads do with chains: lock and open them, lay them out for packs, store what was trained, prune.
+
+Nothing here touches the device.
+"""
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from prunecast.data import Dataset
-from prunecast.fleet.level import store_rewind
 from prunecast.fleet.members import ChainJob, LevelFinished, Member
+from prunecast.fleet.pack import Contents, PackLayout
 from prunecast.pruning import (
     Chain,
+    Checkpoint,
     Record,
     Trained,
     chain_folder,
@@ -23,9 +27,13 @@ from prunecast.pruning import (
     trace_ahead,
     why_ended,
     within,
+    write_checkpoint,
+    write_packed,
 )
 from prunecast.spec import MODULE_CALLS, TORCH_GENERATOR, ChainSpec
+from prunecast.training import COUNT, State
 
+Networks = list[dict[str, Tensor]]
 Opener = Callable[[ChainSpec, Path, Dataset], Chain]
 
 
@@ -105,3 +113,96 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
         except Exception:
             return True
         return not torch.equal(before, torch.get_rng_state())
+
+
+def start_contents(layout: PackLayout, members: Sequence[Member], places: Sequence[int]) -> Contents:
+    """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
+    found = {}
+    for member, slot in zip(members, places, strict=True):
+        start = member.checkpoint.state if member.checkpoint else member.level
+        network = start.network
+        if layout.whole:  # buffers that a state dict leaves out are the network's own
+            network = {**dict(member.chain.untrained.named_buffers()), **network}
+        found[slot] = (network, member.level.masks)
+    return layout.contents(found)
+
+
+def optimizer_contents(
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int]
+) -> dict[str, list[Tensor]]:
+    """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
+    names = layout.parameters
+    packed: dict[str, dict[str, Tensor]] = {}
+    counts: dict[str, list[Tensor]] = {}
+    for member, slot in zip(members, places, strict=True):
+        if member.checkpoint is None:
+            continue
+        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
+        for kind in {key.partition("/")[0] for key in kept}:
+            if kind == COUNT:  # the same for all, because they have done the same steps
+                counts[kind] = [kept[f"{COUNT}/0"]]
+                continue
+            if kind not in packed:
+                packed[kind] = {name: layout.empty(name) for name in names}
+            layout.write(packed[kind], slot, {name: kept[f"{kind}/{positions[name]}"] for name in names})
+    return {kind: [tensors[name] for name in names] for kind, tensors in packed.items()} | counts
+
+
+def own_networks(
+    layout: PackLayout,
+    tensors: Mapping[str, Tensor],
+    members: Sequence[Member],
+    places: Sequence[int],
+    batch_counts: Networks,
+) -> Networks:
+    """Every member's own network."""
+    found = []
+    for member, slot, counts in zip(members, places, batch_counts, strict=True):
+        network = layout.read(tensors, slot) | counts
+        found.append({name: network[name] for name in member.level.network})
+    return found
+
+
+def are_finite(networks: Networks) -> list[bool]:
+    """For each network, whether all of its numbers are finite."""
+    return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
+
+
+def write_checkpoints(
+    layout: PackLayout,
+    members: Sequence[Member],
+    places: Sequence[int],
+    optimizer_state: Mapping[str, Sequence[Tensor]],
+    networks: Networks,
+    rewinds: Networks | None,
+    step: int,
+    seconds: float,
+) -> None:
+    """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
+    names = layout.parameters
+    for place, (member, slot) in enumerate(zip(members, places, strict=True)):
+        if rewinds is not None:
+            store_rewind(member, rewinds[place])
+        positions = _positions(member)
+        state: dict[str, Tensor] = {}
+        for kind, tensors in optimizer_state.items():
+            if kind != COUNT:
+                part = layout.read(dict(zip(names, tensors, strict=True)), slot)
+                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
+            else:
+                state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
+        saved = State(network=networks[place], optimizer_state=state)
+        checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
+        write_checkpoint(member.chain, member.level, checkpoint)
+
+
+def store_rewind(member: Member, network: Mapping[str, Tensor]) -> None:
+    """Store the network at the rewind point, where the level has one and the method goes back to it."""
+    chain, level = member.chain, member.level
+    if level.level == 0 and chain.spec.method.retraining == "weight-rewinding":
+        write_packed(chain.folder.rewind, network, level.masks, 0)
+
+
+def _positions(member: Member) -> dict[str, int]:
+    """The places of the parameters in the member's own network, by which its checkpoint names them."""
+    return {name: place for place, (name, _) in enumerate(member.chain.untrained.named_parameters())}

@@ -7,23 +7,19 @@ host thread finds), and advances others meanwhile. Host threads get host memory 
 
 import contextlib
 import gc
-import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from prunecast.fleet.level import Coroutine
-from prunecast.fleet.runner import Done, Mark
-
-LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.0003
 """Seconds between two checks of the streams while nothing else happens."""
 COLLECT_SECONDS = 20.0
@@ -31,6 +27,39 @@ COLLECT_SECONDS = 20.0
 LONGEST_WAIT = 0.5
 """Seconds after which a caller that waits for the device checks for signals."""
 T = TypeVar("T")
+
+
+class Done(Protocol):
+    """Something to wait for: a point in a stream, or the future of work in a host thread."""
+
+    def done(self) -> bool:
+        """Whether it has happened."""
+
+
+class Mark:
+    """A point in a stream that the host can query without waiting."""
+
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        """Mark what the stream has to do up to now; without a stream everything is done at once."""
+        self._event: torch.cuda.Event | None = None
+        if stream is not None:
+            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._event.record(stream)
+
+    def done(self) -> bool:
+        """Whether the device has come this far."""
+        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
+
+
+Coroutine = Generator[Done, None, T]
+"""A coroutine that yields what it waits for, and returns its result."""
+
+
+def result_of(future: "Future[T]") -> Coroutine[T]:
+    """Wait for a host thread and return what it found, or raise what it raised."""
+    if not future.done():
+        yield future
+    return future.result()
 
 
 @dataclass(eq=False)
@@ -109,7 +138,7 @@ def run_to_the_end(coroutine: Coroutine[T]) -> T:
             result: T = end.value
             return result
         while not waits.done():
-            time.sleep(POLL_SECONDS)
+            time.sleep(0)
 
 
 def host_threads(count: int, torch_threads: int) -> ThreadPoolExecutor:
@@ -177,59 +206,66 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
         yield from _tensors(list(value.values()))
 
 
-class DeviceThread(Generic[T]):
-    """Runs `serve` in its own thread and passes on what it reports.
+def reports_of(
+    device: torch.device,
+    serve: Callable[[Callable[[T], None]], None],
+    stop: Callable[[BaseException | None], None],
+) -> Iterator[T]:
+    """Run `serve` in the device thread, yield what it reports, and raise what it raises.
 
-    `serve` is called with a function to report with, and returns when it is done or `stop` was called. Python's
-    garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
+    `serve` is called with a function to report with, and returns when it is done or `stop` was called. The thread has
+    ended when this returns. Python's garbage collector is off meanwhile on a GPU; the thread collects garbage itself.
     """
+    reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
 
-    def __init__(
-        self,
-        device: torch.device,
-        serve: Callable[[Callable[[T], None]], None],
-        stop: Callable[[BaseException | None], None],
-    ) -> None:
-        """Nothing runs yet."""
-        self._device, self._serve, self._stop = device, serve, stop
-        self._reports: queue.Queue[tuple[T] | BaseException | None] = queue.Queue()
-
-    def run(self) -> Iterator[T]:
-        """Start the thread, yield what it reports, and raise what it raises; it has ended when this returns."""
-        thread = threading.Thread(target=self._run, name="device")
-        reason: BaseException | None = None
+    def in_thread() -> None:
         try:
-            thread.start()
-            while (report := self._next()) is not None:
-                if isinstance(report, BaseException):
-                    raise report
-                yield report[0]
-        except BaseException as stop:
-            reason = stop
-            raise
-        finally:
-            self._stop(reason)
-            if thread.ident is not None:
-                thread.join()
-
-    def _next(self) -> tuple[T] | BaseException | None:
-        """The next report of the thread.
-
-        A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
-        forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
-        """
-        while True:
-            with contextlib.suppress(queue.Empty):
-                return self._reports.get(timeout=LONGEST_WAIT)
-
-    def _run(self) -> None:
-        try:
-            with _owning(self._device):
-                self._serve(lambda report: self._reports.put((report,)))
+            with _owning(device):
+                try:
+                    serve(lambda report: reports.put((report,)))
+                except BaseException as failure:
+                    let_go(failure)
+                    raise
         except BaseException as failure:
-            self._reports.put(failure)
+            reports.put(failure)
         else:
-            self._reports.put(None)
+            reports.put(None)
+
+    thread = threading.Thread(target=in_thread, name="device")
+    reason: BaseException | None = None
+    try:
+        thread.start()
+        while (report := _next(reports)) is not None:
+            if isinstance(report, BaseException):
+                raise report
+            yield report[0]
+    except BaseException as failure:
+        reason = failure
+        raise
+    finally:
+        stop(reason)
+        if thread.ident is not None:
+            thread.join()
+
+
+def let_go(failure: BaseException | None) -> None:
+    """Clear the variables of functions that an exception, or one that it came from, ended; some are on the device."""
+    seen: set[int] = set()
+    while failure is not None and id(failure) not in seen:
+        seen.add(id(failure))
+        traceback.clear_frames(failure.__traceback__)
+        failure = failure.__cause__ or failure.__context__
+
+
+def _next(reports: "queue.Queue[T]") -> T:
+    """The next report of the thread.
+
+    A signal that arrives just before a wait is handled after it, so no wait is long. A `SimpleQueue` would wait
+    forever here once the handler of a signal has outlasted the timeout (seen in Python 3.11).
+    """
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return reports.get(timeout=LONGEST_WAIT)
 
 
 @contextlib.contextmanager

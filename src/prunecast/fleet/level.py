@@ -7,31 +7,47 @@ thread can advance several packs in turn. Host threads are given host memory onl
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from prunecast.fleet.evaluation import evaluate_members
+from prunecast.data import Source
+from prunecast.fleet.chains import (
+    Networks,
+    are_finite,
+    optimizer_contents,
+    own_networks,
+    start_contents,
+    write_checkpoints,
+)
+from prunecast.fleet.device import Coroutine, Mark, result_of
 from prunecast.fleet.members import EpochData, Member, draw_epochs
-from prunecast.fleet.pack import Contents, Pack, PackLayout
-from prunecast.fleet.runner import Done, Mark, Runner
+from prunecast.fleet.pack import Pack, join
+from prunecast.fleet.runner import Runner
 from prunecast.fleet.stack import Noise
-from prunecast.fleet.step import PackTrainer, reset, to_device
-from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
-from prunecast.training import COUNT, State, Timeline, learning_rate, noise_seed, stretches
+from prunecast.fleet.step import PackTrainer, renew_copies, reset, to_device
+from prunecast.pruning import Chain, Trained, device_name
+from prunecast.spec import MODULE_CALLS
+from prunecast.training import (
+    Score,
+    Timeline,
+    autocast,
+    evaluation_batch,
+    learning_rate,
+    noise_seed,
+    stretches,
+)
 
-T = TypeVar("T")
-Coroutine = Generator[Done, None, T]
-"""A coroutine that yields what it waits for, and returns its result."""
-Networks = list[dict[str, Tensor]]
 STEPS_PER_MARK = 32
 MARKS_AHEAD = 2
 """Maximum number of marks that the host is ahead of the device."""
+IMAGES_AT_ONCE = 32_768
 
 
 class LevelStopped(Exception):  # noqa: N818 - nothing broke
@@ -40,29 +56,15 @@ class LevelStopped(Exception):  # noqa: N818 - nothing broke
 
 @dataclass(frozen=True, kw_only=True)
 class Diverged:
-    """A pack in which a number stopped being finite, so that nothing in it can be used."""
+    """A pack of several members in which a number stopped being finite, so that nothing in it can be used."""
 
     suspects: tuple[int, ...]
     """The members, by their place, that were the first to show it."""
-    networks: Networks
-    steps: int | None
-    """Steps of the level up to where the plain loop would have noticed; None where that is after the last."""
-    seconds: float
-
-    def trained(self, member: Member, device: torch.device) -> Trained:
-        """The result of the only member, which diverged by itself."""
-        return Trained(
-            network=self.networks[0],
-            diverged=True,
-            seconds=self.seconds + member.seconds,
-            device=device_name(device),
-            steps=self.steps,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelResult:
-    """A level that all members of a pack have ended."""
+    """A level that all members of a pack have ended; one alone may have diverged."""
 
     trained: list[Trained]
     rewinds: Networks | None
@@ -89,14 +91,44 @@ class LevelTraining:
         return self.runner.trainer
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
-        """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop."""
-        began = time.perf_counter()
+        """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop.
+
+        The examples of the first pieces are drawn while the members are laid out, those of later ones while earlier
+        ones train.
+        """
+        began = saved = time.perf_counter()
+        reached, last, pieces = self.members[0].first, self.members[0].level.last, self._pieces()
+        drawing = deque(self._draw(piece) for piece in pieces[:2])
+        yield from self._begin()
+        losses, snapshot = _Losses(self.runner), None
+        for number, piece in enumerate(pieces):
+            epochs = yield from result_of(drawing.popleft())
+            drawing.extend(self._draw(following) for following in pieces[number + 2 : number + 3])
+            if piece.begin == self._times.rewind and self._saves_rewind:
+                snapshot = _copied(self.trainer.pack)
+            load_piece(self.runner, epochs, self.members[0].chain, piece)
+            for steps in self._launches(piece):
+                self.runner.advance(steps)
+                reached += steps
+                if not (yield from losses.are_finite()):
+                    break
+            if not losses.finite:
+                break
+            stop = self.stopping() and reached < last
+            if stop or (time.perf_counter() - saved > self.checkpoint_seconds and reached < last):
+                yield from losses.finish()
+                if reached > self.members[0].first:
+                    yield from self._save(reached, began, snapshot)
+                saved = time.perf_counter()
+            if stop:
+                raise LevelStopped
+        yield from losses.finish()
+        return (yield from self._ended(began, snapshot))
+
+    def _ended(self, began: float, snapshot: dict[str, Tensor] | None) -> Coroutine[LevelResult | Diverged]:
+        """Evaluate the members and empty the pack; `snapshot` is a copy of it at the rewind point of level 0."""
         trainer, members = self.trainer, self.members
         first, last = members[0].first, members[0].level.last
-        pieces = self._pieces()
-        drawing = deque(self._draw(piece) for piece in pieces[:2])  # while the members are laid out
-        yield from self._begin()
-        snapshot = yield from self._steps(began, pieces, drawing)
         healthy = trainer.healthy.tolist()
         counts = [healthy[slot] for slot in self.places]
         networks = self._on_host(trainer.pack.tensors(), last - first)
@@ -108,15 +140,20 @@ class LevelTraining:
         yield self.runner.mark()  # the next user of the runner finds its stream idle
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
-        finite = yield from result_of(self.host.submit(_are_finite, ends))
+        finite = yield from result_of(self.host.submit(are_finite, ends))
         seconds = (time.perf_counter() - began) / len(members)
         suspects = _suspects(counts, finite, last - first)
         overflowed = tuple(
             place for place, score in enumerate(scores) if not math.isfinite(score["test"].loss)
         )
-        if suspects or (overflowed and len(members) > 1):
-            noticed = _noticed(members[0], min(counts))
-            return Diverged(suspects=suspects or overflowed, networks=ends, steps=noticed, seconds=seconds)
+        if (suspects or overflowed) and len(members) > 1:
+            return Diverged(suspects=suspects or overflowed)
+        device = device_name(trainer.cursor.device)
+        if suspects:
+            (network,), member = ends, members[0]
+            steps, spent = _noticed(member, counts[0]), seconds + member.seconds
+            lost = Trained(network=network, diverged=True, seconds=spent, device=device, steps=steps)
+            return LevelResult(trained=[lost], rewinds=None)
         trained = [
             Trained(
                 network=network,
@@ -124,7 +161,7 @@ class LevelTraining:
                 train=score["examples"],
                 validation=score.get("validation"),
                 seconds=seconds + member.seconds,
-                device=device_name(trainer.cursor.device),
+                device=device,
             )
             for member, network, score in zip(members, ends, scores, strict=True)
         ]
@@ -137,11 +174,11 @@ class LevelTraining:
     def _begin(self) -> Coroutine[None]:
         """Lay the members into their slots, as their levels or their checkpoints begin."""
         trainer = self.trainer
-        filled = self.host.submit(_contents, trainer.pack.layout, self.members, self.places)
+        filled = self.host.submit(start_contents, trainer.pack.layout, self.members, self.places)
         contents = yield from result_of(filled)
         state = None
         if any(member.checkpoint for member in self.members):
-            laid_out = self.host.submit(_optimizer_contents, trainer.pack.layout, self.members, self.places)
+            laid_out = self.host.submit(optimizer_contents, trainer.pack.layout, self.members, self.places)
             state = yield from result_of(laid_out)
         trainer.pack.fill(contents)
         reset(trainer)
@@ -168,39 +205,6 @@ class LevelTraining:
         for member, slot in zip(self.members, self.places, strict=True):
             of_slots[slot] = member.chain
         return self.host.submit(draw_epochs, of_slots, piece.epochs)
-
-    def _steps(
-        self, began: float, pieces: "Sequence[Piece]", drawing: "deque[Future[EpochData]]"
-    ) -> Coroutine[dict[str, Tensor] | None]:
-        """All steps; returns a copy of the pack at the rewind point, where some member passes it at level 0.
-
-        The examples of the first pieces are being drawn; those of later ones are drawn while earlier ones train.
-        """
-        snapshot: dict[str, Tensor] | None = None
-        ahead = _StepsAhead(self.runner)
-        saved = time.perf_counter()
-        for number, piece in enumerate(pieces):
-            epochs = yield from result_of(drawing.popleft())
-            drawing.extend(self._draw(following) for following in pieces[number + 2 : number + 3])
-            if piece.begin == self._times.rewind and self._saves_rewind:
-                snapshot = _copied(self.trainer.pack)
-            load_piece(self.runner, epochs, self.members[0].chain, piece)
-            healthy = yield from ahead.advance(self._launches(piece))
-            if not healthy:
-                break
-            reached = self.members[0].first + ahead.steps
-            at_end = reached == self.members[0].level.last
-            stop = self.stopping() and not at_end
-            due = time.perf_counter() - saved > self.checkpoint_seconds and not at_end
-            if stop or due:
-                yield from ahead.finish()
-                if ahead.steps:
-                    yield from self._save(reached, began, snapshot)
-                saved = time.perf_counter()
-            if stop:
-                raise LevelStopped
-        yield from ahead.finish()
-        return snapshot
 
     def _launches(self, piece: "Piece") -> Iterator[int]:
         """Numbers of steps to be launched together, up to the end of a piece or until the fleet must stop.
@@ -235,7 +239,7 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        write = partial(_write_checkpoints, trainer.pack.layout, self.members, self.places, state)
+        write = partial(write_checkpoints, trainer.pack.layout, self.members, self.places, state)
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
@@ -246,50 +250,36 @@ class LevelTraining:
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
             for slot in self.places
         ]
-        return self.host.submit(_networks, pack.layout, host, self.members, self.places, counts)
+        return self.host.submit(own_networks, pack.layout, host, self.members, self.places, counts)
 
 
-class _StepsAhead:
-    """Keeps the host slightly ahead of the device, and checks that losses are finite."""
+class _Losses:
+    """The losses seen so far: whether they are finite, and how far the device has come; it is kept slightly behind."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._marks: deque[tuple[Mark, Tensor]] = deque()
-        self._healthy = True
-        self.steps = 0
-        """How many were launched."""
+        self.finite = True
 
-    def advance(self, launches: Iterable[int]) -> Coroutine[bool]:
-        """Do these numbers of steps; False once a loss was found that is not finite, after which none is launched."""
-        for steps in launches:
-            self._runner.advance(steps)
-            self.steps += steps
-            losses = self._runner.trainer.losses
-            seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
-            seen.copy_(losses, non_blocking=True)
-            self._marks.append((self._runner.mark(), seen))
-            yield from self._wait(MARKS_AHEAD)
-            if not self._healthy:
-                break
-        return self._healthy
+    def are_finite(self) -> Coroutine[bool]:
+        """Ask for the losses after all steps launched so far, and look at those asked for some time ago."""
+        losses = self._runner.trainer.losses
+        seen = torch.empty(losses.shape, dtype=losses.dtype, pin_memory=losses.is_cuda)
+        seen.copy_(losses, non_blocking=True)
+        self._marks.append((self._runner.mark(), seen))
+        yield from self._look(MARKS_AHEAD)
+        return self.finite
 
     def finish(self) -> Coroutine[None]:
         """Wait for everything that was launched."""
-        yield from self._wait(0)
+        yield from self._look(0)
         yield self._runner.mark()
 
-    def _wait(self, left: int) -> Coroutine[None]:
+    def _look(self, left: int) -> Coroutine[None]:
         while len(self._marks) > left:
             mark, seen = self._marks.popleft()
             yield mark
-            self._healthy = self._healthy and bool(torch.isfinite(seen).all())
-
-
-def result_of(future: "Future[T]") -> Coroutine[T]:
-    """Wait for a host thread and return what it found, or raise what it raised."""
-    if not future.done():
-        yield future
-    return future.result()
+            self.finite = self.finite and bool(torch.isfinite(seen).all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,97 +343,67 @@ def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tupl
     return tuple(place for place, good in enumerate(finite) if not good)
 
 
-# What host threads do: nothing here touches the device.
-
-
-def _contents(layout: PackLayout, members: Sequence[Member], places: Sequence[int]) -> Contents:
-    """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
-    found = {}
-    for member, slot in zip(members, places, strict=True):
-        start = member.checkpoint.state if member.checkpoint else member.level
-        network = start.network
-        if layout.whole:  # buffers that a state dict leaves out are the network's own
-            network = {**dict(member.chain.untrained.named_buffers()), **network}
-        found[slot] = (network, member.level.masks)
-    return layout.contents(found)
-
-
-def _optimizer_contents(
-    layout: PackLayout, members: Sequence[Member], places: Sequence[int]
-) -> dict[str, list[Tensor]]:
-    """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
-    names = layout.parameters
-    packed: dict[str, dict[str, Tensor]] = {}
-    counts: dict[str, list[Tensor]] = {}
-    for member, slot in zip(members, places, strict=True):
-        if member.checkpoint is None:
+def evaluate_members(
+    runner: Runner, members: Sequence[Member], places: Sequence[int]
+) -> Coroutine[list[dict[str, Score]]]:
+    """Every member's scores on the test half, on its own examples, and on those it holds out."""
+    renew_copies(runner.trainer)
+    chains = [member.chain for member in members]
+    dataset = chains[0].dataset
+    test = yield from evaluate_pack(runner, dataset.test, np.arange(len(dataset.test)))
+    found = [{"test": test[slot]} for slot in places]
+    for name in ("examples", "validation"):
+        examples = [getattr(chain, name) for chain in chains]
+        if len(examples[0]) == 0:
             continue
-        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
-        for kind in {key.partition("/")[0] for key in kept}:
-            if kind == COUNT:  # the same for all, because they have done the same steps
-                counts[kind] = [kept[f"{COUNT}/0"]]
-                continue
-            if kind not in packed:
-                packed[kind] = {name: layout.empty(name) for name in names}
-            layout.write(packed[kind], slot, {name: kept[f"{kind}/{positions[name]}"] for name in names})
-    return {kind: [tensors[name] for name in names] for kind, tensors in packed.items()} | counts
-
-
-def _networks(
-    layout: PackLayout,
-    tensors: Mapping[str, Tensor],
-    members: Sequence[Member],
-    places: Sequence[int],
-    batch_counts: Networks,
-) -> Networks:
-    """Every member's own network."""
-    found = []
-    for member, slot, counts in zip(members, places, batch_counts, strict=True):
-        network = layout.read(tensors, slot) | counts
-        found.append({name: network[name] for name in member.level.network})
+        indices = np.zeros((runner.trainer.pack.slots, len(examples[0])), dtype=np.int64)
+        for slot, chosen in zip(places, examples, strict=True):
+            indices[slot] = chosen
+        scores = yield from evaluate_pack(runner, dataset.train, indices)
+        for part, slot in zip(found, places, strict=True):
+            part[name] = scores[slot]
     return found
 
 
-def _are_finite(networks: Networks) -> list[bool]:
-    """For each network, whether all of its numbers are finite."""
-    return [all(bool(torch.isfinite(tensor).all()) for tensor in network.values()) for network in networks]
+def evaluate_pack(runner: Runner, source: Source, indices: NDArray[np.int64]) -> Coroutine[list[Score]]:
+    """Every slot's score, on examples that all share (count) or on each one's own (slots, count)."""
+    chosen = to_device(torch.from_numpy(indices), runner.trainer.cursor.device)
+    if (fused_evaluation := runner.evaluations.get(id(source))) is not None:
+        wrong, loss = fused_evaluation.counts(chosen)
+    else:
+        wrong, loss = yield from _counted(runner, source, chosen)
+    yield runner.mark()
+    count = indices.shape[-1]
+    return [
+        Score(error=bad / count, loss=total / count)
+        for bad, total in zip(wrong.tolist(), loss.tolist(), strict=True)
+    ]
 
 
-def _write_checkpoints(
-    layout: PackLayout,
-    members: Sequence[Member],
-    places: Sequence[int],
-    optimizer_state: Mapping[str, Sequence[Tensor]],
-    networks: Networks,
-    rewinds: Networks | None,
-    step: int,
-    seconds: float,
-) -> None:
-    """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
-    names = layout.parameters
-    for place, (member, slot) in enumerate(zip(members, places, strict=True)):
-        if rewinds is not None:
-            store_rewind(member, rewinds[place])
-        positions = _positions(member)
-        state: dict[str, Tensor] = {}
-        for kind, tensors in optimizer_state.items():
-            if kind != COUNT:
-                part = layout.read(dict(zip(names, tensors, strict=True)), slot)
-                state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
-            else:
-                state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
-        saved = State(network=networks[place], optimizer_state=state)
-        checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
-        write_checkpoint(member.chain, member.level, checkpoint)
+def _counted(runner: Runner, source: Source, chosen: Tensor) -> Coroutine[tuple[Tensor, Tensor]]:
+    """Wrong answers and sums of losses of every slot, batch by batch, so that other packs can run in between."""
+    pack, device = runner.trainer.pack, chosen.device
+    wrong = torch.zeros(pack.slots, dtype=torch.int64, device=device)
+    loss = torch.zeros(pack.slots, dtype=torch.float64, device=device)
+    size = min(evaluation_batch(source), max(100, IMAGES_AT_ONCE // pack.slots))
+    before = runner.mark()
+    for part in torch.split(chosen, size, dim=-1):
+        _add_batch(runner, source, part, wrong, loss)
+        yield before  # one batch runs while the next is launched
+        before = runner.mark()
+    return wrong, loss
 
 
-def store_rewind(member: Member, network: Mapping[str, Tensor]) -> None:
-    """Store the network at the rewind point, where the level has one and the method goes back to it."""
-    chain, level = member.chain, member.level
-    if level.level == 0 and chain.spec.method.retraining == "weight-rewinding":
-        write_packed(chain.folder.rewind, network, level.masks, 0)
-
-
-def _positions(member: Member) -> dict[str, int]:
-    """The places of the parameters in the member's own network, by which its checkpoint names them."""
-    return {name: place for place, (name, _) in enumerate(member.chain.untrained.named_parameters())}
+@torch.no_grad()
+def _add_batch(runner: Runner, source: Source, part: Tensor, wrong: Tensor, loss: Tensor) -> None:
+    trainer, pack = runner.trainer, runner.trainer.pack
+    images = source.batch(part.flatten(), None).view(-1, part.shape[-1], *source.image_shape)
+    images = join(images.expand(pack.slots, *images.shape[1:]), pack.layout.channels, trainer.image_dtype)
+    with MODULE_CALLS, autocast(trainer.recipe.precision, part.device):
+        pack.module.eval()
+        scores = pack.module(images).float().reshape(part.shape[-1], pack.slots, -1)
+        pack.module.train()
+    labels = source.labels[part.expand(pack.slots, -1)].t()
+    wrong += (scores.argmax(2) != labels).sum(0)
+    rows = torch.nn.functional.cross_entropy(scores.flatten(0, 1), labels.flatten(), reduction="none")
+    loss += rows.view(labels.shape).double().sum(0)

@@ -4,10 +4,8 @@ import math
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from prunecast.fleet.members import LevelGroup, Member, PackKind, group_of
-from prunecast.pruning import StopRules
+from prunecast.fleet.members import ChainJob, LevelGroup, Member, PackKind, group_of
 from prunecast.spec import ChainSpec
 from prunecast.training import timeline
 
@@ -70,16 +68,11 @@ def levels_left(member: Member) -> int:
     return max(1, member.job.rules.level_cap - member.level.level + 1)
 
 
-def deal(members: Sequence[Member], budget: float, *, mixed: bool = True) -> list[list[Member]]:
+def deal(members: Sequence[Member], budget: float) -> list[list[Member]]:
     """Members in as few packs as the budget of widths allows, all alike, the first with the most of each width.
 
-    What every pack holds is part of what the first holds, so one shape serves them all. Where widths may not be
-    `mixed`, this is done width by width.
+    What every pack holds is part of what the first holds, so one shape serves them all.
     """
-    if not mixed:
-        widths = sorted({member.width for member in members}, reverse=True)
-        of_widths = ([member for member in members if member.width == width] for width in widths)
-        return [own for alike in of_widths for own in deal(alike, max(budget, alike[0].width))]
     by_width = Counter(member.width for member in members)
     packs = math.ceil(sum(width * count for width, count in by_width.items()) / budget)
     dealt: list[list[Member]] = [[] for _ in range(min(packs, max(by_width.values(), default=1)) or 1)]
@@ -172,12 +165,15 @@ class PackQueue:
         `mixes` says whether networks of different widths may be in one.
         """
         self._budget, self._under_way, self._mixes = budget, under_way, mixes
-        self._ready: dict[LevelGroup, list[Member]] = {}
+        self._ready: dict[tuple[LevelGroup, float | None], list[Member]] = {}
+        """Members that may share packs, by their group, and by their width where it may not be another."""
         self._formed: deque[list[Member]] = deque()
 
     def put(self, member: Member) -> None:
         """Let a level wait for others to be packed with."""
-        self._ready.setdefault(group_of(member), []).append(member)
+        group = group_of(member)
+        width = None if self._mixes(group.kind) else member.width
+        self._ready.setdefault((group, width), []).append(member)
 
     def put_packs(self, packs: Iterable[list[Member]]) -> None:
         """Let packs wait that are formed already; they go before all others."""
@@ -197,55 +193,32 @@ class PackQueue:
 
     def _form(self, at_once: int, coming: Collection[ChainGroup]) -> bool:
         """Deal the group with the most work left into packs, of those that need not wait for anybody."""
-        ranked = [(rank_of(members), group, members) for group, members in self._sharing()]
-        for rank, group, members in sorted(ranked, key=lambda own: own[0].work, reverse=True):
+        ranked = [(rank_of(members), *key, members) for key, members in self._ready.items()]
+        for rank, group, width, members in sorted(ranked, key=lambda own: own[0].work, reverse=True):
             if not self._under_way.leaves_room(rank, at_once):
                 continue
-            if (budget := self._budget(group.kind, members)) is None:
-                self._take([members[0]], group)
-                self._formed.append([members[0]])
-                return True
-            mixed = self._mixes(group.kind)
-            enough = self._enough(rank, budget, mixed=mixed)
-            if rank.group not in coming and sum(member.width for member in members) >= enough:
-                self._take(members, group)
-                self._formed.extend(deal(members, budget, mixed=mixed))
-                return True
+            budget, total = self._budget(group.kind, members), sum(own.width for own in members)
+            if budget is None:
+                self._formed.append([members.pop(0)])
+            elif rank.group in coming or total < self._enough(rank, budget, width):
+                continue
+            else:
+                self._formed.extend(deal(members, budget))
+                members.clear()
+            if not members:
+                del self._ready[group, width]
+            return True
         return False
 
-    def _sharing(self) -> Iterable[tuple[LevelGroup, list[Member]]]:
-        """Waiting members that may share packs."""
-        for group, members in self._ready.items():
-            if self._mixes(group.kind):
-                yield group, members
-            else:
-                for width in {member.width for member in members}:
-                    yield group, [member for member in members if member.width == width]
-
-    def _take(self, members: Collection[Member], group: LevelGroup) -> None:
-        taken = {member.number for member in members}
-        self._ready[group] = [member for member in self._ready[group] if member.number not in taken]
-        if not self._ready[group]:
-            del self._ready[group]
-
-    def _enough(self, rank: Rank, budget: float, *, mixed: bool) -> float:
-        """The width from which levels need not wait for others to share a pack with: one full pack beats two."""
+    def _enough(self, rank: Rank, budget: float, width: float | None) -> float:
+        """The widths that need not wait for other levels to share a pack with: one full pack beats two."""
 
         def joins(other: Rank) -> bool:
-            return rank.group == other.group and (mixed or not rank.widths.isdisjoint(other.widths))
+            return rank.group == other.group and (width is None or width in other.widths)
 
         if any(map(joins, self._under_way.closing)):
             return budget
         return budget / 2 if any(joins(own.rank) for own in self._under_way.training) else 0.0
-
-
-class Planned(Protocol):
-    """A chain that is to be run: a fleet's job, or what a plan has of it."""
-
-    @property
-    def spec(self) -> ChainSpec: ...  # noqa: D102
-    @property
-    def rules(self) -> StopRules: ...  # noqa: D102
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +235,7 @@ class _Part:
 class Remaining:
     """Levels that every chain may still train, and how many packs should train at once so that all end soonest."""
 
-    def __init__(self, jobs: Iterable[tuple[int, Planned]]) -> None:
+    def __init__(self, jobs: Iterable[tuple[int, ChainJob]]) -> None:
         """All of them, to start with."""
         self._levels: dict[int, int] = {}
         self._parts: dict[int, _Part] = {}

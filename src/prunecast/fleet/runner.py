@@ -5,17 +5,18 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from prunecast.data import Source
+from prunecast.fleet.device import Mark
 from prunecast.fleet.kernels import FusedEvaluation, FusedStep, fused_evaluation, on_device
-from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step, update
+from prunecast.fleet.step import EAGER, PackTrainer, Programs, forward, gather, reset, step
 from prunecast.fleet.streams import ExclusiveStream, exclusive_stream
 from prunecast.spec import MODULE_CALLS
-from prunecast.training import no_waiting, state_tensors
+from prunecast.training import no_waiting, optimizer_step, state_tensors
 
 LOG = logging.getLogger(__name__)
 WARM_UPS = 3
@@ -28,28 +29,6 @@ FIXED_LOOPS: dict[str, Any] = {"loop_ordering_after_fusion": False}
 
 Way = Literal["written", "compiled", "fused"]
 """How a step runs: as it is written, compiled by torch, or by the package's own kernels."""
-
-
-class Done(Protocol):
-    """Something to wait for: a point in a stream, or the future of work in a host thread."""
-
-    def done(self) -> bool:
-        """Whether it has happened."""
-
-
-class Mark:
-    """A point in a stream that the host can query without waiting."""
-
-    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
-        """Mark what the stream has to do up to now; without a stream everything is done at once."""
-        self._event: torch.cuda.Event | None = None
-        if stream is not None:
-            self._event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._event.record(stream)
-
-    def done(self) -> bool:
-        """Whether the device has come this far."""
-        return self._event is None or bool(self._event.query())  # type: ignore[no-untyped-call]
 
 
 @dataclass(kw_only=True)
@@ -231,7 +210,7 @@ def compiled_programs() -> Programs:
     return Programs(
         gather=torch.compile(gather, dynamic=False, options=ONE_KERNEL),
         forward=torch.compile(forward, dynamic=False),
-        update=torch.compile(update, dynamic=False, options=FIXED_LOOPS),
+        update=torch.compile(optimizer_step, dynamic=False, options=FIXED_LOOPS),
     )
 
 

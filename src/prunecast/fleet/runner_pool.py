@@ -203,7 +203,7 @@ class RunnerPool:
             return known.idle[shape].pop()
         if not self._has_room(known, kind, shape):
             self._drop_idle()
-            if known.made.get(shape):
+            if known.made.get(shape, 0) > 0:
                 return None
         began, before = time.perf_counter(), free_bytes(kind.device)
         runner = self.build(kind, shape, chain, compiled=self.compiles(kind, shape))
@@ -244,13 +244,19 @@ class RunnerPool:
         return True
 
     def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
-        """Keep a runner for the next pack of its shape."""
-        self._kinds[kind].idle.setdefault(shape, []).append(runner)
+        """Keep a runner for the next pack of its shape, unless its way was given up while it trained."""
+        known = self._kinds[kind]
+        still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.way)
+        if runner.trainer.pack.layout.kind != known.arrangement or (still and not still(kind, shape)):
+            self.discard(kind, shape, runner)
+        else:
+            known.idle.setdefault(shape, []).append(runner)
 
-    def discard(self, kind: PackKind, shape: PackShape) -> None:
-        """Forget a runner whose tensors are in an unknown state."""
-        made = self._kinds[kind].made
-        made[shape] = made.get(shape, 1) - 1
+    def discard(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+        """Forget a runner; stacks that were given up while it trained are not counted any more."""
+        known = self._kinds[kind]
+        if runner.trainer.pack.layout.kind == known.arrangement:
+            known.made[shape] = known.made.get(shape, 1) - 1
 
     def shrink(self, kind: PackKind, shape: PackShape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
@@ -259,9 +265,9 @@ class RunnerPool:
         self._drop_idle()
         LOG.warning("A pack of width %g does not fit into the memory; trying %g.", sum(shape), known.budget)
 
-    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner | None, failure: Exception) -> bool:
+    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner, failure: Exception) -> bool:
         """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
-        if runner is None or runner.way == "written":
+        if runner.way == "written":
             return False
         if runner.way == "fused":
             self._give_up_fusing(kind, shape, failure)

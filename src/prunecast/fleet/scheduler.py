@@ -7,10 +7,10 @@ import contextlib
 import logging
 import threading
 import time
-import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from prunecast.errors import StoreError
 from prunecast.fleet.chains import Opener, close_member, draws_noise, open_taken, take_chain
-from prunecast.fleet.device import GUARD, DeviceThread, Loop, host_threads
-from prunecast.fleet.level import Coroutine, Diverged, LevelResult, LevelStopped, LevelTraining, result_of
+from prunecast.fleet.device import GUARD, Coroutine, Loop, host_threads, let_go, reports_of, result_of
+from prunecast.fleet.level import Diverged, LevelResult, LevelStopped, LevelTraining
 from prunecast.fleet.members import (
     ChainFailed,
     ChainJob,
@@ -55,6 +55,16 @@ LOG = logging.getLogger(__name__)
 FULL_PACKS = 2
 """Budgets that packs in training may add up to: two full packs, or several narrow ones."""
 FleetEvent = LevelFinished | ChainFailed
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PackInTraining(Training):
+    """A level of some members, in a pack of this kind and shape."""
+
+    members: list[Member]
+    kind: PackKind
+    shape: PackShape
+    runner: Runner
 
 
 class Scheduler:
@@ -229,9 +239,10 @@ class Scheduler:
         GUARD.own(device_tensors(runner))
         budget = self._pool.budget(kind, members)
         share = 0.0 if budget is None else sum(shape) / max(BUDGET, budget)
-        training = Training(rank=rank_of(members), share=share)
-        self._under_way.training.append(training)
-        self._loop.start(self._train(members, kind, shape, runner, training), runner.current)
+        rank = rank_of(members)
+        pack = PackInTraining(rank=rank, share=share, members=members, kind=kind, shape=shape, runner=runner)
+        self._under_way.training.append(pack)
+        self._loop.start(self._train(pack), runner.current)
         return True
 
     def _alone(self, members: list[Member]) -> bool:
@@ -246,14 +257,12 @@ class Scheduler:
                 self._queue.put_packs([[member]])
         return False
 
-    def _train(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
-    ) -> Coroutine[None]:
+    def _train(self, pack: PackInTraining) -> Coroutine[None]:
         """Train one level of a pack; where it fails its members train again, in another way or in halves."""
         level = LevelTraining(
-            runner=runner,
-            members=members,
-            places=places(shape, members),
+            runner=pack.runner,
+            members=pack.members,
+            places=places(pack.shape, pack.members),
             host=self._host,
             stopping=self._stopping.is_set,
             checkpoint_seconds=self._options.checkpoint_seconds,
@@ -261,38 +270,34 @@ class Scheduler:
         try:
             end = yield from level.run()
         except Exception as failure:
-            runner.synchronize()
-            self._pool.discard(kind, shape)
-            self._failed_level(members, kind, shape, runner, failure)
+            pack.runner.synchronize()
+            self._pool.discard(pack.kind, pack.shape, pack.runner)
+            self._failed_level(pack, failure)
         else:
-            self._pool.give_back(kind, shape, runner)
-            self._ended_level(members, kind, end)
+            self._pool.give_back(pack.kind, pack.shape, pack.runner)
+            self._ended_level(pack, end)
         finally:
-            self._under_way.training.remove(training)
+            self._under_way.training.remove(pack)
 
-    def _failed_level(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, failure: Exception
-    ) -> None:
+    def _failed_level(self, pack: PackInTraining, failure: Exception) -> None:
         if isinstance(failure, LevelStopped):
             return
         if isinstance(failure, StoreError):
             raise failure
         if isinstance(failure, torch.OutOfMemoryError):
-            self._pool.shrink(kind, shape)
-        elif self._pool.give_up(kind, shape, runner, failure):
-            self._queue.put_packs([members])
+            self._pool.shrink(pack.kind, pack.shape)
+        elif self._pool.give_up(pack.kind, pack.shape, pack.runner, failure):
+            self._queue.put_packs([pack.members])
             return
-        self._part(members, failure)
+        self._part(pack.members, failure)
 
-    def _ended_level(self, members: list[Member], kind: PackKind, end: LevelResult | Diverged) -> None:
-        if isinstance(end, LevelResult):
-            rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in members]
-            for member, trained, rewind in zip(members, end.trained, rewinds, strict=True):
-                self._loop.start(self._close(member, trained, rewind))
-        elif len(members) > 1:
-            self._queue.put_packs(split(members, end.suspects))
-        else:
-            self._loop.start(self._close(members[0], end.trained(members[0], kind.device), None))
+    def _ended_level(self, pack: PackInTraining, end: LevelResult | Diverged) -> None:
+        if isinstance(end, Diverged):
+            self._queue.put_packs(split(pack.members, end.suspects))
+            return
+        rewinds: Sequence[Mapping[str, Tensor] | None] = end.rewinds or [None for _ in pack.members]
+        for member, trained, rewind in zip(pack.members, end.trained, rewinds, strict=True):
+            self._loop.start(self._close(member, trained, rewind))
 
     def _part(self, members: list[Member], failure: Exception) -> None:
         """Cut a pack that failed in halves, to find the member at fault; one alone is left to the plain loop."""
@@ -335,7 +340,7 @@ class Scheduler:
         self._report(finished)
 
     def _fail(self, number: int, problem: Exception) -> None:
-        traceback.clear_frames(problem.__traceback__)  # nothing on the device may be kept alive by it
+        let_go(problem)
         self._release(number)
         self._report(ChainFailed(number=number, problem=problem))
 
@@ -356,21 +361,6 @@ class Scheduler:
 def _opening_order(job: ChainJob) -> tuple[int, str]:
     """Groups with the most work first, one group after the other."""
     return -work_of_level(job.spec), repr(chain_group(job.spec))
-
-
-def run_fleet(
-    jobs: Sequence[ChainJob],
-    store: Path,
-    *,
-    device: torch.device,
-    options: FleetOptions | None = None,
-    opener: Opener = open_chain,
-) -> Iterator[LevelFinished]:
-    """Run every chain to its end and yield each level as it is finished; the first failure is raised."""
-    for event in fleet_events(jobs, store, device=device, options=options, opener=opener):
-        if isinstance(event, ChainFailed):
-            raise event.problem
-        yield event
 
 
 def fleet_events(
@@ -395,7 +385,7 @@ def fleet_events(
         scheduler = Scheduler(alike, store, device, options, opener)
         threads = max((job.spec.threads for _, job in alike), default=1)
         with settings(precision, device, threads, trials=False):
-            yield from DeviceThread(device, scheduler.run, scheduler.stop).run()
+            yield from reports_of(device, scheduler.run, scheduler.stop)
         for number in scheduler.left:
             yield from _run_plain(number, jobs[number], store, scheduler.reported[number])
 

@@ -181,9 +181,10 @@ def step(trainer: PackTrainer, module: nn.Module, programs: Programs) -> None:
     gradients = torch.autograd.grad(total, trainer.trained, allow_unused=True, materialize_grads=True)
     with torch.no_grad():
         rate = trainer.rates.index_select(0, trainer.cursor).squeeze()
-        copies = [(low, high) for low, high in zip(trainer.trained, trainer.parameters, strict=True)]
         state_and_masks = (trainer.optimizer_state, list(pack.masks.values()))
-        programs.update(trainer.rule, trainer.parameters, list(gradients), *state_and_masks, rate, copies)
+        programs.update(
+            trainer.rule, trainer.parameters, list(gradients), *state_and_masks, rate, trainer.trained
+        )
         trainer.losses.add_(losses)
         trainer.healthy.add_(torch.isfinite(trainer.losses))
         trainer.cursor.add_(1)
@@ -224,24 +225,7 @@ def forward(
     return losses.sum(), losses.detach()
 
 
-def update(
-    rule: UpdateRule,
-    parameters: Tensors,
-    gradients: Tensors,
-    optimizer_state: OptimizerState,
-    masks: Tensors,
-    rate: Tensor,
-    copies: list[tuple[Tensor, Tensor]],
-) -> None:
-    """The rule's optimizer step in the parameters' format, and the copies renewed."""
-    full = [gradient.to(parameter.dtype) for gradient, parameter in zip(gradients, parameters, strict=True)]
-    optimizer_step(rule, parameters, full, optimizer_state, masks, rate)
-    for low, high in copies:
-        if low is not high:
-            low.copy_(high)
-
-
-EAGER = Programs(gather=gather, forward=forward, update=update)
+EAGER = Programs(gather=gather, forward=forward, update=optimizer_step)
 
 
 @torch.no_grad()

@@ -7,7 +7,7 @@ stream share the scratch memory of matrix products, which would make wrong numbe
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
@@ -36,34 +36,23 @@ class ExclusiveStream(Generic[Stream]):
     stream: Stream
 
 
-class Streams:
-    """Registers which streams are in use."""
-
-    def __init__(self) -> None:
-        """No stream is in use."""
-        self._owners: dict[int, weakref.ref[ExclusiveStream[Numbered]]] = {}
-
-    def take(self, offered: Iterable[Stream]) -> ExclusiveStream[Stream]:
-        """The first of the offered streams that is not in use."""
-        for stream in offered:
-            owner = self._owners.get(stream.cuda_stream)
-            if owner is None or owner() is None:
-                owned = ExclusiveStream(stream)
-                self._owners[stream.cuda_stream] = weakref.ref(owned)  # type: ignore[arg-type]
-                return owned
-        raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
-
-    def taken(self) -> int:
-        """How many streams are in use."""
-        return sum(owner() is not None for owner in self._owners.values())
+IN_USE = weakref.WeakValueDictionary[int, ExclusiveStream[Any]]()
+"""By their numbers."""
 
 
-STREAMS = Streams()
+def first_free(offered: Iterable[Stream]) -> ExclusiveStream[Stream]:
+    """The first of the offered streams that is not in use, which is then."""
+    for stream in offered:
+        if stream.cuda_stream not in IN_USE:
+            owned = ExclusiveStream(stream)
+            IN_USE[stream.cuda_stream] = owned
+            return owned
+    raise RuntimeError("All streams of the device are in use; let fewer packs train at the same time.")
 
 
 def exclusive_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]:
     """A stream of the device that no other object has."""
-    return STREAMS.take(
+    return first_free(
         torch.cuda.Stream(device, priority=priority)  # type: ignore[no-untyped-call]
         for priority in PRIORITIES
         for _ in range(IN_TURN)
@@ -72,4 +61,4 @@ def exclusive_stream(device: torch.device) -> ExclusiveStream[torch.cuda.Stream]
 
 def streams_left() -> int:
     """How many streams of a device are not in use, if all that are in use belong to it."""
-    return IN_TURN * len(PRIORITIES) - STREAMS.taken()
+    return IN_TURN * len(PRIORITIES) - len(IN_USE)

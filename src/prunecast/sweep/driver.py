@@ -59,7 +59,7 @@ def drive(
     *,
     backend: Callable[[], Backend],
     resources: Resources | None = None,
-    work: Callable[..., Iterator[Outcome]] = work,
+    work: Callable[..., Generator[Outcome, None, None]] = work,
 ) -> Generator[Outcome, None, None]:
     """Run jobs in the workers of a backend until all have ended or failed, and yield what the store shows of them.
 

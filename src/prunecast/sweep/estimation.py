@@ -40,6 +40,7 @@ from prunecast.fleet import (
     evaluate_pack,
     kind_of,
     renew_copies,
+    run_to_the_end,
 )
 from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
@@ -353,7 +354,7 @@ def deal_packs(
     works: list[TimedWork] = []
     for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
-        for part in deal(members, pool.budget(kind, members) or BUDGET, mixed=pool.mixes(kind)):
+        for part in deal(members, pool.budget(kind, members) or BUDGET):
             shape = pool.shape(kind, part)
             work = TimedWork(
                 comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
@@ -386,8 +387,9 @@ def _groups(
             _refuse_too_large(spec.family, spec.depth, spec.width, data.num_classes, shape)
             networks[key] = build_network(planned)
         member = _member(number, planned, data, networks[key])
-        if pool.add(kind_of(member.chain), member.chain):
-            group = chain_group(spec), planned.rules.level_cap, training_steps(spec, 1)
+        if pool.add(kind := kind_of(member.chain), member.chain):
+            width = None if pool.mixes(kind) else spec.width
+            group = chain_group(spec), width, planned.rules.level_cap, training_steps(spec, 1)
             groups.setdefault(group, []).append(member)
         else:
             alone.append(planned)
@@ -462,9 +464,7 @@ def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> 
 
         def test() -> None:
             indices = np.tile(np.arange(EVALUATED_IMAGES), (trainer.pack.slots, 1))
-            for mark in evaluate_pack(runner, trainer.source, indices):
-                while not mark.done():
-                    time.sleep(0)
+            run_to_the_end(evaluate_pack(runner, trainer.source, indices))
 
         with runner.current():
             with torch.no_grad():  # zeros are faster on a GPU; the learning rate stays zero

@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -48,6 +49,9 @@ from prunecast.sweep.shared_store import check_code, check_store
 from prunecast.sweep.signals import raising_after, stop_after
 from prunecast.sweep.status import is_locked
 
+if TYPE_CHECKING:
+    from prunecast.fleet import ChainFailed, ChainJob, LevelFinished
+
 PARTIAL_DEATH = 0.25
 """The weight of a death that the chain probably did not cause: its worker had other chains, or its node was lost."""
 OUT_OF_TIME = 75
@@ -64,11 +68,12 @@ def work(
     packed: bool = False,
     most_width: float | None = None,
     loaded: Datasets | None = None,
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Run every chain that can be locked to its end, in the given order; yield new levels, failures and busy chains.
 
     `packed` trains chains together as fleets, of which each keeps at most `most_width` open. Chains on which
-    workers died come last. A chain that raises fails alone; a store that cannot be written ends everything.
+    workers died come last. A chain that raises fails alone; a store that cannot be written ends everything, and so does
+    a fleet that fails itself, with a FleetError.
     """
     place, loaded = torch_device(device), {} if loaded is None else loaded
     together = [job for job in jobs if packed and job.chain.devices == 1]
@@ -77,7 +82,19 @@ def work(
         together.remove(job)
         yield failed(job, store, problem)
     for group in _fleets(together, store):
-        yield from _run_fleet(group, store, place, most_width, loaded)
+        from prunecast import fleet
+
+        taken: dict[int, Job] = {}
+        members = _members(group, store, place, loaded, taken)
+        options = fleet.FleetOptions(most_width=most_width)
+        try:
+            for event in fleet.fleet_events(members, store, device=place, options=options):
+                if outcome := _outcome(group[event.number], event, store, taken):
+                    yield outcome
+        except PrunecastError:
+            raise
+        except Exception as problem:  # as after an illegal memory access on the GPU
+            raise FleetError(taken.values(), problem) from problem
     if together and alone and place.type == "cuda":
         torch.cuda.empty_cache()  # a process group is other processes, which need the memory of the same GPU
     for job in sorted(alone, key=lambda job: _deaths(job, store)):
@@ -165,18 +182,14 @@ def _fleets(jobs: Sequence[Job], store: Path) -> Iterator[list[Job]]:
         yield from (alike[first : first + size] for first in range(0, len(alike), size))
 
 
-def _run_fleet(
-    jobs: Sequence[Job], store: Path, device: torch.device, most_width: float | None, loaded: Datasets
-) -> Iterator[Outcome]:
-    """Run chains packed together; those that another worker holds are reported as busy.
+def _members(
+    jobs: Sequence[Job], store: Path, device: torch.device, loaded: Datasets, taken: dict[int, Job]
+) -> "list[ChainJob]":
+    """Chains as a fleet runs them; it notes in `taken` which of them it has locked."""
+    from prunecast.fleet import ChainJob
 
-    Raises a FleetError where the fleet itself fails, as after an illegal memory access on the GPU.
-    """
-    from prunecast import fleet
-
-    taken: dict[int, Job] = {}
-    members = [
-        fleet.ChainJob(
+    return [
+        ChainJob(
             spec=job.chain.spec,
             rules=job.chain.rules,
             dataset=partial(_take, job, store, taken, loader(job.chain, device, loaded)),
@@ -184,25 +197,25 @@ def _run_fleet(
         )
         for job in jobs
     ]
-    options = fleet.FleetOptions(most_width=most_width)
-    try:
-        for event in fleet.fleet_events(members, store, device=device, options=options):
-            job = jobs[event.number]
-            if isinstance(event, fleet.ChainFailed) or event.ended:
-                taken.pop(job.number, None)
-            if isinstance(event, fleet.LevelFinished):
-                if event.ended:
-                    forget_failure(store, job.chain.spec)
-                if event.record.level >= job.done:
-                    yield Progress(number=job.number, chain=job.chain, record=event.record, ended=event.ended)
-            elif isinstance(event.problem, BusyError):
-                yield Busy(number=job.number, chain=job.chain)
-            else:
-                yield failed(job, store, event.problem)
-    except PrunecastError:
-        raise
-    except Exception as problem:
-        raise FleetError(taken.values(), problem) from problem
+
+
+def _outcome(
+    job: Job, event: "LevelFinished | ChainFailed", store: Path, taken: dict[int, Job]
+) -> Outcome | None:
+    """What a fleet reports of a chain; None for a level that was finished before."""
+    from prunecast.fleet import ChainFailed
+
+    if isinstance(event, ChainFailed):
+        taken.pop(job.number, None)
+        if isinstance(event.problem, BusyError):
+            return Busy(number=job.number, chain=job.chain)
+        return failed(job, store, event.problem)
+    if event.ended:
+        taken.pop(job.number, None)
+        forget_failure(store, job.chain.spec)
+    if event.record.level < job.done:
+        return None
+    return Progress(number=job.number, chain=job.chain, record=event.record, ended=event.ended)
 
 
 class FleetError(Exception):
@@ -263,7 +276,7 @@ class WorkerSpec:
     """The driver's version of the code; empty if the worker need not check it."""
     paths: tuple[str, ...] = ()
     """Where the driver finds modules, a user's own families among them."""
-    work: Callable[..., Iterator[Outcome]] = work
+    work: Callable[..., Generator[Outcome, None, None]] = work
     """What runs the chains; tests and benchmarks replace it."""
 
 
@@ -287,51 +300,43 @@ def prepare(spec: WorkerSpec, *, driver_lives: bool = True) -> None:
 
 
 def pull_chains(spec: WorkerSpec, grace: float | None = None) -> bool:
-    """Run chains until none is left to take; return whether the time limit came first."""
-    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
-    try:
-        with limit, contextlib.closing(_outcomes(spec)) as outcomes:
-            for _ in outcomes:
-                pass
-    except TimeLimitReached:
-        return True
-    return False
+    """Run chains until none is left to take; return whether the time limit came first.
 
-
-def _outcomes(spec: WorkerSpec) -> Generator[Outcome, None, None]:
-    """Run the chains and yield their outcomes; if a fleet fails as a whole, the chains that it had taken fail.
-
-    The worker then ends, because its GPU may be unusable, and another one continues with the other chains. If the fleet
-    had taken no chain, all chains that no process holds fail; otherwise workers would fail forever.
+    If a fleet fails as a whole, the chains that it had taken fail. The worker then ends, because its GPU may be
+    unusable, and another one continues with the other chains. If the fleet had taken no chain, all chains that no
+    process holds fail; otherwise workers would fail forever.
     """
     left = {job.number: job for job in spec.jobs}
     options = {"device": spec.device, "packed": spec.packed, "most_width": spec.most_width}
+    outcomes = spec.work(spec.jobs, spec.store, **options, loaded=_datasets())
+    limit = _time_limit(spec.resources.minutes, spec.resources.grace if grace is None else grace)
     try:
-        for outcome in spec.work(spec.jobs, spec.store, **options, loaded=_datasets()):
-            if not isinstance(outcome, Progress) or outcome.ended:
-                left.pop(outcome.number, None)
-            yield outcome
+        with limit, contextlib.closing(outcomes):
+            for outcome in outcomes:
+                if not isinstance(outcome, Progress) or outcome.ended:
+                    left.pop(outcome.number, None)
+    except TimeLimitReached:
+        return True
     except PrunecastError:  # a store that cannot be written, or a device that is not there
         raise
     except FleetError as failure:
-        yield from _fail(failure.jobs or left.values(), spec.store, failure.problem)
+        _fail(failure.jobs or left.values(), spec.store, failure.problem)
     except Exception as problem:
-        yield from _fail(left.values(), spec.store, problem)
+        _fail(left.values(), spec.store, problem)
+    return False
 
 
-def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> Iterator[Failed]:
+def _fail(jobs: Iterable[Job], store: Path, problem: Exception) -> None:
     """Record a failure of chains that have not ended, but not of those that another worker holds."""
     for job in jobs:
         try:
             with chain_folder(store, job.chain.spec).locked():
-                if has_ended(job, store):
-                    continue
-                failure = failed(job, store, problem)
+                if not has_ended(job, store):
+                    failed(job, store, problem)
         except BusyError:
             continue
         except DeathsError as deaths:
-            failure = failed(job, store, deaths)
-        yield failure
+            failed(job, store, deaths)
 
 
 def has_ended(job: Job, store: Path) -> bool:

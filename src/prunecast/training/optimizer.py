@@ -127,12 +127,16 @@ def optimizer_step(
     state: OptimizerState,
     masks: Masks,
     rate: Tensor,
+    copies: Sequence[Tensor] = (),
 ) -> None:
     """Do one step: clip and mask the gradients, decay, and let the optimizer change the parameters.
 
-    Decay λ adds λ w to the gradient g, or multiplies the parameter w by 1 − η λ if it is decoupled.
+    Decay λ adds λ w to the gradient g, or multiplies the parameter w by 1 − η λ if it is decoupled. `copies` of the
+    parameters, some of them in a lower precision, are what the forward pass reads and what the gradients are for.
     """
     recipe, optimizer = rule.recipe, rule.optimizer
+    if copies:
+        gradients = [own.to(parameter.dtype) for own, parameter in zip(gradients, parameters, strict=True)]
     if recipe.gradient_clip is not None:
         gradients = clipped(masked(gradients, masks), recipe.gradient_clip, rule.owners)
     elif optimizer.decoupled_decay:
@@ -147,6 +151,9 @@ def optimizer_step(
     if COUNT in state:
         torch._foreach_add_(state[COUNT], 1)  # torch.compile loses an add_ without dimensions
     optimizer.step(recipe, parameters, gradients, state, rate)
+    for own, parameter in zip(copies, parameters, strict=False):
+        if own is not parameter:
+            own.copy_(parameter)
 
 
 def with_decay(rule: UpdateRule, gradients: Tensors, parameters: Tensors) -> Tensors:

@@ -20,6 +20,7 @@ from prunecast.pruning import (
     close_level,
     open_level,
     read_checkpoint,
+    slicing_of,
     trace_ahead,
     why_ended,
     within,
@@ -63,7 +64,15 @@ def open_member(number: int, job: ChainJob, chain: Chain, records: Sequence[Reco
     """A chain with its next level."""
     level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
-    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
+    return Member(
+        number=number,
+        job=job,
+        chain=chain,
+        records=tuple(records),
+        level=level,
+        checkpoint=begun,
+        slicing=slicing_of(chain, level),
+    )
 
 
 def open_taken(

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import torch
@@ -20,6 +20,7 @@ from prunecast.fleet.evaluation import evaluate_members
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Contents, Pack, PackLayout
 from prunecast.fleet.runner import Done, Mark, Runner
+from prunecast.fleet.slots import InSlot, Shape, in_slots
 from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, reset, to_device
 from prunecast.pruning import Chain, Checkpoint, Trained, device_name, write_checkpoint, write_packed
@@ -80,6 +81,8 @@ class LevelTraining:
     """Runs work that needs no device."""
     stopping: Callable[[], bool]
     """Whether the fleet must stop."""
+    shape: Shape = ()
+    """The slots of the pack, where some are of sliced networks."""
     checkpoint_seconds: float = math.inf
     """The time between two checkpoints; there is one when the level is stopped, too."""
 
@@ -87,6 +90,10 @@ class LevelTraining:
     def trainer(self) -> PackTrainer:
         """The tensors that steps read and write."""
         return self.runner.trainer
+
+    @cached_property
+    def _in_slots(self) -> list[InSlot | None]:
+        return in_slots(self.members, self.shape, self.places)
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
         """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop."""
@@ -137,11 +144,13 @@ class LevelTraining:
     def _begin(self) -> Coroutine[None]:
         """Lay the members into their slots, as their levels or their checkpoints begin."""
         trainer = self.trainer
-        filled = self.host.submit(_contents, trainer.pack.layout, self.members, self.places)
+        filled = self.host.submit(_contents, trainer.pack.layout, self.members, self.places, self._in_slots)
         contents = yield from result_of(filled)
         state = None
         if any(member.checkpoint for member in self.members):
-            laid_out = self.host.submit(_optimizer_contents, trainer.pack.layout, self.members, self.places)
+            laid_out = self.host.submit(
+                _optimizer_contents, trainer.pack.layout, self.members, self.places, self._in_slots
+            )
             state = yield from result_of(laid_out)
         trainer.pack.fill(contents)
         reset(trainer)
@@ -235,7 +244,9 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        write = partial(_write_checkpoints, trainer.pack.layout, self.members, self.places, state)
+        write = partial(
+            _write_checkpoints, trainer.pack.layout, self.members, self.places, self._in_slots, state
+        )
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
@@ -246,7 +257,9 @@ class LevelTraining:
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
             for slot in self.places
         ]
-        return self.host.submit(_networks, pack.layout, host, self.members, self.places, counts)
+        return self.host.submit(
+            _networks, pack.layout, host, self.members, self.places, self._in_slots, counts
+        )
 
 
 class _StepsAhead:
@@ -356,29 +369,36 @@ def _suspects(counts: Sequence[int], finite: Sequence[bool], steps: int) -> tupl
 # What host threads do: nothing here touches the device.
 
 
-def _contents(layout: PackLayout, members: Sequence[Member], places: Sequence[int]) -> Contents:
+def _contents(
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
+) -> Contents:
     """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
     found = {}
-    for member, slot in zip(members, places, strict=True):
+    for member, slot, own in zip(members, places, in_slots, strict=True):
         start = member.checkpoint.state if member.checkpoint else member.level
-        network = start.network
+        network, masks = start.network, member.level.masks
+        if own is not None:
+            state = own.into(State(network=network, optimizer_state={}))
+            network, masks = state.network, own.masks(masks)
         if layout.whole:  # buffers that a state dict leaves out are the network's own
             network = {**dict(member.chain.untrained.named_buffers()), **network}
-        found[slot] = (network, member.level.masks)
+        found[slot] = (network, masks)
     return layout.contents(found)
 
 
 def _optimizer_contents(
-    layout: PackLayout, members: Sequence[Member], places: Sequence[int]
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
 ) -> dict[str, list[Tensor]]:
     """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
     names = layout.parameters
     packed: dict[str, dict[str, Tensor]] = {}
     counts: dict[str, list[Tensor]] = {}
-    for member, slot in zip(members, places, strict=True):
+    for member, slot, own in zip(members, places, in_slots, strict=True):
         if member.checkpoint is None:
             continue
-        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
+        state = member.checkpoint.state
+        kept = (own.into(state) if own else state).optimizer_state
+        positions = _positions(member)
         for kind in {key.partition("/")[0] for key in kept}:
             if kind == COUNT:  # the same for all, because they have done the same steps
                 counts[kind] = [kept[f"{COUNT}/0"]]
@@ -394,13 +414,15 @@ def _networks(
     tensors: Mapping[str, Tensor],
     members: Sequence[Member],
     places: Sequence[int],
+    in_slots: Sequence[InSlot | None],
     batch_counts: Networks,
 ) -> Networks:
-    """Every member's own network."""
+    """Every member's own network, whole."""
     found = []
-    for member, slot, counts in zip(members, places, batch_counts, strict=True):
+    for member, slot, own, counts in zip(members, places, in_slots, batch_counts, strict=True):
         network = layout.read(tensors, slot) | counts
-        found.append({name: network[name] for name in member.level.network})
+        network = {name: network[name] for name in member.level.network}
+        found.append(own.out(State(network=network, optimizer_state={})).network if own else network)
     return found
 
 
@@ -413,6 +435,7 @@ def _write_checkpoints(
     layout: PackLayout,
     members: Sequence[Member],
     places: Sequence[int],
+    in_slots: Sequence[InSlot | None],
     optimizer_state: Mapping[str, Sequence[Tensor]],
     networks: Networks,
     rewinds: Networks | None,
@@ -421,7 +444,7 @@ def _write_checkpoints(
 ) -> None:
     """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
     names = layout.parameters
-    for place, (member, slot) in enumerate(zip(members, places, strict=True)):
+    for place, (member, slot, own) in enumerate(zip(members, places, in_slots, strict=True)):
         if rewinds is not None:
             store_rewind(member, rewinds[place])
         positions = _positions(member)
@@ -432,6 +455,8 @@ def _write_checkpoints(
                 state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
+        if own is not None:
+            state = own.out(State(network={}, optimizer_state=state)).optimizer_state
         saved = State(network=networks[place], optimizer_state=state)
         checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
         write_checkpoint(member.chain, member.level, checkpoint)

@@ -35,19 +35,19 @@ from prunecast.fleet.queue import (
     BUDGET_ON_CPU,
     ChainGroup,
     PackQueue,
-    PackShape,
     Remaining,
     Training,
     UnderWay,
     chain_group,
     halves,
-    places,
     rank_of,
+    shape_of,
     split,
     work_of_level,
 )
 from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.fleet.slots import Shape, places_in, widths
 from prunecast.pruning import Record, Trained, needs_images, open_chain, run_chain, why_ended
 from prunecast.training import settings
 
@@ -213,8 +213,9 @@ class Scheduler:
         kind = group_of(members[0]).kind
         if self._pool.budget(kind, members) is None and not self._alone(members):
             return True
-        shape = self._pool.shape(kind, members)
+        shape: Shape = shape_of(members)
         try:
+            shape = self._pool.shape(kind, members)
             runner = self._pool.take(kind, shape, members[0].chain)
         except torch.OutOfMemoryError as failure:
             self._pool.shrink(kind, shape)
@@ -228,7 +229,7 @@ class Scheduler:
             return False
         GUARD.own(device_tensors(runner))
         budget = self._pool.budget(kind, members)
-        share = 0.0 if budget is None else sum(shape) / max(BUDGET, budget)
+        share = 0.0 if budget is None else sum(widths(shape)) / max(BUDGET, budget)
         training = Training(rank=rank_of(members), share=share)
         self._under_way.training.append(training)
         self._loop.start(self._train(members, kind, shape, runner, training), runner.current)
@@ -247,13 +248,14 @@ class Scheduler:
         return False
 
     def _train(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, training: Training
+        self, members: list[Member], kind: PackKind, shape: Shape, runner: Runner, training: Training
     ) -> Coroutine[None]:
         """Train one level of a pack; where it fails its members train again, in another way or in halves."""
         level = LevelTraining(
             runner=runner,
             members=members,
-            places=places(shape, members),
+            places=places_in(shape, members),
+            shape=shape,
             host=self._host,
             stopping=self._stopping.is_set,
             checkpoint_seconds=self._options.checkpoint_seconds,
@@ -271,7 +273,7 @@ class Scheduler:
             self._under_way.training.remove(training)
 
     def _failed_level(
-        self, members: list[Member], kind: PackKind, shape: PackShape, runner: Runner, failure: Exception
+        self, members: list[Member], kind: PackKind, shape: Shape, runner: Runner, failure: Exception
     ) -> None:
         if isinstance(failure, LevelStopped):
             return

@@ -50,7 +50,7 @@ def timed(way: str, jobs: list[ChainJob], store: Path) -> tuple[dict[int, list[f
     began, last = time.process_time(), time.process_time()
     seconds: defaultdict[int, list[float]] = defaultdict(list)
     records = []
-    runner_pool.SLICED_ON = ("cpu",) if way == WAYS[1] else ()
+    runner_pool.SLICED_ON = ("cpu" if way == WAYS[1] else "none",)
     for record in events(way, jobs, store):
         now = time.process_time()
         seconds[record.level].append(now - last)

@@ -415,6 +415,7 @@ class Search:
             training_cost=float(self.training_cost(one)[0]),
             network_epochs=None if recipe is None else (level + 1) * float(recipe.epochs),
             latency_interval=costs.latency_interval(fit, size, one.density),
+            other_latencies=costs.other_latencies(fit, size, one.density),
             **{name: None if np.isnan(value) else value for name, value in known.items()},
         )
 

@@ -219,11 +219,14 @@ class RunnerPool:
         known.budget = self.measured_budget(kind, members, useful)
         return known.budget
 
+    def whole_shape(self, kind: PackKind, members: Sequence[Member]) -> PackShape:
+        """The narrowest known shape that holds their whole networks, or a new one that just does where that pays."""
+        return self._kinds[kind].shape(members, fused=self.fuses(kind, shape_of(members)))
+
     def shape(self, kind: PackKind, members: Sequence[Member]) -> Shape:
-        """The narrowest known shape that holds them, or a new one that just does where that pays."""
-        known = self._kinds[kind]
-        whole = known.shape(members, fused=self.fuses(kind, shape_of(members)))
-        if self._slices(kind, whole) and (sliced := known.slots(members)) is not None:
+        """The shape that the members train in: without removed channels where that is faster."""
+        whole = self.whole_shape(kind, members)
+        if self._slices(kind, whole) and (sliced := self._kinds[kind].slots(members)) is not None:
             return sliced
         return whole
 

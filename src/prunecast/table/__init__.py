@@ -2,7 +2,15 @@
 
 from prunecast.errors import TableError
 from prunecast.table import findings, shipped
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COSTS, COUNTS, NAMES, synonyms
+from prunecast.table.columns import (
+    CANONICAL,
+    CONFIGURATION,
+    COSTS,
+    COUNTS,
+    NAMES,
+    OTHER_LATENCY,
+    synonyms,
+)
 from prunecast.table.table import ConfigurationKey, Table, as_table, read
 from prunecast.table.values import LARGEST, TINY
 
@@ -13,6 +21,7 @@ __all__ = [
     "COUNTS",
     "LARGEST",
     "NAMES",
+    "OTHER_LATENCY",
     "TINY",
     "ConfigurationKey",
     "Table",

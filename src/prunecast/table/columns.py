@@ -1,5 +1,6 @@
 """The canonical columns, their synonyms, and the matching of a header to them."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ COUNTS = ("parameters", "weights", "nonzero")
 LATENCY = "latency_ms"
 COSTS = ("remaining_parameters", "bytes", "multiply_adds", LATENCY)
 """Optional columns with the cost of a row's network, which choices read."""
+OTHER_LATENCY = re.compile(rf"{LATENCY}_(torch|onnx)_([1-9][0-9]{{0,4}})")
+"""Names of optional columns with the latency in another runtime or with another batch."""
 TIMED_WITH = "timed_with"
 """An optional column that says how latencies were measured: runtime, batch and threads, joined by hyphens."""
 

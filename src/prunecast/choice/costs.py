@@ -23,7 +23,7 @@ from prunecast.choice.question import Measure, Question, as_measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask
-from prunecast.table import OTHER_LATENCY
+from prunecast.table import other_latency
 
 SAME_SHARE = 1e-4
 """Shares and numbers of levels that differ by less are the same."""
@@ -191,12 +191,11 @@ def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[Ot
     """The first network's latency in all other ways in which networks of the table were timed."""
     found = []
     for column in dict.fromkeys(name for own in fit.configurations for name in own.costs):
-        named = OTHER_LATENCY.fullmatch(column)
-        latency = float(_cost(fit, column, networks, density)[0]) if named else np.nan
-        if named and np.isfinite(latency):
+        way = other_latency(column)
+        latency = float(_cost(fit, column, networks, density)[0]) if way else np.nan
+        if way and np.isfinite(latency):
             interval = latency_interval(fit, networks, density, column)
-            runtime, batch = named.groups()
-            own = OtherLatency(runtime=runtime, batch=int(batch), milliseconds=latency, interval=interval)
+            own = OtherLatency(runtime=way[0], batch=way[1], milliseconds=latency, interval=interval)
             found.append(own)
     return tuple(found)
 

@@ -18,7 +18,7 @@ from scipy import optimize, special
 from prunecast.choice.counts import SizeCurve
 from prunecast.errors import PrunecastError
 from prunecast.laws import COVERAGE, Fit, Floats
-from prunecast.table import OTHER_LATENCY
+from prunecast.table import other_latency
 from prunecast.text import listed
 
 LATENCY = "latency_ms"
@@ -139,7 +139,7 @@ def timed_with(fit: Fit, name: str) -> Fit:
     if (runtime, batch) == (first_runtime, first_batch):
         return fit
     columns = dict.fromkeys(column for own in fit.configurations for column in own.costs)
-    others = [match.groups() for column in columns if (match := OTHER_LATENCY.fullmatch(column))]
+    others = [(way[0], str(way[1])) for column in columns if (way := other_latency(column))]
     if (runtime, batch) not in others:
         known = [pair for pair in ((first_runtime, first_batch), *others) if all(pair)]
         there = (

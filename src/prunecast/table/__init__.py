@@ -8,7 +8,7 @@ from prunecast.table.columns import (
     COSTS,
     COUNTS,
     NAMES,
-    OTHER_LATENCY,
+    other_latency,
     synonyms,
 )
 from prunecast.table.table import ConfigurationKey, Table, as_table, read
@@ -21,13 +21,13 @@ __all__ = [
     "COUNTS",
     "LARGEST",
     "NAMES",
-    "OTHER_LATENCY",
     "TINY",
     "ConfigurationKey",
     "Table",
     "TableError",
     "as_table",
     "findings",
+    "other_latency",
     "read",
     "shipped",
     "synonyms",

@@ -387,7 +387,7 @@ class RunnerPool:
                     low=_low(kind),
                 )
         slots: tuple[float | Slot, ...] = shape
-        networks = {slot: in_slot(kind, slot) for slot in dict.fromkeys(slots)}
+        networks = {slot: in_slot(kind, slot, chain) for slot in dict.fromkeys(slots)}
         with MODULE_CALLS:
             return pack(
                 [networks[slot] for slot in slots],
@@ -517,11 +517,11 @@ def network(kind: PackKind, width: float) -> nn.Module:
     )
 
 
-def in_slot(kind: PackKind, slot: float | Slot) -> nn.Module:
+def in_slot(kind: PackKind, slot: float | Slot, chain: Chain) -> nn.Module:
     """A network that lends its shapes to one slot: a whole one, or one with as many units as there is room for."""
     if not isinstance(slot, Slot):
         return network(kind, slot)
-    whole = network(kind, slot.width)
+    whole = chain.untrained if chain.spec.width == slot.width else network(kind, slot.width)
     units = families.find_units(whole, kind.dataset.train.image_shape)
     return units.sliced(whole, units.first(dict(zip(units.names, slot.counts, strict=True))))
 

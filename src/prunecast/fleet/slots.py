@@ -66,11 +66,12 @@ def sliced_shape(members: Sequence[Member], known: Sequence[SlicedShape], waste:
     """
     if all(member.slicing is None for member in members):
         return None
-    own = sorted(map(slot_of, members), key=lambda slot: (slot.width, slot.counts), reverse=True)
-    most = waste * work(own)
+    needed = [slot_of(member) for member in members]
+    most = waste * work(needed)
     if work([slot_of(member, whole=True) for member in members]) <= most:
         return None
-    good = [shape for shape in known if work(shape) <= most and _assigned(shape, members) is not None]
+    good = [shape for shape in known if work(shape) <= most and _assigned(shape, needed) is not None]
+    own = sorted(needed, key=lambda slot: (slot.width, slot.counts), reverse=True)
     return min(good, key=work, default=tuple(own))
 
 
@@ -78,21 +79,22 @@ def places_in(shape: Shape, members: Sequence[Member]) -> list[int]:
     """A slot for every member; the shape must have been found for them."""
     if not any(isinstance(own, Slot) for own in shape):
         return places(widths(shape), members)
-    found = _assigned(tuple(own for own in shape if isinstance(own, Slot)), members)
+    needed = [slot_of(member) for member in members]
+    found = _assigned(tuple(own for own in shape if isinstance(own, Slot)), needed)
     assert found is not None, "a shape without room for these members"
     return found
 
 
-def _assigned(shape: SlicedShape, members: Sequence[Member]) -> list[int] | None:
+def _assigned(shape: SlicedShape, needed: Sequence[Slot]) -> list[int] | None:
     """Slots for members, the largest first, each in the smallest one left that holds it; None where one finds none."""
-    needed, free, found = [slot_of(member) for member in members], set(range(len(shape))), {}
-    for place in sorted(range(len(members)), key=lambda place: needed[place].multiply_adds, reverse=True):
+    free, found = set(range(len(shape))), {}
+    for place in sorted(range(len(needed)), key=lambda place: needed[place].multiply_adds, reverse=True):
         room = [slot for slot in free if shape[slot].holds(needed[place])]
         if not room:
             return None
         found[place] = min(room, key=lambda slot: (shape[slot].multiply_adds, slot))
         free.remove(found[place])
-    return [found[place] for place in range(len(members))]
+    return [found[place] for place in range(len(needed))]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

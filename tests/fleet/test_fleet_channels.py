@@ -65,6 +65,26 @@ def test_later_levels_train_in_narrower_slots(tmp_path, built, changes):
     assert any(len(shape) > 1 for shape in sliced)
 
 
+@pytest.mark.parametrize(
+    ("family", "depth", "width"),
+    [
+        pytest.param("densenet", 121, 0.125, marks=pytest.mark.slow),
+        ("imagenet_resnet", 18, 0.0625),
+        ("fleet_own:inverted", 2, 1),
+        ("own_networks:channels", 3, 8),
+    ],
+)
+def test_other_families_train_in_narrower_slots(tmp_path, built, family, depth, width):
+    method = dataclasses.replace(CHANNELS, fraction=0.7)
+    brief = {"num_examples": 50, "recipe": {"epochs": 2, "rewind": 1.0}}
+    chosen = {"family": family, "depth": depth, "width": width, "method": method}
+    jobs = jobs_of([chain(**chosen, replicate=k, **brief) for k in (0, 1)], cap=1)
+    plain(jobs, tmp_path / "plain")
+    list(fleet(jobs, tmp_path / "fleet"))
+    assert any(map(is_sliced, built))
+    assert_same_store(jobs, tmp_path / "fleet", tmp_path / "plain")
+
+
 def test_single_weights_share_a_pack_with_channels(tmp_path, built):
     methods = (CHANNELS, "imp")
     jobs = jobs_of([chain(width=1.0, method=method) for method in methods], cap=4)

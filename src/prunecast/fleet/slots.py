@@ -107,24 +107,26 @@ class InSlot:
     """By group of units, how many the slot has room for; None where it holds the whole network."""
 
     @cached_property
-    def _there(self) -> Slicing:
+    def _there(self) -> Slicing | None:
         """The slicing to the units in the slot: those that are left, and removed ones where there is room."""
-        units, kept = self.slicing.units, self.slicing.kept
-        there = units.everything() if self.room is None else _filled(units, kept, self.room)
-        return replace(self.slicing, kept=there)
+        if self.room is None:
+            return None
+        return replace(self.slicing, kept=_filled(self.slicing.units, self.slicing.kept, self.room))
 
     def masks(self, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Masks of the level as those of the slot."""
         there = self._there
+        if there is None:
+            return dict(masks)
         return {name: there.units.slice_tensor(name, mask, there.kept) for name, mask in masks.items()}
 
     def into(self, state: State) -> State:
         """A state of the whole network as one of the slot."""
-        return self._there.small_state(state)
+        return state if self._there is None else self._there.small_state(state)
 
     def out(self, state: State) -> State:
         """A state of the slot as one of the whole network; units that are gone are as the level began."""
-        whole = self._there.whole_state(state)
+        whole = state if self._there is None else self._there.whole_state(state)
         return self.slicing.whole_state(self.slicing.small_state(whole))
 
 

@@ -120,7 +120,7 @@ def fleet(setting: Setting, name: str) -> Way:
     pool = RunnerPool([member.chain.spec for member in members], options)
     pool.add(kind, members[0].chain)
     packs = deal(members, pool.budget(kind, members) or 1.0)
-    shape = pool.shape(kind, packs[0])
+    shape = pool.whole_shape(kind, packs[0])
     host = host_threads(2 * streams, 1)
 
     def level(runner: Runner, own: list[Member]) -> Coroutine[None]:

@@ -91,6 +91,7 @@ OTHER_COLUMNS = {
     "bytes": "the tensors of the network's file, dense; for `choose --minimise bytes`",
     "multiply_adds": "per image; of whole channels those of the smaller network",
     "latency_ms": "milliseconds per batch, as `prunecast time` writes it; for `choose --max-latency`",
+    "latency_ms_RUNTIME_BATCH": "that of another way, such as latency_ms_onnx_64; for `choose --timed-with onnx-64`",
     "timed_with": "how `latency_ms` was measured (runtime, batch, threads); it must be the same for all of them",
     "remaining_parameters": "all parameters without those that were removed; of whole channels `choose` counts these",
     "effective_density": "the share of weights on a path of remaining weights from input to output",

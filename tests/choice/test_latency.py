@@ -12,6 +12,7 @@ from prunecast.choice import choose
 from prunecast.choice.counts import counter
 from prunecast.choice.latency import latency_predictor, predictor_of
 from prunecast.cli import cli
+from prunecast.errors import PrunecastError
 
 DEPTHS, WIDTHS = (10, 20, 40), (0.25, 0.5, 1.0, 2.0)
 
@@ -166,3 +167,74 @@ def test_sizes_far_below_the_measured_ones_have_a_weight(timed):
     assert counts.weights >= 1
     assert counts.dense_size >= 1
     assert latency_predictor(timed).model.predict(*(np.array([own]) for own in (10.0, 1e-12, 1.0))) > 0
+
+
+def also_timed(**options):
+    """A planted table that was timed in two more ways: 64 images take 50 times as long, ONNX Runtime a third."""
+    frame = rows(**options)
+    return frame.assign(
+        latency_ms_torch_64=50 * frame.latency_ms,
+        latency_ms_onnx_1=frame.latency_ms / 3,
+        timed_with="torch-1-2",
+    )
+
+
+@pytest.fixture(scope="module")
+def several():
+    return laws.fit(table.as_table(also_timed()), law="eq2")
+
+
+@pytest.mark.parametrize("width", [0.5, 0.7])
+def test_answers_have_the_latencies_of_all_ways(several, width, tmp_path):
+    several.save(tmp_path / "law.json")
+    for fit in (several, laws.load(tmp_path / "law.json")):
+        best = choose(fit, max_parameters=1e9, depth=20, width=width, density=0.4).answer
+        torch, onnx = best.other_latencies
+        assert (torch.runtime, torch.batch, onnx.runtime, onnx.batch) == ("torch", 64, "onnx", 1)
+        assert torch.milliseconds == pytest.approx(50 * best.latency_ms)
+        assert onnx.milliseconds == pytest.approx(best.latency_ms / 3)
+        if width == 0.5:
+            assert torch.interval is onnx.interval is best.latency_interval is None
+        else:
+            assert torch.interval == pytest.approx([50 * end for end in best.latency_interval])
+
+
+def test_another_way_of_timing_answers_as_if_it_were_the_first(several):
+    usual = choose(several, max_latency=1.5)
+    other = choose(several, max_latency=75, timed_with="torch-64")
+    assert (other.answer.depth, other.answer.width) == (usual.answer.depth, usual.answer.width)
+    assert other.answer.density == pytest.approx(usual.answer.density)
+    assert (usual.timed_with, other.timed_with) == ("torch-1-2", "torch-64-2")
+    assert other.answer.latency_ms == pytest.approx(50 * usual.answer.latency_ms)
+    named = {(own.runtime, own.batch): own.milliseconds for own in other.answer.other_latencies}
+    assert named == {
+        ("torch", 1): pytest.approx(usual.answer.latency_ms),
+        ("onnx", 1): pytest.approx(usual.answer.latency_ms / 3),
+    }
+    assert choose(several, max_latency=1.5, timed_with="torch-1").answer == usual.answer
+
+
+@pytest.mark.parametrize(
+    ("name", "there"),
+    [
+        ("onnx-64", "has no latencies timed with 'onnx-64'; it has torch-1, torch-64 and onnx-1"),
+        ("onnx", "has no latencies timed with 'onnx'; it has torch-1, torch-64 and onnx-1"),
+    ],
+)
+def test_a_way_that_the_table_does_not_have_is_refused(several, name, there):
+    with pytest.raises(PrunecastError, match=there):
+        choose(several, max_latency=1, timed_with=name)
+
+
+def test_the_command_shows_every_latency_and_the_runners_up_by_latency(tmp_path):
+    also_timed().to_csv(tmp_path / "timed.csv", index=False)
+    line = ["choose", str(tmp_path / "timed.csv"), "--law", "eq2", "--max-latency", "80ms"]
+    text = CliRunner().invoke(cli, [*line, "--timed-with", "torch-64"], catch_exceptions=False).output
+    assert "64 images in PyTorch, as timed" in text
+    assert "1 image in ONNX Runtime, as timed" in text
+    assert "Latency, ms" in text
+    text = CliRunner().invoke(cli, [*line[:4], "--max-parameters", "100000"], catch_exceptions=False).output
+    assert "Latency, ms" not in text
+    assert "`" not in text.partition("Runners-up")[0]
+    text = CliRunner().invoke(cli, [*line[:4], "--target-error", "0.1", "--minimise", "bytes"]).output
+    assert "   Bytes   " in text

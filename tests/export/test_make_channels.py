@@ -120,4 +120,5 @@ def test_a_transformer_loses_heads_and_hidden_units(own_folder):
 def test_the_card_shows_what_was_removed(folder):
     text = (folder / "README.md").read_text()
     assert "| size | unpruned | without channels |" in text
+    assert "wherever it runs, and usually less time" in text
     assert "scattered" not in text

@@ -37,7 +37,8 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Swept:
     for _ in run_plan(read_plan(folder / "small.toml"), folder / "store"):
         pass
     where = ("--store", str(folder / "store"), "-o", str(folder / "results.csv"))
-    done = command("time", str(folder / "small.toml"), *where, "--batch", "4", "--seconds", "0.02")
+    how = ("--batch", "4", "--batch", "2", "--seconds", "0.02")
+    done = command("time", str(folder / "small.toml"), *where, *how)
     assert done.exit_code == 0, done.output
     return Swept(folder)
 
@@ -61,11 +62,56 @@ def test_a_network_within_a_budget_of_milliseconds(timed: Swept, tmp_path: Path,
     assert "| predicted | 95% interval | measured |" in text
     assert "with 4 images in PyTorch" in text
     assert "It keeps to the budget." in text
-    assert "latency, ms" in done.output
+    (other,) = card["other_latencies"]
+    (promised,) = chosen["other_latencies"]
+    assert (other["runtime"], other["batch"]) == (promised["runtime"], promised["batch"]) == ("torch", 2)
+    assert other["predicted"] == pytest.approx(promised["milliseconds"])
+    assert (other["interval"] is None) == (width == "2")
+    assert 0 < other["low"] <= other["measured"] <= other["high"]
+    assert other["within_budget"] is None
+    for batch in (4, 2):
+        assert f"| latency of {batch} images in PyTorch, ms | " in text
+        assert f"latency of {batch} images in PyTorch, ms" in done.output
     again = json.loads(
         command("time", str(tmp_path / "network"), "--batch", "4", "--seconds", "0.02", "--json").output
     )
     assert again["made"][0]["batch"] == 4
+
+
+@pytest.mark.slow
+def test_a_network_within_a_budget_of_another_way(timed: Swept, tmp_path: Path):
+    asked = ("--max-latency", BUDGET, "--timed-with", "torch-2", "--width", "2", "--density", "1")
+    done = timed.run(*asked, output=tmp_path / "network")
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "network" / "card.json").read_text())
+    assert (card["latency"]["batch"], card["latency"]["within_budget"]) == (2, True)
+    assert [own["batch"] for own in card["other_latencies"]] == [4]
+    text = (tmp_path / "network" / "README.md").read_text()
+    assert "Nothing was removed: this is the unpruned network." in text
+    assert "Whole channels were removed" not in text
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("with_onnx")
+def test_the_card_compares_latencies_in_both_runtimes(timed: Swept, tmp_path: Path):
+    where = ("--store", str(timed.folder / "store"), "-o", str(tmp_path / "results.csv"), "--seconds", "0.02")
+    both = ("--runtime", "torch", "--runtime", "onnx", "--batch", "1", "--batch", "8")
+    done = command("time", str(timed.folder / "small.toml"), *where, *both)
+    assert done.exit_code == 0, done.output
+    (tmp_path / "small.toml").write_text(PLAN, encoding="utf-8")
+    asked = ("--max-latency", BUDGET, "--timed-with", "onnx-8", "--width", "3", "--density", "0.5")
+    done = Swept(tmp_path).run(*asked, output=tmp_path / "network")
+    assert done.exit_code == 0, done.output
+    card = json.loads((tmp_path / "network" / "card.json").read_text())
+    compared = [card["latency"], *card["other_latencies"]]
+    assert [(own["runtime"], own["batch"]) for own in compared] == [
+        *(("onnx", 8), ("torch", 8), ("onnx", 1), ("torch", 1)),
+    ]
+    assert all(own["interval"][0] < own["predicted"] < own["interval"][1] for own in compared)
+    assert all(own["measured"] > 0 for own in compared)
+    text = (tmp_path / "network" / "README.md").read_text()
+    assert "| latency of 8 images in ONNX Runtime, ms |" in text
+    assert "| latency of 1 image in PyTorch, ms |" in text
 
 
 @pytest.mark.slow

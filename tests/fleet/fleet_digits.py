@@ -14,6 +14,7 @@ from prunecast.pruning import (
     close_level,
     open_chain,
     open_level,
+    slicing_of,
     train_level,
     why_ended,
 )
@@ -69,7 +70,9 @@ def plain(jobs, store):
         records = opened.folder.records()
         while not why_ended(records, job.rules):
             level = open_level(opened, records)
-            end = train_level(opened, level, bench, stepper(bench))
+            slicing = slicing_of(opened, level)
+            own = chain_trainer(opened, slicing=slicing) if slicing else bench
+            end = train_level(opened, level, own, stepper(own), slicing)
             records.append(close_level(opened, records, level, end, keep_weights=True))
 
 

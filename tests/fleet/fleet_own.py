@@ -100,3 +100,31 @@ def squares(logits, labels):
 
 
 SQUARED = Loss(name="squared", mean=lambda logits, labels: squares(logits, labels).mean(), each=squares)
+
+
+class _Inverted(nn.Module):
+    """Widens, convolves every channel alone, narrows, and adds; then joins what came in."""
+
+    def __init__(self, channels):
+        super().__init__()
+        inner = 2 * channels
+        self.body = nn.Sequential(
+            *(nn.Conv2d(channels, inner, 1, bias=False), nn.BatchNorm2d(inner), nn.ReLU()),
+            *(
+                nn.Conv2d(inner, inner, 3, padding=1, groups=inner, bias=False),
+                nn.BatchNorm2d(inner),
+                nn.ReLU(),
+            ),
+            *(nn.Conv2d(inner, channels, 1, bias=False), nn.BatchNorm2d(channels)),
+        )
+        self.join = nn.Conv2d(2 * channels, channels, 1)
+
+    def forward(self, x):
+        return self.join(torch.cat([x, x + self.body(x)], 1))
+
+
+def inverted(depth, width, num_classes):
+    channels = round(6 * width)
+    blocks = [_Inverted(channels) for _ in range(depth)]
+    head = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes)]
+    return nn.Sequential(nn.Conv2d(1, channels, 3, padding=1), *blocks, *head)

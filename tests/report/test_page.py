@@ -105,6 +105,22 @@ def test_every_known_measure_has_its_own_answers(written):
     assert data_of(html)["measures"] == ["latency", "stored parameters", "bytes", "multiply-adds"]
 
 
+def test_what_is_said_of_scattered_zeros_is_left_out_of_tables_of_channels(written):
+    assert "Zeros scattered over the weights" in written("planted").read_text(encoding="utf-8")
+    assert "Zeros scattered over the weights" not in written("costs").read_text(encoding="utf-8")
+
+
+def test_latencies_are_said_in_words_without_marks(written):
+    facts = [
+        fact
+        for one in data_of(written("costs").read_text(encoding="utf-8"))["sizes"][0]["answers"]
+        for fact in one["facts"]
+    ]
+    latencies = [fact for fact in facts if fact[0] == "Latency"]
+    assert latencies
+    assert not any("`" in word for fact in facts for word in fact)
+
+
 def test_a_table_that_knows_one_measure_has_no_selector(written):
     html = written("measured").read_text(encoding="utf-8")
     assert data_of(html)["measures"] == ["stored parameters"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from prunecast.table import CANONICAL, TableError, read
+from prunecast.table import CANONICAL, TableError, other_latency, read
 from prunecast.table.findings import (
     ChanceAssumed,
     ColumnAbsent,
@@ -293,3 +293,19 @@ def test_the_columns_that_the_source_gave_are_known() -> None:
     table = read(frame.assign(weights=9000, seconds=1.0))
     assert table.columns == given | {"weights"}
     assert table.select(width=0.5).columns == table.without_too_large().columns == table.columns
+
+
+@pytest.mark.parametrize(
+    ("column", "way"),
+    [
+        ("latency_ms_onnx_64", ("onnx", 64)),
+        ("latency_ms_torch_1", ("torch", 1)),
+        *((name, None) for name in ("latency_ms", "onnx_64", "latency_ms_onnx", "latency_ms_onnx_0")),
+        *(
+            (f"latency_ms_{name}", None)
+            for name in ("gpu_1", "onnx_064", "torch_-1", "torch_100000", "torch_1_1")
+        ),
+    ],
+)
+def test_columns_of_other_latencies_name_runtime_and_batch(column, way):
+    assert other_latency(column) == way

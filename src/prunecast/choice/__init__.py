@@ -3,9 +3,9 @@
 from prunecast.choice import findings
 from prunecast.choice.answer import Choice, Chooser, Matching, choose, choose_each
 from prunecast.choice.costs import known_measures, sizes_along, sizes_at
-from prunecast.choice.counts import Counter, Counts, Naming, counter, naming
+from prunecast.choice.counts import Counter, Counts, Naming, counter, naming, removes_channels
 from prunecast.choice.findings import AboutTarget, NetworkBeyondMeasured
-from prunecast.choice.latency import POOR_LATENCY
+from prunecast.choice.latency import POOR_LATENCY, OtherLatency
 from prunecast.choice.optima import Frontier, Optimum, frontier, optimum
 from prunecast.choice.options import Network, Options, kept_per_level, predicted_options, quantile
 from prunecast.choice.question import (
@@ -49,6 +49,7 @@ __all__ = [
     "NetworkBeyondMeasured",
     "Optimum",
     "Options",
+    "OtherLatency",
     "Question",
     "SizeRange",
     "as_fit",
@@ -72,6 +73,7 @@ __all__ = [
     "predict",
     "predicted_options",
     "quantile",
+    "removes_channels",
     "sizes_along",
     "sizes_at",
     "smallest_density",

@@ -9,6 +9,7 @@ import numpy as np
 from prunecast.choice.caveats import caveats
 from prunecast.choice.costs import read_off, with_costs
 from prunecast.choice.counts import Naming, counter
+from prunecast.choice.latency import timed_with as with_latency
 from prunecast.choice.options import Network, Options, measured_options, predicted_options
 from prunecast.choice.question import (
     ALLOW_AROUND,
@@ -85,6 +86,8 @@ class Choice(Displayable):
     """remarks on the answer, such as that it lies outside the measured range"""
     naming: Naming
     """the axes and the unit of size that the table gives"""
+    timed_with: str = ""
+    """runtime, batch and threads of the latencies, joined by hyphens; empty where the table does not say"""
 
     @property
     def trusted(self) -> bool:
@@ -124,6 +127,7 @@ def choose(
     depth: float | None = None,
     width: float | None = None,
     density: float | None = None,
+    timed_with: str | None = None,
     law: str = AUTO,
 ) -> Choice:
     """Choose the smallest network whose error is at most the target, or the best network within a budget.
@@ -143,6 +147,8 @@ def choose(
         sizes: "measured"; "within", also sizes between the measured ones, whose unpruned error is predicted;
             or "around", also sizes outside them. Where only a network outside meets the target, a finding names it.
         depth, width, density: consider only this one; all three name one network.
+        timed_with: the latency that is meant, such as "onnx-64" for 64 images in ONNX Runtime; by default the one that
+            the table has as latency_ms.
         law: the law to fit, if `source` is a table.
 
     Returns:
@@ -153,6 +159,8 @@ def choose(
         PrunecastError: there is no target or budget, a value is impossible, or no network fits the budget.
     """
     fitted = as_fit(source, law)
+    if timed_with is not None:
+        fitted = with_latency(fitted, timed_with)
     check_reachable(target_error, fitted)
     question = Question(
         target_error=target_error,
@@ -278,6 +286,7 @@ class Chooser:
             further=beyond,
             findings=tuple(caveats(search, options, best, met, beyond)),
             naming=search.naming,
+            timed_with=fit.origin.timed_with,
         )
 
 

@@ -17,18 +17,19 @@ from typing import Self
 import numpy as np
 
 from prunecast.choice.counts import SAME_COST, counter, removes_channels
-from prunecast.choice.latency import latency_predictor
+from prunecast.choice.latency import LATENCY, OtherLatency, latency_predictor
 from prunecast.choice.options import Options, kept_per_level, size_line
 from prunecast.choice.question import Measure, Question, as_measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, Floats, Integers, Mask
+from prunecast.table import other_latency
 
 SAME_SHARE = 1e-4
 """Shares and numbers of levels that differ by less are the same."""
 COLUMNS = {
     Measure.BYTES: "bytes",
-    Measure.LATENCY: "latency_ms",
+    Measure.LATENCY: LATENCY,
     Measure.MULTIPLY_ADDS: "multiply_adds",
 }
 REMAINING = "remaining_parameters"
@@ -123,7 +124,7 @@ def read_off(fit: Fit, question: Question) -> list[Measure]:
 def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates:
     """Those networks whose costs are known, as far as the question is about costs."""
     for measure in read_off(fit, question):
-        known = _known(fit, measure, networks)
+        known = _known(fit, COLUMNS[measure], networks)
         predictor = latency_predictor(fit) if measure is Measure.LATENCY else None
         if predictor is not None and not (predictor.poor and known.any()):
             continue
@@ -141,23 +142,27 @@ def with_costs(fit: Fit, networks: Candidates, question: Question) -> Candidates
     return networks
 
 
-def _known(fit: Fit, measure: Measure, networks: Candidates) -> Mask:
+def _known(fit: Fit, column: str, networks: Candidates) -> Mask:
     """Whether the table says what a network costs."""
-    known = [index >= 0 and COLUMNS[measure] in fit.configurations[index].costs for index in networks.own]
+    known = [index >= 0 and column in fit.configurations[index].costs for index in networks.own]
     return np.array(known, dtype=bool)
 
 
 def cost(fit: Fit, measure: Measure, networks: Candidates, density: Floats) -> Floats:
     """What each network costs at its density; NaN where it is neither in the table nor predicted."""
+    return _cost(fit, COLUMNS[measure], networks, density)
+
+
+def _cost(fit: Fit, column: str, networks: Candidates, density: Floats) -> Floats:
     found = np.full(len(networks), np.nan)
     for index in np.unique(networks.own[networks.own >= 0]):
-        curve = fit.configurations[index].costs.get(COLUMNS[measure], ())
+        curve = fit.configurations[index].costs.get(column, ())
         if curve:
             at = networks.own == index
             there, values = np.log(np.array(curve)).T
             found[at] = np.exp(np.interp(np.log(density[at]), there, values))
     unknown = np.flatnonzero(np.isnan(found))
-    predictor = latency_predictor(fit) if measure is Measure.LATENCY and len(unknown) else None
+    predictor = latency_predictor(fit, column) if column.startswith(LATENCY) and len(unknown) else None
     if predictor is not None:
         some = networks[unknown]
         found[unknown] = predictor.model.predict(some.depth, some.width, density[unknown])
@@ -168,16 +173,31 @@ def latency_bound(fit: Fit, networks: Candidates, density: Floats, confidence: f
     """The latency that each network stays below: as timed, or a predicted one with this probability."""
     found, predictor = cost(fit, Measure.LATENCY, networks, density), latency_predictor(fit)
     if predictor is not None:
-        found = np.where(_known(fit, Measure.LATENCY, networks), found, found * predictor.factor(confidence))
+        found = np.where(_known(fit, LATENCY, networks), found, found * predictor.factor(confidence))
     return found
 
 
-def latency_interval(fit: Fit, networks: Candidates, density: Floats) -> tuple[float, float] | None:
+def latency_interval(
+    fit: Fit, networks: Candidates, density: Floats, column: str = LATENCY
+) -> tuple[float, float] | None:
     """The interval of the first network's latency, if it is predicted."""
-    predictor = latency_predictor(fit)
-    if predictor is None or _known(fit, Measure.LATENCY, networks)[0]:
+    predictor = latency_predictor(fit, column)
+    if predictor is None or _known(fit, column, networks)[0]:
         return None
-    return predictor.interval(float(cost(fit, Measure.LATENCY, networks, density)[0]))
+    return predictor.interval(float(_cost(fit, column, networks, density)[0]))
+
+
+def other_latencies(fit: Fit, networks: Candidates, density: Floats) -> tuple[OtherLatency, ...]:
+    """The first network's latency in all other ways in which networks of the table were timed."""
+    found = []
+    for column in dict.fromkeys(name for own in fit.configurations for name in own.costs):
+        way = other_latency(column)
+        latency = float(_cost(fit, column, networks, density)[0]) if way else np.nan
+        if way and np.isfinite(latency):
+            interval = latency_interval(fit, networks, density, column)
+            own = OtherLatency(runtime=way[0], batch=way[1], milliseconds=latency, interval=interval)
+            found.append(own)
+    return tuple(found)
 
 
 def size(fit: Fit, options: Options, measure: Measure) -> Floats:
@@ -241,7 +261,7 @@ def highest_density(
 
     A latency that is predicted stays below with this probability.
     """
-    found, known = np.zeros(len(networks)), _known(fit, measure, networks)
+    found, known = np.zeros(len(networks)), _known(fit, COLUMNS[measure], networks)
     grid = _densities(fit, measure)
     for place, index in enumerate(networks.own):
         if known[place]:

@@ -8,14 +8,17 @@ predictions are is known by leaving out each timed size in turn and predicting i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
 import numpy as np
 from scipy import optimize, special
 
+from prunecast.errors import PrunecastError
 from prunecast.laws import COVERAGE, Fit, Floats, SizeCurve
+from prunecast.table import other_latency
+from prunecast.text import listed
 
 LATENCY = "latency_ms"
 WORK = ("multiply_adds", "bytes")
@@ -27,10 +30,23 @@ POOR_LATENCY = 0.15
 SUREST = 1e-9
 """A probability closer than this to 0 or 1 counts as this close."""
 
+CostCurves = dict[str, tuple[tuple[float, float], ...]]
+"""By column, density and cost of every level."""
 Size = tuple[float, float]
 """Depth and width."""
 Curves = Mapping[str, Floats]
 """By column, density or cost of every level of one size, from the lowest density up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherLatency:
+    """The latency of a network in another runtime or with another batch than that of the answers."""
+
+    runtime: str
+    batch: int
+    milliseconds: float
+    interval: tuple[float, float] | None
+    """in which 95% of predicted networks fall; None where the latency is the table's own"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,13 +131,45 @@ class LatencyPredictor:
         return latency / factor, latency * factor
 
 
-@lru_cache(maxsize=8)
-def latency_predictor(fit: Fit) -> LatencyPredictor | None:
+def timed_with(fit: Fit, name: str) -> Fit:
+    """The law with the latencies of its table that were timed so, such as onnx-64, in place of the first ones."""
+    runtime, _, batch = name.partition("-")
+    first_runtime, first_batch, threads = (*fit.origin.timed_with.split("-"), "", "", "")[:3]
+    if (runtime, batch) == (first_runtime, first_batch):
+        return fit
+    columns = dict.fromkeys(column for own in fit.configurations for column in own.costs)
+    others = [(way[0], str(way[1])) for column in columns if (way := other_latency(column))]
+    if (runtime, batch) not in others:
+        known = [pair for pair in ((first_runtime, first_batch), *others) if all(pair)]
+        there = (
+            f"it has {listed(['-'.join(pair) for pair in known])}"
+            if known
+            else "it has no latencies that say how"
+        )
+        raise PrunecastError(
+            f"{fit.origin.table} has no latencies timed with {name!r}; {there}. `prunecast time PLAN --runtime RUNTIME "
+            "--batch BATCH -o TABLE` writes others"
+        )
+    column, before = f"{LATENCY}_{runtime}_{batch}", f"{LATENCY}_{first_runtime}_{first_batch}"
+
+    def swapped(costs: CostCurves) -> CostCurves:
+        kept = {name: curve for name, curve in costs.items() if name not in (LATENCY, column)}
+        kept |= {LATENCY: costs[column]} if column in costs else {}
+        return kept | ({before: costs[LATENCY]} if LATENCY in costs and first_batch else {})
+
+    configurations = tuple(replace(own, costs=swapped(own.costs)) for own in fit.configurations)
+    origin = replace(fit.origin, timed_with=f"{runtime}-{batch}-{threads or 1}")
+    return replace(fit, configurations=configurations, origin=origin)
+
+
+@lru_cache(maxsize=32)
+def latency_predictor(fit: Fit, column: str = LATENCY) -> LatencyPredictor | None:
     """The predictor of a law's table; None where too few sizes were timed, or where it does not say what they cost."""
     timed: dict[Size, Curves] = {}
     for own in fit.configurations:
-        if LATENCY in own.costs and (own.depth, own.width) not in timed:
-            columns = {name: np.array(own.costs[name]) for name in (LATENCY, *WORK) if name in own.costs}
+        if column in own.costs and (own.depth, own.width) not in timed:
+            columns = {name: np.array(own.costs[name]) for name in WORK if name in own.costs}
+            columns[LATENCY] = np.array(own.costs[column])
             timed[own.depth, own.width] = {
                 "density": columns[LATENCY][:, 0],
                 **{name: values[:, 1] for name, values in columns.items()},

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import special  # `stats` takes longer to import than most fits take
 
 from prunecast.choice.counts import Arrays, Counter
+from prunecast.choice.latency import OtherLatency
 from prunecast.choice.question import Measure, as_measure
 from prunecast.choice.sizes import Candidates
 from prunecast.errors import PrunecastError
@@ -71,6 +72,8 @@ class Network:
     """of one call, if the table has it, or as predicted from the sizes that were timed"""
     latency_interval: tuple[float, float] | None = None
     """in which 95% of predicted networks fall; None where the latency is the table's own"""
+    other_latencies: tuple[OtherLatency, ...] = ()
+    """of one call in each other runtime and batch that the table has"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -414,6 +414,7 @@ class Search:
             training_cost=float(self.training_cost(one)[0]),
             network_epochs=_network_epochs(fit, level),
             latency_interval=costs.latency_interval(fit, size, one.density),
+            other_latencies=costs.other_latencies(fit, size, one.density),
             **{name: None if np.isnan(value) else value for name, value in known.items()},
         )
 

@@ -23,7 +23,7 @@ from prunecast.studies import STUDIES
 from prunecast.wording import choice_as_json, study_as_json
 
 BOUNDS = (
-    *("target_error", "confidence", "max_parameters", "max_training", "max_latency"),
+    *("target_error", "confidence", "max_parameters", "max_training", "max_latency", "timed_with"),
     *("depth", "width", "density"),
 )
 """The options that a frontier has no use for, because it covers all errors and budgets at once."""
@@ -65,6 +65,11 @@ def law_of(source: Source, law: str | None) -> Fit:
     "--max-latency",
     type=Milliseconds(),
     help="Latency budget, such as 5ms; the table needs the latencies that `prunecast time` writes.",
+)
+@click.option(
+    "--timed-with",
+    metavar="RUNTIME-BATCH",
+    help="The latency that is meant, if the table has several: onnx-64 is 64 images in ONNX Runtime.",
 )
 @candidate_options
 @click.option("--depth", type=Number(), help="Consider only networks of this depth.")

@@ -204,6 +204,8 @@ class Card:
     training: Training
     latency: CardLatency | None = None
     """None where the law's table has no latencies"""
+    other_latencies: tuple[CardLatency, ...] = ()
+    """in the other runtimes and with the other batches of the table"""
 
     def as_json(self) -> dict[str, Any]:
         """Plain lists, numbers and words."""
@@ -212,6 +214,8 @@ class Card:
             del body["network"]["units"]
         if self.latency is None:
             del body["latency"]
+        if not self.other_latencies:
+            del body["other_latencies"]
         if not self.counts.kept_dense:
             del body["counts"]["kept_dense"]
         for name in ("split", "start"):

@@ -10,7 +10,7 @@ from prunecast.export.card import Card, CardLatency, Code, Start
 from prunecast.report import Fact, Grid, Section
 from prunecast.spec import n_of_m
 from prunecast.text import plural
-from prunecast.wording import numbers, sentences
+from prunecast.wording import in_runtime, numbers, sentences
 
 ZEROS = (
     "The zeros are scattered over the weights. They save storage in sparse.safetensors, but they save arithmetic only "
@@ -19,9 +19,12 @@ ZEROS = (
 )
 
 SMALLER = (
-    "Whole channels were removed, so this is an ordinary dense network that is smaller: it takes less memory and time "
-    "than the unpruned one wherever it runs. Measure how much with `prunecast time`."
+    "Whole channels were removed, so this is an ordinary dense network that is smaller: it takes less memory than the "
+    "unpruned one wherever it runs, and usually less time. Measure it with `prunecast time`: kernels work on blocks of "
+    "channels, so odd numbers of them can even be slower."
 )
+
+WHOLE = "Nothing was removed: this is the unpruned network."
 
 GROUPS = (
     "Sparse tensor cores of GPUs skip half of the arithmetic of 2:4, with a library that stores it for them. Loaded as "
@@ -35,6 +38,8 @@ LISTED = 20
 
 def zeros(card: Card) -> str:
     """What pruning saves, and what it does not."""
+    if card.counts.nonzero == card.counts.weights:
+        return WHOLE
     pair = n_of_m(str(card.training.method.get("structure", "")))
     if pair is not None and card.network.level:
         kept, group = pair[1] - card.network.level, pair[1]
@@ -70,18 +75,19 @@ def compared(card: Card) -> list[tuple[str, ...]]:
     promised, latency = card.predicted, card.latency
     about, span = numbers.estimate(promised.value, promised.interval), numbers.interval(promised.interval)
     rows: list[tuple[str, ...]] = [(promised.metric.measured, about, span, f"{value(card):.4f}")]
-    if latency is not None:
-        ends = " to ".join(f"{end:.3g}" for end in latency.interval or ())
-        span = ends or "timed before"
-        rows.append(("latency, ms", f"{latency.predicted:.3g}", span, f"{latency.measured:.3g}"))
+    for own in (latency, *card.other_latencies) if latency is not None else ():
+        ends = " to ".join(f"{end:.3g}" for end in own.interval or ())
+        name = (
+            f"latency of {in_runtime(own.runtime, own.batch)}, ms" if card.other_latencies else "latency, ms"
+        )
+        rows.append((name, f"{own.predicted:.3g}", ends or "timed before", f"{own.measured:.3g}"))
     return rows
 
 
 def latency_verdict(found: CardLatency) -> str:
     """How latency was measured, and whether it keeps to the budget."""
-    runtime = {"torch": "PyTorch", "onnx": "ONNX Runtime"}[found.runtime]
     words = (
-        f"Latency is the median of many calls with {plural(found.batch, 'image')} in {runtime}, on the CPU of the "
+        f"Latency is the median of many calls with {in_runtime(found.runtime, found.batch)}, on the CPU of the "
         f"machine that made it with {plural(found.threads, 'thread')}; 80% of them took {found.low:.3g} to "
         f"{found.high:.3g} ms."
     )

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from prunecast import families
-from prunecast.choice import Choice
+from prunecast.choice import Choice, OtherLatency
 from prunecast.data import Dataset
 from prunecast.errors import PrunecastError
 from prunecast.export import card_text
@@ -35,7 +35,7 @@ from prunecast.export.card import (
 )
 from prunecast.export.files import MASK, MODEL, ONNX, SPARSE, filled, write_network
 from prunecast.export.model_file import write_program
-from prunecast.export.onnx import OnnxFile, write_onnx
+from prunecast.export.onnx import OnnxFile, missing_module, write_onnx
 from prunecast.export.orders import Order, order
 from prunecast.export.program import Program, unfused_attention
 from prunecast.export.timing import Timing, time_network
@@ -115,7 +115,7 @@ def finish(order: Order) -> Card:
     write_network(order.folder, made.network, made.masks, spec.digest)
     errors = errors_of(copy.deepcopy(made.model), order.folder, spec, order.dataset)
     code = write_code(order, made)
-    card = describe(order, records, stored.spec()[1], errors, made, code, latency_of(order, made))
+    card = describe(order, records, stored.spec()[1], errors, made, code, latencies_of_made(order, made))
     write_card(order.folder, card, card_text.text(card))
     return card
 
@@ -284,7 +284,7 @@ def describe(
     errors: Errors,
     made: Made,
     code: tuple[Program, OnnxFile],
-    latency: CardLatency | None = None,
+    latencies: tuple[CardLatency, ...] = (),
 ) -> Card:
     """Everything that is known about a made network; `about` is what its chain's spec.json says."""
     return Card(
@@ -298,28 +298,45 @@ def describe(
         disk=_disk(order.folder),
         code=_code(*code),
         training=_training(order, records, about),
-        latency=latency,
+        latency=latencies[0] if latencies else None,
+        other_latencies=latencies[1:],
     )
 
 
-def latency_of(order: Order, made: Made) -> CardLatency | None:
-    """The latency of a made network, timed as those of the table; None where the table has none."""
+def latencies_of_made(order: Order, made: Made) -> tuple[CardLatency, ...]:
+    """The latencies of a made network in each way in which those of the table were timed, the answer's first.
+
+    None are given where the table has none, nor any of ONNX Runtime beside others where that is not installed.
+    """
     promised, most = order.choice.answer, order.choice.question.max_latency
     if promised.latency_ms is None:
-        return None
-    how = Timing().named(order.fit.origin.timed_with)
-    (found,) = time_network(copy.deepcopy(made.model), made.shape.image_shape, how)
-    return CardLatency(
-        predicted=promised.latency_ms,
-        interval=promised.latency_interval,
-        measured=found.milliseconds,
-        low=found.low,
-        high=found.high,
-        runtime=found.runtime,
-        batch=found.batch,
-        threads=how.threads,
-        within_budget=None if most is None else found.milliseconds <= most,
+        return ()
+    how = Timing().named(order.choice.timed_with)
+    runtime, batch = how.runtimes[0], how.batches[0]
+    first = OtherLatency(
+        runtime=runtime, batch=batch, milliseconds=promised.latency_ms, interval=promised.latency_interval
     )
+    found = []
+    for own in (first, *promised.other_latencies):
+        if own is not first and own.runtime == "onnx" and missing_module():
+            continue
+        name = f"{own.runtime}-{own.batch}-{how.threads}"
+        (timed,) = time_network(copy.deepcopy(made.model), made.shape.image_shape, how.named(name))
+        budget = most if own is first else None
+        found.append(
+            CardLatency(
+                predicted=own.milliseconds,
+                interval=own.interval,
+                measured=timed.milliseconds,
+                low=timed.low,
+                high=timed.high,
+                runtime=timed.runtime,
+                batch=timed.batch,
+                threads=how.threads,
+                within_budget=None if budget is None else timed.milliseconds <= budget,
+            )
+        )
+    return tuple(found)
 
 
 def _class_names(dataset: Dataset) -> tuple[str, ...]:

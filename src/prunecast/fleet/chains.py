@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from prunecast.data import Dataset
 from prunecast.fleet.members import ChainJob, LevelFinished, Member
 from prunecast.fleet.pack import Contents, PackLayout
+from prunecast.fleet.slots import InSlot
 from prunecast.pruning import (
     Chain,
     Checkpoint,
@@ -24,6 +25,7 @@ from prunecast.pruning import (
     close_level,
     open_level,
     read_checkpoint,
+    slicing_of,
     trace_ahead,
     why_ended,
     within,
@@ -71,7 +73,15 @@ def open_member(number: int, job: ChainJob, chain: Chain, records: Sequence[Reco
     """A chain with its next level."""
     level = open_level(chain, records)
     begun = read_checkpoint(chain, level)
-    return Member(number=number, job=job, chain=chain, records=tuple(records), level=level, checkpoint=begun)
+    return Member(
+        number=number,
+        job=job,
+        chain=chain,
+        records=tuple(records),
+        level=level,
+        checkpoint=begun,
+        slicing=slicing_of(chain, level),
+    )
 
 
 def open_taken(
@@ -115,29 +125,35 @@ def draws_noise(model: nn.Module, image_shape: Sequence[int]) -> bool:
         return not torch.equal(before, torch.get_rng_state())
 
 
-def start_contents(layout: PackLayout, members: Sequence[Member], places: Sequence[int]) -> Contents:
+def start_contents(
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
+) -> Contents:
     """The members as their levels or their checkpoints begin, laid out as the pack holds them."""
     found = {}
-    for member, slot in zip(members, places, strict=True):
+    for member, slot, own in zip(members, places, in_slots, strict=True):
         start = member.checkpoint.state if member.checkpoint else member.level
-        network = start.network
+        network, masks = start.network, member.level.masks
+        if own is not None:
+            state = own.into(State(network=network, optimizer_state={}))
+            network, masks = state.network, own.masks(masks)
         if layout.whole:  # buffers that a state dict leaves out are the network's own
             network = {**dict(member.chain.untrained.named_buffers()), **network}
-        found[slot] = (network, member.level.masks)
+        found[slot] = (network, masks)
     return layout.contents(found)
 
 
 def optimizer_contents(
-    layout: PackLayout, members: Sequence[Member], places: Sequence[int]
+    layout: PackLayout, members: Sequence[Member], places: Sequence[int], in_slots: Sequence[InSlot | None]
 ) -> dict[str, list[Tensor]]:
     """The optimizer state that the members' checkpoints hold, laid out as the pack's parameters."""
     names = layout.parameters
     packed: dict[str, dict[str, Tensor]] = {}
     counts: dict[str, list[Tensor]] = {}
-    for member, slot in zip(members, places, strict=True):
+    for member, slot, own in zip(members, places, in_slots, strict=True):
         if member.checkpoint is None:
             continue
-        kept, positions = member.checkpoint.state.optimizer_state, _positions(member)
+        state = member.checkpoint.state
+        kept, positions = (own.into(state) if own else state).optimizer_state, _positions(member)
         for kind in {key.partition("/")[0] for key in kept}:
             if kind == COUNT:  # the same for all, because they have done the same steps
                 counts[kind] = [kept[f"{COUNT}/0"]]
@@ -150,16 +166,18 @@ def optimizer_contents(
 
 def own_networks(
     layout: PackLayout,
-    tensors: Mapping[str, Tensor],
     members: Sequence[Member],
     places: Sequence[int],
+    in_slots: Sequence[InSlot | None],
+    tensors: Mapping[str, Tensor],
     batch_counts: Networks,
 ) -> Networks:
-    """Every member's own network."""
+    """Every member's own network, whole."""
     found = []
-    for member, slot, counts in zip(members, places, batch_counts, strict=True):
+    for member, slot, own, counts in zip(members, places, in_slots, batch_counts, strict=True):
         network = layout.read(tensors, slot) | counts
-        found.append({name: network[name] for name in member.level.network})
+        network = {name: network[name] for name in member.level.network}
+        found.append(own.out(State(network=network, optimizer_state={})).network if own else network)
     return found
 
 
@@ -172,6 +190,7 @@ def write_checkpoints(
     layout: PackLayout,
     members: Sequence[Member],
     places: Sequence[int],
+    in_slots: Sequence[InSlot | None],
     optimizer_state: Mapping[str, Sequence[Tensor]],
     networks: Networks,
     rewinds: Networks | None,
@@ -180,7 +199,7 @@ def write_checkpoints(
 ) -> None:
     """Store the members' training runs in progress in the plain loop's format, so that either can continue them."""
     names = layout.parameters
-    for place, (member, slot) in enumerate(zip(members, places, strict=True)):
+    for place, (member, slot, own) in enumerate(zip(members, places, in_slots, strict=True)):
         if rewinds is not None:
             store_rewind(member, rewinds[place])
         positions = _positions(member)
@@ -191,6 +210,8 @@ def write_checkpoints(
                 state |= {f"{kind}/{positions[name]}": tensor for name, tensor in part.items()}
             else:
                 state |= {f"{kind}/{number}": tensor for number, tensor in enumerate(tensors)}
+        if own is not None:
+            state = own.out(State(network={}, optimizer_state=state)).optimizer_state
         saved = State(network=networks[place], optimizer_state=state)
         checkpoint = Checkpoint(step=step, seconds=seconds + member.seconds, state=saved)
         write_checkpoint(member.chain, member.level, checkpoint)

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import torch
@@ -30,6 +30,7 @@ from prunecast.fleet.device import Coroutine, Mark, result_of
 from prunecast.fleet.members import EpochData, Member, draw_epochs
 from prunecast.fleet.pack import Pack, join
 from prunecast.fleet.runner import Runner
+from prunecast.fleet.slots import InSlot, Shape, in_slots
 from prunecast.fleet.stack import Noise
 from prunecast.fleet.step import PackTrainer, renew_copies, reset, to_device
 from prunecast.pruning import Chain, Trained, device_name
@@ -82,6 +83,8 @@ class LevelTraining:
     """Runs work that needs no device."""
     stopping: Callable[[], bool]
     """Whether the fleet must stop."""
+    shape: Shape = ()
+    """The slots of the pack, where some are of sliced networks."""
     checkpoint_seconds: float = math.inf
     """The time between two checkpoints; there is one when the level is stopped, too."""
 
@@ -89,6 +92,10 @@ class LevelTraining:
     def trainer(self) -> PackTrainer:
         """The tensors that steps read and write."""
         return self.runner.trainer
+
+    @cached_property
+    def _in_slots(self) -> list[InSlot | None]:
+        return in_slots(self.members, self.shape, self.places)
 
     def run(self) -> Coroutine[LevelResult | Diverged]:
         """Train the level; raise `LevelStopped`, after storing a checkpoint, if the fleet must stop.
@@ -174,11 +181,11 @@ class LevelTraining:
     def _begin(self) -> Coroutine[None]:
         """Lay the members into their slots, as their levels or their checkpoints begin."""
         trainer = self.trainer
-        filled = self.host.submit(start_contents, trainer.pack.layout, self.members, self.places)
-        contents = yield from result_of(filled)
+        where = trainer.pack.layout, self.members, self.places, self._in_slots
+        contents = yield from result_of(self.host.submit(start_contents, *where))
         state = None
         if any(member.checkpoint for member in self.members):
-            laid_out = self.host.submit(optimizer_contents, trainer.pack.layout, self.members, self.places)
+            laid_out = self.host.submit(optimizer_contents, *where)
             state = yield from result_of(laid_out)
         trainer.pack.fill(contents)
         reset(trainer)
@@ -239,7 +246,8 @@ class LevelTraining:
         ends = yield from result_of(networks)
         starts = None if rewinds is None else (yield from result_of(rewinds))
         seconds = (time.perf_counter() - began) / len(self.members)
-        write = partial(write_checkpoints, trainer.pack.layout, self.members, self.places, state)
+        where = trainer.pack.layout, self.members, self.places, self._in_slots
+        write = partial(write_checkpoints, *where, state)
         yield from result_of(self.host.submit(write, ends, starts, step, seconds))
 
     def _on_host(self, tensors: Mapping[str, Tensor], steps: int) -> "Future[Networks]":
@@ -250,7 +258,8 @@ class LevelTraining:
             {name: count + steps for name, count in (pack.batch_counts[slot] or {}).items()}
             for slot in self.places
         ]
-        return self.host.submit(own_networks, pack.layout, host, self.members, self.places, counts)
+        where = pack.layout, self.members, self.places, self._in_slots
+        return self.host.submit(own_networks, *where, host, counts)
 
 
 class _Losses:

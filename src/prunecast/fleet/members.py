@@ -12,7 +12,7 @@ from torch import Tensor
 
 from prunecast.data import Dataset, Draws, merged
 from prunecast.fleet.step import compact
-from prunecast.pruning import Chain, Checkpoint, Level, Record, StopRules
+from prunecast.pruning import Chain, Checkpoint, Level, Record, Slicing, StopRules
 from prunecast.spec import ChainSpec, Recipe
 from prunecast.training import draw_epoch
 
@@ -83,6 +83,8 @@ class Member:
     level: Level
     checkpoint: Checkpoint | None = None
     """The checkpoint of the level, if it was interrupted."""
+    slicing: Slicing | None = None
+    """From the whole network to one without removed channels; None where none were removed."""
 
     @property
     def first(self) -> int:

@@ -21,6 +21,7 @@ from prunecast.fleet.members import FleetOptions, Member, PackKind
 from prunecast.fleet.pack import Arrangement, Pack, pack, single_network
 from prunecast.fleet.queue import BUDGET, BUDGET_ON_CPU, PackShape, fitting, levels_left, shape_of
 from prunecast.fleet.runner import Runner, Way, compiled_programs, make_fused_runner, make_runner
+from prunecast.fleet.slots import Shape, SlicedShape, Slot, sliced_shape, widths
 from prunecast.fleet.stack import refuse_unstackable, stack
 from prunecast.fleet.step import EAGER, Programs, pack_trainer, refuse_unpackable
 from prunecast.fleet.streams import streams_left
@@ -62,6 +63,10 @@ SPARED_FROM = 400_000
 """Steps times widths of empty slots from which a narrower shape is compiled: they take three minutes on an H200."""
 SPARED_FUSED = 20_000
 """The same for fused packs, which are ready within seconds."""
+SLICED_ON = ("cpu",)
+"""Kinds of devices on which uncompiled packs of sliced networks were seen to be faster."""
+MOST_SLICED = 8
+"""Shapes of sliced networks that are kept for later packs."""
 
 
 @dataclass(kw_only=True)
@@ -70,11 +75,13 @@ class PacksOfKind:
 
     arrangement: Arrangement = "side by side"
     shapes: list[PackShape] = field(default_factory=list)
-    prototypes: dict[PackShape, Pack] = field(default_factory=dict)
-    idle: dict[PackShape, list[Runner]] = field(default_factory=dict)
-    made: dict[PackShape, int] = field(default_factory=dict)
+    sliced: list[SlicedShape] = field(default_factory=list)
+    """Shapes of slots for networks that lost channels, the one used last at the end."""
+    prototypes: dict[Shape, Pack] = field(default_factory=dict)
+    idle: dict[Shape, list[Runner]] = field(default_factory=dict)
+    made: dict[Shape, int] = field(default_factory=dict)
     """Runners that there are of each shape, idle ones and those in use."""
-    bytes: dict[PackShape, int] = field(default_factory=dict)
+    bytes: dict[Shape, int] = field(default_factory=dict)
     """The most memory that a runner of each shape took."""
     budget: float | None = None
     """Widths added up in one pack, once that was measured or found too large."""
@@ -92,6 +99,24 @@ class PacksOfKind:
             self.shapes.append(own)
         return found or own
 
+    def slots(self, members: Sequence[Member]) -> SlicedShape | None:
+        """Slots for members without their removed channels; None where whole networks are worth no other shape."""
+        found = sliced_shape(members, self.sliced, WASTE)
+        if found is not None:
+            self.sliced = [*(shape for shape in self.sliced if shape != found), found]
+            for shape in self.sliced[:-MOST_SLICED]:
+                self._forget(shape)
+            self.sliced = self.sliced[-MOST_SLICED:]
+        return found
+
+    def keeps(self, shape: Shape) -> bool:
+        """Whether a runner of this shape may be used again."""
+        return shape in self.sliced or not any(isinstance(slot, Slot) for slot in shape)
+
+    def _forget(self, shape: SlicedShape) -> None:
+        self.made[shape] = self.made.get(shape, 0) - len(self.idle.pop(shape, []))
+        self.prototypes.pop(shape, None)
+
     def _spare(self, shape: PackShape, steps: int, *, fused: bool) -> float:
         """The widths that may stay empty for so many steps, because another shape would cost more."""
         if fused:
@@ -104,10 +129,12 @@ class PacksOfKind:
             self.made[shape] -= len(runners)
             runners.clear()
 
-    def shrink(self, shape: PackShape) -> None:
+    def shrink(self, shape: Shape) -> None:
         """Make smaller packs than this one from now on."""
-        self.budget = max(sum(shape) / 2, min(shape))
-        self.shapes = [known for known in self.shapes if sum(known) < sum(shape)]
+        total = sum(widths(shape))
+        self.budget = max(total / 2, min(widths(shape)))
+        self.shapes = [known for known in self.shapes if sum(known) < total]
+        self.sliced = [known for known in self.sliced if sum(widths(known)) < total]
 
 
 class RunnerPool:
@@ -192,11 +219,24 @@ class RunnerPool:
         known.budget = self.measured_budget(kind, members, useful)
         return known.budget
 
-    def shape(self, kind: PackKind, members: Sequence[Member]) -> PackShape:
-        """The narrowest known shape that holds them, or a new one that just does where that pays."""
+    def whole_shape(self, kind: PackKind, members: Sequence[Member]) -> PackShape:
+        """The narrowest known shape that holds their whole networks, or a new one that just does where that pays."""
         return self._kinds[kind].shape(members, fused=self.fuses(kind, shape_of(members)))
 
-    def take(self, kind: PackKind, shape: PackShape, chain: Chain) -> Runner | None:
+    def shape(self, kind: PackKind, members: Sequence[Member]) -> Shape:
+        """The shape that the members train in: without removed channels where that is faster."""
+        whole = self.whole_shape(kind, members)
+        if self._slices(kind, whole) and (sliced := self._kinds[kind].slots(members)) is not None:
+            return sliced
+        return whole
+
+    def _slices(self, kind: PackKind, shape: PackShape) -> bool:
+        """Whether networks that lost channels get slots of their own size; a stack has slots of one size."""
+        side_by_side = self._kinds[kind].arrangement == "side by side"
+        slow = not self.compiles(kind, shape) and not self.fuses(kind, shape)
+        return side_by_side and slow and kind.device.type in SLICED_ON
+
+    def take(self, kind: PackKind, shape: Shape, chain: Chain) -> Runner | None:
         """An idle runner of this shape, or a new one; None where one must be given back first."""
         known = self._kinds[kind]
         if known.idle.get(shape):
@@ -217,11 +257,11 @@ class RunnerPool:
         self._log_path(kind, shape, runner)
         return runner
 
-    def _log_path(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+    def _log_path(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
         """Log once which way networks of a kind take, and why not a faster one."""
         arrangement = self._kinds[kind].arrangement
         reasons = list(self._why.get(kind, []))
-        reasons += [own for own in (self._unfused.get((kind, max(shape))),) if own]
+        reasons += [own for own in (self._unfused.get((kind, max(widths(shape)))),) if own]
         compilable = kind.device.type == "cuda" and runner.way == "written" and arrangement != "alone"
         if compilable and self._options.compile is None:
             reasons.append(f"Compiling pays from {COMPILE_FROM[arrangement]:,} steps of a chain.")
@@ -243,29 +283,31 @@ class RunnerPool:
         self._kinds[kind] = PacksOfKind(arrangement="alone", compiling=False)
         return True
 
-    def give_back(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+    def give_back(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
         """Keep a runner for the next pack of its shape, unless its way was given up while it trained."""
         known = self._kinds[kind]
         still = {"fused": self.fuses, "compiled": self.compiles}.get(runner.way)
-        if runner.trainer.pack.layout.kind != known.arrangement or (still and not still(kind, shape)):
+        given_up = runner.trainer.pack.layout.kind != known.arrangement or (still and not still(kind, shape))
+        if given_up or not known.keeps(shape):
             self.discard(kind, shape, runner)
         else:
             known.idle.setdefault(shape, []).append(runner)
 
-    def discard(self, kind: PackKind, shape: PackShape, runner: Runner) -> None:
+    def discard(self, kind: PackKind, shape: Shape, runner: Runner) -> None:
         """Forget a runner; stacks that were given up while it trained are not counted any more."""
         known = self._kinds[kind]
         if runner.trainer.pack.layout.kind == known.arrangement:
             known.made[shape] = known.made.get(shape, 1) - 1
 
-    def shrink(self, kind: PackKind, shape: PackShape) -> None:
+    def shrink(self, kind: PackKind, shape: Shape) -> None:
         """Give back what a pack too large for the memory took, and make smaller ones from now on."""
         known = self._kinds[kind]
         known.shrink(shape)
         self._drop_idle()
-        LOG.warning("A pack of width %g does not fit into the memory; trying %g.", sum(shape), known.budget)
+        total = sum(widths(shape))
+        LOG.warning("A pack of width %g does not fit into the memory; trying %g.", total, known.budget)
 
-    def give_up(self, kind: PackKind, shape: PackShape, runner: Runner, failure: Exception) -> bool:
+    def give_up(self, kind: PackKind, shape: Shape, runner: Runner, failure: Exception) -> bool:
         """Go on in a simpler way after a failure in a fused or compiled pack; False where there is none."""
         if runner.way == "written":
             return False
@@ -277,7 +319,7 @@ class RunnerPool:
         self._drop_idle()
         return True
 
-    def compiles(self, kind: PackKind, shape: PackShape) -> bool:
+    def compiles(self, kind: PackKind, shape: Shape) -> bool:
         """Whether packs are compiled: unfused on a GPU where that pays, elsewhere where it is asked for."""
         known = self._kinds[kind]
         if known.arrangement == "alone" or self.fuses(kind, shape):
@@ -285,12 +327,12 @@ class RunnerPool:
         on_gpu = kind.device.type == "cuda"
         return bool(known.compiling) and (on_gpu or self._options.compile is True)
 
-    def fuses(self, kind: PackKind, shape: PackShape) -> bool:
+    def fuses(self, kind: PackKind, shape: Shape) -> bool:
         """Whether packs train by the package's own kernels, which start at once and need no compiling.
 
         The answer for a kind and width is kept until a fused pack fails.
         """
-        key = kind, max(shape)
+        key = kind, max(widths(shape))
         side_by_side = self._kinds[kind].arrangement == "side by side"
         if not self._options.fuse or kind.device.type not in FUSED_ON or not side_by_side:
             return False
@@ -303,7 +345,7 @@ class RunnerPool:
                 self._fusable.setdefault(key, True)
         return self._fusable[key]
 
-    def build(self, kind: PackKind, shape: PackShape, chain: Chain, *, compiled: bool) -> Runner:
+    def build(self, kind: PackKind, shape: Shape, chain: Chain, *, compiled: bool) -> Runner:
         """A new runner: fused where that can be, else compiled or as its steps are written."""
         known = self._kinds[kind]
         if shape not in known.prototypes:
@@ -330,11 +372,12 @@ class RunnerPool:
         self._kinds.clear()
         self._programs = None
 
-    def _prototype(self, kind: PackKind, shape: PackShape, chain: Chain) -> Pack:
+    def _prototype(self, kind: PackKind, shape: Shape, chain: Chain) -> Pack:
         """An empty pack, whose graph all runners of its shape share."""
         image_shape, arrangement = kind.dataset.train.image_shape, self._kinds[kind].arrangement
         if arrangement != "side by side":
-            own = chain.untrained if chain.spec.width == shape[0] else network(kind, shape[0])
+            (width, *_) = widths(shape)
+            own = chain.untrained if chain.spec.width == width else network(kind, width)
             if arrangement == "alone":
                 return single_network(own, image_shape=image_shape, device=kind.device)
             with MODULE_CALLS:
@@ -347,10 +390,11 @@ class RunnerPool:
                     dtype=_dtype(chain),
                     low=_low(kind),
                 )
-        networks = {width: network(kind, width) for width in set(shape)}
+        slots: tuple[float | Slot, ...] = shape
+        networks = {slot: in_slot(kind, slot, chain) for slot in dict.fromkeys(slots)}
         with MODULE_CALLS:
             return pack(
-                [networks[width] for width in shape],
+                [networks[slot] for slot in slots],
                 image_shape=image_shape,
                 smallest_group=self._options.smallest_group,
                 device=kind.device,
@@ -358,12 +402,13 @@ class RunnerPool:
                 memory_format=torch.channels_last,
             )
 
-    def _give_up_fusing(self, kind: PackKind, shape: PackShape, reason: Exception) -> None:
+    def _give_up_fusing(self, kind: PackKind, shape: Shape, reason: Exception) -> None:
         """Let packs with networks as wide as the widest of these train in another way from now on."""
-        self._fusable[kind, max(shape)] = False
-        self._unfused[kind, max(shape)] = str(reason)
+        width = max(widths(shape))
+        self._fusable[kind, width] = False
+        self._unfused[kind, width] = str(reason)
         level = logging.INFO if isinstance(reason, Unfused | Unpackable) else logging.WARNING
-        names = (kind.family, kind.depth, max(shape))
+        names = (kind.family, kind.depth, width)
         LOG.log(level, "Packs of %s of depth %d up to width %g train without fused steps: %s", *names, reason)
 
     def _try_to_fuse(self, kind: PackKind, width: float) -> None:
@@ -380,7 +425,7 @@ class RunnerPool:
             self._programs = compiled_programs()
         return self._programs
 
-    def _has_room(self, known: PacksOfKind, kind: PackKind, shape: PackShape) -> bool:
+    def _has_room(self, known: PacksOfKind, kind: PackKind, shape: Shape) -> bool:
         """Whether another runner of a shape fits, with as much again for evaluation, and a stream is left for it.
 
         One of a shape never built is taken to be as large as the largest.
@@ -476,9 +521,19 @@ def network(kind: PackKind, width: float) -> nn.Module:
     )
 
 
-def describe(shape: PackShape) -> str:
+def in_slot(kind: PackKind, slot: float | Slot, chain: Chain) -> nn.Module:
+    """A network that lends its shapes to one slot: a whole one, or one with as many units as there is room for."""
+    if not isinstance(slot, Slot):
+        return network(kind, slot)
+    whole = chain.untrained if chain.spec.width == slot.width else network(kind, slot.width)
+    units = families.find_units(whole, kind.dataset.train.image_shape)
+    return units.sliced(whole, units.first(dict(zip(units.names, slot.counts, strict=True))))
+
+
+def describe(shape: Shape) -> str:
     """How a pack is called in messages."""
-    return f"A pack of {len(shape)} networks, width {sum(shape):g},"
+    sliced = " sliced" if any(isinstance(slot, Slot) for slot in shape) else ""
+    return f"A pack of {len(shape)}{sliced} networks, width {sum(widths(shape)):g},"
 
 
 def release_memory() -> None:

@@ -35,19 +35,19 @@ from prunecast.fleet.queue import (
     BUDGET_ON_CPU,
     ChainGroup,
     PackQueue,
-    PackShape,
     Remaining,
     Training,
     UnderWay,
     chain_group,
     halves,
-    places,
     rank_of,
+    shape_of,
     split,
     work_of_level,
 )
 from prunecast.fleet.runner import Runner, device_tensors
 from prunecast.fleet.runner_pool import RunnerPool
+from prunecast.fleet.slots import Shape, places_in, widths
 from prunecast.pruning import Record, Trained, needs_images, open_chain, run_chain, why_ended
 from prunecast.training import settings
 
@@ -63,7 +63,7 @@ class PackInTraining(Training):
 
     members: list[Member]
     kind: PackKind
-    shape: PackShape
+    shape: Shape
     runner: Runner
 
 
@@ -223,8 +223,9 @@ class Scheduler:
         kind = group_of(members[0]).kind
         if self._pool.budget(kind, members) is None and not self._alone(members):
             return True
-        shape = self._pool.shape(kind, members)
+        shape: Shape = shape_of(members)
         try:
+            shape = self._pool.shape(kind, members)
             runner = self._pool.take(kind, shape, members[0].chain)
         except torch.OutOfMemoryError as failure:
             self._pool.shrink(kind, shape)
@@ -238,7 +239,7 @@ class Scheduler:
             return False
         GUARD.own(device_tensors(runner))
         budget = self._pool.budget(kind, members)
-        share = 0.0 if budget is None else sum(shape) / max(BUDGET, budget)
+        share = 0.0 if budget is None else sum(widths(shape)) / max(BUDGET, budget)
         rank = rank_of(members)
         pack = PackInTraining(rank=rank, share=share, members=members, kind=kind, shape=shape, runner=runner)
         self._under_way.training.append(pack)
@@ -262,7 +263,8 @@ class Scheduler:
         level = LevelTraining(
             runner=pack.runner,
             members=pack.members,
-            places=places(pack.shape, pack.members),
+            places=places_in(pack.shape, pack.members),
+            shape=pack.shape,
             host=self._host,
             stopping=self._stopping.is_set,
             checkpoint_seconds=self._options.checkpoint_seconds,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from prunecast.errors import PrunecastError
 from prunecast.spec import pooled_noise
-from prunecast.table import CONFIGURATION, COSTS, Table
+from prunecast.table import CONFIGURATION, COSTS, Table, other_latency
 
 Replicates = Literal["mean", "each"]
 Floats = NDArray[np.float64]
@@ -269,7 +269,8 @@ def costs(table: Table) -> dict[Size, CostCurves]:
     A column counts where every row of the configuration has a positive number.
     """
     frame = table.frame
-    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in COSTS if name in frame}
+    names = [name for name in map(str, frame) if name in COSTS or other_latency(name)]
+    numbers = {name: pd.to_numeric(frame[name], errors="coerce") for name in names}
     found: dict[Size, CostCurves] = {}
     for place, rows in frame.groupby(list(CONFIGURATION), sort=True) if numbers else ():
         depth, width, examples = np.array(place, dtype=float)

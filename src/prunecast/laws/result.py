@@ -22,7 +22,7 @@ from prunecast.laws.predict import Prediction, predict
 from prunecast.laws.predictor import Alternative, Spread, inputs_of
 from prunecast.laws.support import Configuration
 from prunecast.metric import Metric
-from prunecast.table import COSTS
+from prunecast.table import COSTS, other_latency
 from prunecast.text import plural
 
 ALWAYS_THERE = (Role.PLATEAU, Role.SLOPE, Role.SCALE)
@@ -505,6 +505,7 @@ def _usable_configurations(fit: Fit) -> bool:
 def _usable_costs(configuration: Configuration) -> bool:
     """Whether all costs are known columns and given at the same densities, from the lowest up."""
     densities = [tuple(density for density, _ in curve) for curve in configuration.costs.values()]
-    return configuration.costs.keys() <= set(COSTS) and all(
+    known = all(name in COSTS or other_latency(name) for name in configuration.costs)
+    return known and all(
         own == densities[0] and own and all(low <= high for low, high in pairwise(own)) for own in densities
     )

@@ -1,6 +1,7 @@
 """Iterative pruning: criteria, masks, connectivity, the chain of levels and its store."""
 
 from prunecast.pruning.chain import Chain, choose_examples, code_version, open_chain
+from prunecast.pruning.channels import Slicing
 from prunecast.pruning.connectivity import trace_ahead
 from prunecast.pruning.criteria import Criterion, PruningContext, register_criterion
 from prunecast.pruning.files import (
@@ -52,7 +53,14 @@ from prunecast.pruning.record import (
     why_ended,
     within,
 )
-from prunecast.pruning.run import chain_trainer, device_name, follow_chain, run_chain, train_level
+from prunecast.pruning.run import (
+    chain_trainer,
+    device_name,
+    follow_chain,
+    run_chain,
+    slicing_of,
+    train_level,
+)
 from prunecast.pruning.starts import fitting, read_start, start_digest, store_start
 from prunecast.pruning.store import FORMAT, ChainFolder, chain_folder, chain_folders, write_packed
 from prunecast.pruning.structure import LevelStructure, Structure, register_structure, structure_of
@@ -81,6 +89,7 @@ __all__ = [
     "Record",
     "Schedule",
     "Scores",
+    "Slicing",
     "StopRules",
     "StoreCheck",
     "Structure",
@@ -118,6 +127,7 @@ __all__ = [
     "register_schedule",
     "register_structure",
     "run_chain",
+    "slicing_of",
     "start_digest",
     "store_start",
     "structure_of",

@@ -249,7 +249,7 @@ def _grid(found: Sequence[Answer], fit: Fit) -> Grid:
     """The answers to some of the targets."""
     step, naming = max(1, -(-len(found) // SHOWN_ANSWERS)), found[0].choice.naming
     measure = found[0].choice.question.minimise
-    costs = {Measure.LATENCY: "Latency, ms", Measure.BYTES: "Bytes", Measure.MULTIPLY_ADDS: "Multiply-adds"}
+    costs = choices.COSTS
     size = costs.get(measure, "Stored parameters") if naming.counted else "Share of the largest"
     several = len({own.num_examples for own in fit.configurations}) > 1
     which = f", {numbers.count(found[0].choice.question.num_examples)} training examples" if several else ""

@@ -17,6 +17,8 @@ from prunecast.wording import (
 )
 from prunecast.wording import report as wording
 
+COSTS = {Measure.LATENCY: "Latency, ms", Measure.BYTES: "Bytes", Measure.MULTIPLY_ADDS: "Multiply-adds"}
+"""Headings of costs that may be minimised."""
 LEAST_DIFFERENCE = 1.005
 """Networks whose sizes differ by less are not compared."""
 
@@ -64,8 +66,7 @@ def _sizes(chosen: Choice) -> list[Fact]:
         found.append(
             Fact("Multiply-adds", amount(naming, best.multiply_adds), wording.products_remark(chosen))
         )
-    if best.latency_ms is not None:
-        found.append(Fact("Latency", f"{best.latency_ms:.3g} ms", wording.latency_remark(best)))
+    found += [Fact("Latency", latency, remark) for latency, remark in wording.latency_facts(chosen)]
     if best.bytes is not None and minimise is Measure.BYTES:
         found.append(Fact("Bytes", numbers.count(best.bytes), "of dense tensors"))
     return found
@@ -92,6 +93,7 @@ def comparison(chosen: Choice) -> str:
 
 def _runners_up(chosen: Choice) -> Grid:
     naming = chosen.naming
+    asked = costs_asked(chosen)
     rows = [
         [
             *_place(naming, one.depth, one.width),
@@ -100,6 +102,7 @@ def _runners_up(chosen: Choice) -> Grid:
             numbers.interval(one.interval),
             "" if one.probability is None else numbers.probability_cell(one.probability),
             amount(naming, one.stored_parameters),
+            *(cost_cell(measure, cost_of(one, measure)) for measure in asked),
             numbers.number(one.training_cost),
             one.source + (", outside" if one.extrapolated else ""),
         ]
@@ -113,10 +116,35 @@ def _runners_up(chosen: Choice) -> Grid:
         "95%",
         "Meets",
         size,
+        *(COSTS[measure] for measure in asked),
         "Training",
         "By",
     ]
     return Grid(header=header, rows=rows, left=0, caption="Runners-up")
+
+
+def costs_asked(chosen: Choice) -> list[Measure]:
+    """The costs that a question is about, besides stored parameters."""
+    question = chosen.question
+    budget = [] if question.max_latency is None else [Measure.LATENCY]
+    return [measure for measure in dict.fromkeys([*budget, question.minimise]) if measure in COSTS]
+
+
+def cost_of(one: Network, measure: Measure) -> float | None:
+    """What a network costs."""
+    known = {
+        Measure.LATENCY: one.latency_ms,
+        Measure.BYTES: one.bytes,
+        Measure.MULTIPLY_ADDS: one.multiply_adds,
+    }
+    return known[measure]
+
+
+def cost_cell(measure: Measure, cost: float | None) -> str:
+    """A cost as a number, milliseconds with three digits."""
+    if cost is None:
+        return numbers.UNKNOWN
+    return f"{cost:.3g}" if measure is Measure.LATENCY else numbers.count(cost)
 
 
 def _axes(naming: Naming) -> list[str]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from prunecast import __version__, tables
+from prunecast.choice import removes_channels
 from prunecast.findings import Finding
 from prunecast.laws import Configuration, Deviation, Fit, Law, Prediction, Score, SingleFit, findings, verdict
 from prunecast.metric import Metric
@@ -243,9 +244,9 @@ def unknown_section(fit: Fit) -> Section:
     text = [] if known else [wording.EVERYTHING_KNOWN]
     if fit.dense is None:
         known.append(wording.measured_sizes_only(fit.metric))
-    return Section(
-        name="unknown", title="What the data do not show", text=text, notes=[*known, wording.ZEROS]
-    )
+    if not removes_channels(fit):
+        known.append(wording.ZEROS)
+    return Section(name="unknown", title="What the data do not show", text=text, notes=known)
 
 
 def missing_section(table: Table, why: str) -> Section:

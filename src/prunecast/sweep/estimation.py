@@ -355,7 +355,7 @@ def deal_packs(
     for members in sorted(groups, key=lambda members: members[0].level.last, reverse=True):
         first, kind = chains[members[0].number], kind_of(members[0].chain)
         for part in deal(members, pool.budget(kind, members) or BUDGET):
-            shape = pool.shape(kind, part)
+            shape = pool.whole_shape(kind, part)
             work = TimedWork(
                 comparable=(kind.family, kind.dataset, kind.recipe, kind.batch),
                 shape=(kind, shape),

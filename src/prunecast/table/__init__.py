@@ -2,7 +2,15 @@
 
 from prunecast.errors import TableError
 from prunecast.table import findings, shipped
-from prunecast.table.columns import CANONICAL, CONFIGURATION, COSTS, COUNTS, NAMES, synonyms
+from prunecast.table.columns import (
+    CANONICAL,
+    CONFIGURATION,
+    COSTS,
+    COUNTS,
+    NAMES,
+    other_latency,
+    synonyms,
+)
 from prunecast.table.table import ConfigurationKey, Table, as_table, read
 from prunecast.table.values import LARGEST, TINY
 
@@ -19,6 +27,7 @@ __all__ = [
     "TableError",
     "as_table",
     "findings",
+    "other_latency",
     "read",
     "shipped",
     "synonyms",

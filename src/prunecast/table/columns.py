@@ -10,7 +10,7 @@ import numpy.typing as npt
 from prunecast.errors import TableError
 from prunecast.metric import SCORE, Metric
 from prunecast.table.options import column_option, metric_option
-from prunecast.text import nearest, normalized, without_cutoff, without_percent
+from prunecast.text import nearest, normalized, plain_count, without_cutoff, without_percent
 
 NAMES = ("family", "dataset", "method", "recipe")
 CONFIGURATION = ("depth", "width", "num_examples")
@@ -20,8 +20,18 @@ COUNTS = ("parameters", "weights", "nonzero")
 LATENCY = "latency_ms"
 COSTS = ("remaining_parameters", "bytes", "multiply_adds", LATENCY)
 """Optional columns with the cost of a row's network, which choices read."""
+RUNTIMES = ("torch", "onnx")
+"""Runtimes in which networks are timed."""
 TIMED_WITH = "timed_with"
 """An optional column that says how latencies were measured: runtime, batch and threads, joined by hyphens."""
+
+
+def other_latency(column: str) -> tuple[str, int] | None:
+    """Runtime and batch of an optional column such as latency_ms_onnx_64; None for other columns."""
+    runtime, _, batch = column.removeprefix(f"{LATENCY}_").partition("_")
+    images = plain_count(batch, digits=5)
+    known = images and column == f"{LATENCY}_{runtime}_{images}" and runtime in RUNTIMES
+    return (runtime, images) if known and images else None
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -90,6 +90,12 @@ def unit(naming: Naming, minimise: Measure) -> str:
     return minimise.unit if naming.counted else OF_LARGEST
 
 
+def in_runtime(runtime: str, batch: int) -> str:
+    """How networks were called when they were timed: 64 images in ONNX Runtime."""
+    name = {"torch": "PyTorch", "onnx": "ONNX Runtime"}.get(runtime, runtime)
+    return f"{plural(batch, 'image')} in {name}"
+
+
 def _size(count: float | None, share: float | None, measure: Measure) -> str:
     """A size with its unit: a count, or a share of the largest measured network."""
     if share is not None:
@@ -101,8 +107,9 @@ def choice_as_json(choice: Choice) -> dict[str, Any]:
     """An answer as JSON: its network's numbers at the top level, then the rest."""
     body = asdict(choice)
     for network in (body["answer"], *body["runners_up"], body["further"] or {}):
-        _drop_unknown(network, ("bytes", "latency_ms", "latency_interval"))
+        _drop_unknown(network, ("bytes", "latency_ms", "latency_interval", "other_latencies"))
     _drop_unknown(body["question"], ("max_latency",))
+    _drop_unknown(body, ("timed_with",))
     body["notes"] = [finding_as_json(finding, choice.metric) for finding in choice.findings]
     del body["findings"]
     return {**body.pop("answer"), **body}
@@ -111,7 +118,7 @@ def choice_as_json(choice: Choice) -> dict[str, Any]:
 def _drop_unknown(body: dict[str, Any], names: tuple[str, ...]) -> None:
     """Remove entries that the table does not have."""
     for name in names:
-        if name in body and body[name] is None:
+        if name in body and body[name] in (None, (), ""):
             del body[name]
 
 

@@ -23,6 +23,7 @@ from prunecast.wording.choice import (
     OF_LARGEST,
     amount,
     expected_instead,
+    in_runtime,
     keeping,
     network_name,
     train,
@@ -288,12 +289,21 @@ def _removes_channels(choice: Choice) -> bool:
     return any(isinstance(own, choice_findings.ChannelsRemoved) for own in choice.findings)
 
 
-def latency_remark(best: Network) -> str:
-    """Where an answer's latency comes from."""
-    if best.latency_interval is None:
-        return "as measured by `prunecast time`"
-    low, high = best.latency_interval
-    return f"predicted, 95% in {low:.3g} to {high:.3g} ms"
+def latency_facts(choice: Choice) -> list[tuple[str, str]]:
+    """An answer's latencies, each with how networks were called and what was predicted; the first one is minimised."""
+    runtime, batch = (*choice.timed_with.split("-"), "", "")[:2]
+    best = choice.answer
+    called = in_runtime(runtime, int(batch)) if batch.isascii() and batch.isdecimal() else ""
+    others = [
+        (in_runtime(own.runtime, own.batch), own.milliseconds, own.interval) for own in best.other_latencies
+    ]
+    first = [] if best.latency_ms is None else [(called, best.latency_ms, best.latency_interval)]
+    return [(f"{latency:.3g} ms", _latency_remark(how, span)) for how, latency, span in (*first, *others)]
+
+
+def _latency_remark(called: str, interval: tuple[float, float] | None) -> str:
+    how = "as timed" if interval is None else "predicted, 95% in {:.3g} to {:.3g} ms".format(*interval)
+    return f"{called}, {how}" if called else how
 
 
 def density(value: float) -> str:

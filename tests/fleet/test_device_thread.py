@@ -44,9 +44,9 @@ def test_a_host_thread_that_does_is_found_out(guarded, tmp_path, monkeypatch, ca
 
     write = level.start_contents
 
-    def careless(layout, members, places):
+    def careless(layout, members, *rest):
         members[0].chain.dataset.train.labels.sum()
-        return write(layout, members, places)
+        return write(layout, members, *rest)
 
     monkeypatch.setattr(level, "start_contents", careless)
     jobs = jobs_of([chain(recipe={"epochs": 2})], cap=0, dataset=data.load("digits"))

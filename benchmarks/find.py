@@ -39,6 +39,7 @@ from prunecast.table import CONFIGURATION, Table, read
 
 FOLDER = Path(__file__).parent / "tables"
 TABLES = (
+    "cifar10-resnet",
     str(FOLDER / "cifar10-resnet-160ep.csv"),
     "cifar10-resnet-24ep",
     str(FOLDER / "cifar10-resnet20-24ep-fleet.csv"),

@@ -36,6 +36,17 @@ class Aside(nn.Module):
         return (logits, logits) if self.training else logits
 
 
+class Unusual(nn.Module):
+    """A method whose first argument is not called self."""
+
+    def __init__(this):  # noqa: N805
+        super().__init__()
+        this.head = nn.Linear(192, 5)
+
+    def forward(this, image):  # noqa: N805
+        return this.head(image.reshape(-1, 191))
+
+
 class ByHand(nn.Module):
     """Attention written with matrix products."""
 
@@ -76,6 +87,10 @@ class Fused(ByHand):
         ),
         (Model(nn.Linear(4, 5), join=lambda x: x.permute(0, 2, 3, 1)), r"shape \(2, 4, 4, 5\)"),
         (
+            Unusual(),
+            r"^the model \(Unusual, test_trial\.py, line \d+\) fails on images of 3x8x8 \(RuntimeError: ",
+        ),
+        (
             Aside(),
             "^in training the model returns tuple; it must return the logits alone, one row of 5 scores",
         ),
@@ -84,7 +99,7 @@ class Fused(ByHand):
             "^in training the model returns probabilities: each row sums to 1. Return the logits, without the softmax",
         ),
     ],
-    ids=["features", "channels", "reshape", "classes", "shape", "tuple", "softmax"],
+    ids=["features", "channels", "reshape", "classes", "shape", "unusual", "tuple", "softmax"],
 )
 def test_what_does_not_run_is_explained(model, message):
     with pytest.raises(PrunecastError, match=message) as refused:

@@ -52,6 +52,26 @@ def test_networks_that_cannot_be_trained_are_refused_before_anything_runs(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def backwards(labels):
+    return labels
+
+
+def test_a_loss_that_fails_is_refused_before_anything_runs(tmp_path):
+    own = parsed(BRIEF.replace("[recipe]", '[recipe]\nloss = "test_own_models:backwards"'))
+    for refuse in (overview, partial(run_plan, store=tmp_path)):
+        with pytest.raises(PrunecastError, match="loss 'test_own_models:backwards' fails: TypeError: backwards"):
+            refuse(own)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_run_that_diverges_says_what_to_change(tmp_path):
+    own = parsed(BRIEF.replace("[recipe]", "[recipe]\nlearning_rate = 1e9").replace("replicates = 2\n", ""))
+    said = [event_line(own, event) for event in run_plan(own, tmp_path)]
+    assert "diverged" in said[0]
+    assert "the loss is not finite; lower the learning_rate, or set gradient_clip" in said[0]
+    assert "train longer" not in said[0]
+
+
 def keeping(family):
     return parsed(
         BRIEF.replace('"digits_cnn"', f'"{family}"').replace("[recipe]", '[recipe]\ninitial_weights = "own"')

@@ -51,8 +51,9 @@ def place_of(model: nn.Module, error: BaseException) -> Place | None:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         frame = step.tb_frame
-        module = frame.f_locals.get("self")
-        file = Path(frame.f_code.co_filename)
+        code = frame.f_code
+        module = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None  # mostly self
+        file = Path(code.co_filename)
         if id(module) in names and isinstance(module, nn.Module):
             line = "" if TORCH in file.parents else f"{file.name}, line {step.tb_lineno}"
             found = Place(name=names[id(module)], module=module, frame=frame, line=line)

@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from prunecast.errors import PrunecastError
-from prunecast.families import multiply_adds, try_network
+from prunecast.families import full_sizes, multiply_adds, try_network
 
 SHAPE = (3, 8, 8)
 
@@ -112,6 +112,32 @@ def test_attention_counts_whoever_computes_it(kind):
     tokens, channels = 8, 16
     expected = tokens * 24 * 48 + 2 * tokens**2 * channels + 16 * 5
     assert try_network(kind(), SHAPE, 5) == multiply_adds(kind(), SHAPE) == expected
+
+
+class Branching(Fused):
+    """It needs the values of its images."""
+
+    def forward(self, image):
+        return super().forward(image) if image.sum() < 1 else super().forward(-image)
+
+
+class BranchingEncoder(nn.Module):
+    """Torch's own encoder layer, which hides its products, after a branch on values."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(24, 2, 16, batch_first=True)
+        self.head = nn.Linear(24, 5)
+
+    def forward(self, image):
+        image = image if image.sum() < 1 else -image
+        return self.head(self.encoder(image.transpose(1, 2).flatten(2)).mean(1))
+
+
+@pytest.mark.parametrize("kind", [Branching, BranchingEncoder])
+def test_a_network_that_branches_on_values_counts_as_another(kind):
+    model = kind()
+    assert full_sizes(model, SHAPE).multiply_adds == multiply_adds(model, SHAPE)
 
 
 def test_a_trial_leaves_no_trace():

@@ -64,7 +64,10 @@ def test_other_things_are_refused(name, words):
     ("name", "words"),
     [
         ("unreduced", r"returned a tensor of shape \(8,\); return the mean over the examples"),
-        ("of_logits", r"fails: TypeError: of_logits\(\) takes 1 .*with logits, of shape \(examples, 3\), and labels"),
+        (
+            "of_logits",
+            r"fails: TypeError: of_logits\(\) takes 1 .*with logits, of shape \(examples, 3\), and labels",
+        ),
         ("endless", "is -?inf for random logits; return a finite number"),
         ("counted", "has no gradient; compute it from the logits"),
     ],

@@ -42,9 +42,7 @@ def _what_happened(event: Event) -> str:
     if record.status == "diverged":
         note += " · the loss is not finite; lower the learning_rate, or set gradient_clip"
     elif poor:
-        note += (
-            f" · hardly better than guessing ({record.chance_error:.4g}), so train longer or change the recipe"
-        )
+        note += f" · hardly better than guessing ({record.chance_error:.4g}), so train longer or change the recipe"
     dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"

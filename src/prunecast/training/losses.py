@@ -83,8 +83,8 @@ def check_loss(recipe: Recipe, num_classes: int) -> None:
         raise
     except Exception as failure:
         raise PrunecastError(
-            f"{what} fails: {failure_words(failure)}. It is called with logits, of shape (examples, {num_classes}), and "
-            "labels, of shape (examples,)."
+            f"{what} fails: {failure_words(failure)}. It is called with logits, of shape (examples, {num_classes}), "
+            "and labels, of shape (examples,)."
         ) from failure
     if not value.isfinite():
         raise PrunecastError(f"{what} is {value.item():g} for random logits; return a finite number.")

@@ -88,7 +88,7 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if count is not None:
             self.operations += int(count(*args, **(kwargs or {}), out_val=out))
         elif func._overloadpacket is ATTENTION_ON_CPU:
-            self.operations += int(sdpa_flop_count(*(tensor.shape for tensor in args[:3])))
+            self.operations += int(sdpa_flop_count(*(tensor.shape for tensor in args[:3])))  # type: ignore[no-untyped-call]
         return out
 
 

@@ -40,8 +40,6 @@ DEPTH_STEP = 1.15
 """Depths that were not trained are at least this factor apart."""
 ROOM_TO_RISE = 0.98
 """Of the high plateau: the law says nothing useful of networks whose unpruned error is higher."""
-MUCH_BETTER = 0.8
-"""The share of its unpruned error that a pruned network has at most where training was too short."""
 CHANNEL_STEP = 64
 """Widths of built-in families are multiples of 1/64, so that their widest layers have whole channels."""
 
@@ -293,13 +291,9 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
         return found
     if not fit.rises:
         before = " before it reaches chance" if all_at_chance(fit) else ""
-        better = all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations)
-        remedy = (
-            "train longer, because pruned networks are much better than unpruned ones, or " if better else ""
-        )
         raise PrunecastError(
             f"no curve of {fit.origin.table} rises above its unpruned {word}{before}, so no law of pruning can be "
-            f"fitted; {remedy}{more_of_the_rise(fit)}"
+            f"fitted; {more_of_the_rise(fit)}"
         )
     good = found.expected_unpruned_error < ROOM_TO_RISE * high
     if good.any():

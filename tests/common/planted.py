@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 
-from prunecast.laws import Floats, formulas
-from prunecast.laws.support import AXES
+from prunecast.laws import AXES, Floats, formulas
 
 TRUTH: Mapping[str, float] = {"high_error": 0.85, "gamma": 0.55, "p": 0.02, "phi": 1.0, "psi": 1.4}
 """Eq. 2 as CIFAR-10 ResNets are like to have it."""

@@ -229,7 +229,9 @@ def all_at_chance(fit: Fit) -> bool:
 
 def more_of_the_rise(fit: Fit) -> str:
     """What would show more of how the curves rise."""
-    levels = "prune in smaller steps (a smaller `fraction`)" if all_at_chance(fit) else "prune further"
+    if not all_at_chance(fit):
+        return "prune further"
+    levels = "prune in smaller steps (a smaller `fraction`)"
     if all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations):
         return f"train longer, because pruned networks are much better than unpruned ones, or {levels}"
     return levels

@@ -13,8 +13,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from prunecast.errors import PrunecastError, require, require_one_of, require_text
+from prunecast.text import did_you_mean, listed
 
 VARIABLE = "PRUNECAST_PLUGINS"
+MOST_NAMED = 8
+"""Functions of a module that a message names."""
 T = TypeVar("T")
 
 
@@ -23,8 +26,22 @@ def load_attribute(name: str, kind: str) -> object:
     place, _, attribute = name.partition(":")
     module = _imported(place, f"{kind} {name!r}")
     if not hasattr(module, attribute):
-        raise PrunecastError(f"{kind} {name!r}: the module {place} has no attribute {attribute!r}.")
+        raise PrunecastError(
+            f"{kind} {name!r}: the module {place} has no attribute {attribute!r}.{_defined(module, attribute)}"
+        )
     return getattr(module, attribute)
+
+
+def _defined(module: object, attribute: str) -> str:
+    """A sentence about the functions and classes that a module defines, or the one with a similar name."""
+    place = getattr(module, "__name__", "")
+    names = [
+        name
+        for name, value in vars(module).items()
+        if callable(value) and getattr(value, "__module__", None) == place and not name.startswith("_")
+    ]
+    some = f" It defines {listed(names)}." if 0 < len(names) <= MOST_NAMED else ""
+    return did_you_mean(attribute, names) or some
 
 
 @functools.cache

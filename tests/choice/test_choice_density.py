@@ -175,6 +175,18 @@ def test_errors_that_never_change_leave_nothing_to_choose() -> None:
         choose(read(fallen), target_error=0.2999)
 
 
+def test_networks_that_are_better_pruned_are_told_to_train_longer() -> None:
+    """As small transformers that trained for a few epochs: errors fall to the last level before chance."""
+    narrow = [0.625, 0.575, 0.6, 0.5125, 0.5875, 0.45, 0.425, 0.4875, 0.55, 0.525, 0.75, 0.75]
+    wide = [0.625, 0.575, 0.475, 0.475, 0.4375, 0.425, 0.35, 0.4375, 0.4125, 0.75, 0.75, 0.75]
+    curves = [
+        pd.DataFrame({"density": [0.8**level for level in range(12)], "error": error, "width": width})
+        for width, error in ((0.5, narrow), (1, wide))
+    ]
+    with pytest.raises(PrunecastError, match=r"train longer, because pruned .* unpruned ones, or prune in"):
+        choose(read(pd.concat(curves).assign(chance_error=0.75)), target_error=0.6)
+
+
 def test_a_rise_that_is_too_steep_asks_for_smaller_steps() -> None:
     error = [0.075, 0.025, 0.025, 0.0375, 0.2375, 0.525, 0.75, 0.75, 0.75]
     levels = {

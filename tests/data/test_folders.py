@@ -145,6 +145,10 @@ def empty_class(place):
     (place / "train" / "ant" / "note.txt").write_text("no image")
 
 
+def bare_class(place):
+    (place / "train" / "ant").mkdir()
+
+
 def dangling(place):
     (place / "train" / "cat" / "9.png").symlink_to(place / "gone.png")
 
@@ -171,6 +175,7 @@ def no_train(place):
         (all_test_images_larger, r"test/bird/0\.png has 9x9 pixels, but .*train/bird/0\.png has 8x8"),
         (unknown_class, r"test/cow is a class that .*train does not have"),
         (empty_class, r"train/ant has no images"),
+        (bare_class, r"train/ant has no images; add some or remove the folder"),
         (dangling, r"cat/9\.png cannot be read \(No such file"),
         (no_test, r"has no folder `test` or `val`"),
         (flat_test, r"test has no class folders"),
@@ -183,6 +188,18 @@ def test_harm_is_named(place, cache, harm, message):
     with pytest.raises(PrunecastError, match=message):
         load("folder", root=place)
     assert not [left for left in cache.glob("*") if not left.name.endswith(".lock")]
+
+
+@pytest.mark.parametrize("top", ["", "mine"])
+def test_an_empty_class_folder_without_a_split_is_named(place, top):
+    class_folders(place / "both")
+    shutil.copytree(place / "both" / "train", place / "photos" / top)
+    (place / "photos" / top / ".cache").mkdir()
+    assert load("folder", root=place / "photos").num_classes == 3
+    (place / "photos" / top / "ant").mkdir()
+    for read in (lambda: load("folder", root=place / "photos"), lambda: survey(place / "photos")):
+        with pytest.raises(PrunecastError, match="ant has no images; add some or remove the folder"):
+            read()
 
 
 def test_all_unreadable_images_of_both_halves_are_named_at_once(place, cache):

@@ -111,6 +111,7 @@ def test_transposed_and_grouped_convolutions_use_their_own_fan_in():
     ("family", "message"),
     [
         ("own_family:missing", "own_family has no attribute 'missing'"),
+        ("own_family:plane", r"has no attribute 'plane'\. Did you mean plain\?"),
         ("no_such_module:f", "cannot import family 'no_such_module:f'.*PYTHONPATH"),
         (":f", "unknown family ':f'; the built-in families are"),
         ("own_family:weightless", "no convolution or linear weight"),

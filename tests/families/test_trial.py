@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 from prunecast.errors import PrunecastError
-from prunecast.families import multiply_adds, try_network
+from prunecast.families import full_sizes, multiply_adds, try_network
 
 SHAPE = (3, 8, 8)
 
@@ -34,6 +34,17 @@ class Aside(nn.Module):
     def forward(self, image):
         logits = self.head(image.flatten(1))
         return (logits, logits) if self.training else logits
+
+
+class Unusual(nn.Module):
+    """A method whose first argument is not called self."""
+
+    def __init__(this):  # noqa: N805
+        super().__init__()
+        this.head = nn.Linear(192, 5)
+
+    def forward(this, image):  # noqa: N805
+        return this.head(image.reshape(-1, 191))
 
 
 class ByHand(nn.Module):
@@ -76,6 +87,10 @@ class Fused(ByHand):
         ),
         (Model(nn.Linear(4, 5), join=lambda x: x.permute(0, 2, 3, 1)), r"shape \(2, 4, 4, 5\)"),
         (
+            Unusual(),
+            r"^the model \(Unusual, test_trial\.py, line \d+\) fails on images of 3x8x8 \(RuntimeError: ",
+        ),
+        (
             Aside(),
             "^in training the model returns tuple; it must return the logits alone, one row of 5 scores",
         ),
@@ -84,7 +99,7 @@ class Fused(ByHand):
             "^in training the model returns probabilities: each row sums to 1. Return the logits, without the softmax",
         ),
     ],
-    ids=["features", "channels", "reshape", "classes", "shape", "tuple", "softmax"],
+    ids=["features", "channels", "reshape", "classes", "shape", "unusual", "tuple", "softmax"],
 )
 def test_what_does_not_run_is_explained(model, message):
     with pytest.raises(PrunecastError, match=message) as refused:
@@ -97,6 +112,32 @@ def test_attention_counts_whoever_computes_it(kind):
     tokens, channels = 8, 16
     expected = tokens * 24 * 48 + 2 * tokens**2 * channels + 16 * 5
     assert try_network(kind(), SHAPE, 5) == multiply_adds(kind(), SHAPE) == expected
+
+
+class Branching(Fused):
+    """It needs the values of its images."""
+
+    def forward(self, image):
+        return super().forward(image) if image.sum() < 1 else super().forward(-image)
+
+
+class BranchingEncoder(nn.Module):
+    """Torch's own encoder layer, which hides its products, after a branch on values."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(24, 2, 16, batch_first=True)
+        self.head = nn.Linear(24, 5)
+
+    def forward(self, image):
+        image = image if image.sum() < 1 else -image
+        return self.head(self.encoder(image.transpose(1, 2).flatten(2)).mean(1))
+
+
+@pytest.mark.parametrize("kind", [Branching, BranchingEncoder])
+def test_a_network_that_branches_on_values_counts_as_another(kind):
+    model = kind()
+    assert full_sizes(model, SHAPE).multiply_adds == multiply_adds(model, SHAPE)
 
 
 def test_a_trial_leaves_no_trace():

@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from find_plans import TARGET, TEXT, levels, plan, searched
 
@@ -23,7 +24,7 @@ from prunecast.find import (
 )
 from prunecast.pruning import StopRules, chain_folder, why_ended
 from prunecast.report import terminal
-from prunecast.sweep import chain_statuses, executor_for, parse_plan
+from prunecast.sweep import chain_statuses, executor_for, inspect, parse_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["prunecast.sweep", "prunecast.find"])
@@ -110,6 +111,30 @@ def test_a_budget_ends_a_search_and_the_next_run_goes_on(tmp_path: Path) -> None
     (record,) = chain_folder(tmp_path, plan().chains[0].spec).records()
     assert why_ended([record], StopRules(until_error=record.error)) == ""
     assert why_ended([record], StopRules(until_error=record.error - 1e-6)) == "error reached"
+
+
+EASY = """
+family = "digits_cnn"
+dataset = "shades"
+loader = "arrays"
+root = "shades.npz"
+depth = 3
+width = [0.5, 1]
+num_examples = 60
+recipe = "digits"
+"""
+
+
+def test_an_error_of_zero_ends_a_search_with_a_remedy(tmp_path: Path) -> None:
+    """Nothing that was trained is lost, and its losses can be fitted."""
+    labels = np.arange(60) % 2
+    images = np.broadcast_to(200 * labels[:, None, None, None], (60, 8, 8, 1)).astype(np.uint8)
+    halves = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
+    np.savez(tmp_path / "shades.npz", **halves)
+    own = inspect(parse_plan(EASY, name="easy", place="easy.toml", folder=tmp_path)).plan
+    wanted = Search(targets=(0.1,), budget=Budget(training_runs=4))
+    with pytest.raises(PrunecastError, match=r"no test image is misclassified.* with `--metric loss`\."):
+        list(search(own, tmp_path / "store", wanted, executor=executor_for("cpu", 1)))
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,32 @@ def test_a_family_may_say_otherwise():
     assert prunable(model) == prunable(model, earlier=True) == ("head.weight",)
 
 
+class LayerNorm2d(nn.Module):
+    """A norm of one's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+
+class Vectors(nn.Module):
+    """Vectors of every kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.class_token = nn.Parameter(torch.zeros(1, 1, 4))
+        self.scale = nn.Parameter(torch.ones(4))
+        self.scores_bias = nn.Parameter(torch.zeros(4))
+        self.act, self.norm, self.own = nn.PReLU(4), nn.RMSNorm(4), LayerNorm2d()
+        self.attention, self.head = nn.MultiheadAttention(4, 1, add_bias_kv=True), nn.Linear(4, 3)
+
+
+def test_vectors_that_are_neither_biases_nor_norms_are_listed():
+    model = Vectors()
+    listed = [tensor.name for tensor in not_prunable(model, prunable(model))]
+    assert listed == ["class_token", "scale", "act.weight"]
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_nothing_changed_for_built_in_families(family):
     depth = FAMILIES[family].depths[0]

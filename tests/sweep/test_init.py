@@ -45,6 +45,10 @@ def whole(num_classes):
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(16, num_classes))
 
 
+def same(width, num_classes):
+    return whole(num_classes)
+
+
 def flat(width, num_classes):
     channels = max(2, round(8 * width))
     pooled = nn.Sequential(nn.Conv2d(3, channels, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
@@ -138,6 +142,14 @@ def test_a_plan_of_one_size_says_so(timed):
     assert note in written("my_models:shallow", "--data", "photos", "--hours", 0.0025)
     assert note not in written("my_models:mlp", "--data", "photos", "--hours", 3, "-o", "large.toml")
     assert note not in written("my_models:whole", "--data", "photos", "--hours", 3, "-o", "whole.toml")
+
+
+def test_a_function_that_builds_one_size_is_named(timed):
+    """More time would not give such a plan more sizes."""
+    timed(1e-3)
+    said = written("my_models:same", "--data", "photos", "--hours", 3)
+    assert "With every width that was tried, my_models:same builds networks of the same size or none" in said
+    assert "more --hours" not in said
 
 
 def test_more_time_is_a_richer_plan_and_every_plan_fits(timed):

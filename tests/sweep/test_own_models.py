@@ -52,6 +52,28 @@ def test_networks_that_cannot_be_trained_are_refused_before_anything_runs(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def backwards(labels):
+    return labels
+
+
+def test_a_loss_that_fails_is_refused_before_anything_runs(tmp_path):
+    own = parsed(BRIEF.replace("[recipe]", '[recipe]\nloss = "test_own_models:backwards"'))
+    for refuse in (overview, partial(run_plan, store=tmp_path)):
+        with pytest.raises(
+            PrunecastError, match="loss 'test_own_models:backwards' fails: TypeError: backwards"
+        ):
+            refuse(own)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_training_run_that_diverges_says_what_to_change(tmp_path):
+    own = parsed(BRIEF.replace("[recipe]", "[recipe]\nlearning_rate = 1e9").replace("replicates = 2\n", ""))
+    said = [event_line(own, event) for event in run_plan(own, tmp_path)]
+    assert "diverged" in said[0]
+    assert "the loss is not finite; lower the learning_rate, or set gradient_clip" in said[0]
+    assert "train longer" not in said[0]
+
+
 def keeping(family):
     return parsed(
         BRIEF.replace('"digits_cnn"', f'"{family}"').replace("[recipe]", '[recipe]\ninitial_weights = "own"')
@@ -106,8 +128,10 @@ def test_fleets_train_what_they_cannot_pack_as_the_plain_loop_does(tmp_path, fam
 
 def test_what_cannot_be_traced_is_named_in_plain_words(tmp_path, caplog):
     _, said = lines("own_models:choosy", tmp_path, packed=True)
-    place = "module '2' (Choosy, own_models.py, line 39) cannot be followed operation by operation"
-    assert f"({place}, so it is not known which weights are on a path)" in said[0]
+    place = "module '2' (Choosy, own_models.py, line 39) cannot be followed operation by operation (avoid conditions"
+    assert (
+        f"({place}, loops and len() on tensors and their shapes), so it is not known which weights" in said[0]
+    )
     assert place in caplog.text
     assert "symbolically" not in caplog.text
 

@@ -88,6 +88,16 @@ def test_more_bad_rows_are_counted(tmp_path: Path) -> None:
     assert "line 3 (and 2 more lines): error is 0" in refusal(path)
 
 
+def test_a_table_with_losses_can_be_fitted_where_errors_are_zero(tmp_path: Path) -> None:
+    """Small test sets have no misclassified image."""
+    path = tmp_path / "runs.csv"
+    path.write_text("density,error,loss\n1,0,0.1\n0.8,0.1,0.2\n")
+    assert "remove them, or fit another metric with --metric loss (metric=" in refusal(path)
+    assert read(path, metric="loss").frame["error"].tolist() == [0.1, 0.2]
+    path.write_text("density,error,loss\n1,0,0.1\n0.8,0.1,0\n")
+    assert refusal(path).endswith("remove them.")
+
+
 @pytest.mark.parametrize(
     ("header", "rows"),
     [

@@ -14,6 +14,8 @@ from prunecast.laws import findings as law_findings
 from prunecast.metric import Metric
 from prunecast.table import LARGEST, TINY, Table, as_table
 
+MUCH_BETTER = 0.8
+"""The share of its unpruned error that a pruned network has at most where training was too short."""
 ALLOW_AROUND = '--sizes around (sizes="around" in Python)'
 """How to ask for networks outside the measured range."""
 
@@ -227,7 +229,12 @@ def all_at_chance(fit: Fit) -> bool:
 
 def more_of_the_rise(fit: Fit) -> str:
     """What would show more of how the curves rise."""
-    return "prune in smaller steps (a smaller `fraction`)" if all_at_chance(fit) else "prune further"
+    if not all_at_chance(fit):
+        return "prune further"
+    levels = "prune in smaller steps (a smaller `fraction`)"
+    if all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations):
+        return f"train longer, because pruned networks are much better than unpruned ones, or {levels}"
+    return levels
 
 
 def check_reachable(target_error: float | None, fit: Fit) -> None:

@@ -284,7 +284,13 @@ def _notes(found: "proposal.Proposal") -> list[str]:
             f"{found.family} does not take {' or '.join(missing)}, so the plan cannot compare {compared}; give the "
             f"function {several} if you want prunecast to choose among them."
         )
-    if found.takes and len(found.depths) * len(found.widths) == 1:
+    if found.takes and found.possible == 1:
+        axes = " and ".join(found.takes)
+        notes.append(
+            f"With every {axes} that was tried, {found.family} builds networks of the same size or none, so the plan "
+            f"cannot compare sizes; let the function use its {axes}."
+        )
+    elif found.takes and len(found.depths) * len(found.widths) == 1:
         notes.append(
             "There is time for one size only, so the plan cannot compare sizes; with more --hours it has several."
         )

@@ -57,6 +57,9 @@ class Tree(Protocol):
     def names(self) -> Sequence[str]:
         """Return the names of all files, sorted."""
 
+    def folders(self, under: str) -> Sequence[str]:
+        """Return the names of the folders directly in a folder, `a/b/` or "" for the whole tree, sorted."""
+
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""
 
@@ -80,6 +83,14 @@ class Folder:
         """
         try:
             return sorted(self._walk())
+        except OSError as refused:
+            _raise(refused)
+
+    def folders(self, under: str) -> Sequence[str]:
+        """Return the names of the folders directly in a folder, sorted."""
+        try:
+            with os.scandir(self.base / under) as entries:
+                return sorted(entry.name for entry in entries if _is_folder(entry))
         except OSError as refused:
             _raise(refused)
 
@@ -149,6 +160,11 @@ class Archive:
     def names(self) -> Sequence[str]:
         """Return the names of all files, sorted."""
         return sorted(self.contents)
+
+    def folders(self, under: str) -> Sequence[str]:
+        """Return the names of the folders with files directly in a folder, sorted."""
+        below = [name[len(under) :] for name in self.contents if name.startswith(under)]
+        return sorted({name.split("/")[0] for name in below if "/" in name})
 
     def has(self, name: str) -> bool:
         """Say whether there is a file of that name."""

@@ -173,6 +173,8 @@ def _by_class(tree: Tree, names: Sequence[str], half: str) -> dict[str, list[str
     """Return the images of each class folder of a half, at any depth, sorted by name."""
     files = [name for name in names if name.startswith(half) and "/" in name[len(half) :]]
     classes: dict[str, list[str]] = {name[len(half) :].split("/")[0]: [] for name in files}
+    if files:
+        classes |= {name: [] for name in tree.folders(half) if not name.startswith(".")}
     for name in _images(files):
         classes[name[len(half) :].split("/")[0]].append(name)
     for name, images in classes.items():

@@ -24,6 +24,7 @@ from prunecast.families.tracing import (
     OVER_SPACE,
     POINTWISE,
     POOLING,
+    UNFOLLOWED,
     Traced,
     UntraceableError,
     found_once,
@@ -32,7 +33,7 @@ from prunecast.families.tracing import (
     signature,
     trace,
 )
-from prunecast.families.trial import multiply_adds, place_of, try_network
+from prunecast.families.trial import failure_words, multiply_adds, place_of, try_network
 from prunecast.families.units import Flags, KeptWhole, Sizes, Units, full_sizes
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "OVER_SPACE",
     "POINTWISE",
     "POOLING",
+    "UNFOLLOWED",
     "Attention",
     "Flags",
     "KeptWhole",
@@ -55,6 +57,7 @@ __all__ = [
     "arguments",
     "build",
     "check_own_weights",
+    "failure_words",
     "find",
     "find_units",
     "found_once",

@@ -119,19 +119,27 @@ def _multiplying(module: nn.Module, earlier: bool) -> tuple[str, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class NotPrunable:
-    """A tensor with at least two dimensions that is never pruned, such as an embedding."""
+    """A tensor that is never pruned, such as an embedding or a class token."""
 
     name: str
     parameters: int
 
 
 def not_prunable(model: nn.Module, names: Collection[str]) -> tuple[NotPrunable, ...]:
-    """The tensors, other than vectors, that are not among the prunable ones, in module order."""
+    """The tensors, other than biases and those of norms, that are not among the prunable ones, in module order."""
     return tuple(
         NotPrunable(name=name, parameters=tensor.numel())
         for name, tensor in model.named_parameters()
-        if name not in names and sum(size > 1 for size in tensor.shape) > 1
+        if name not in names
+        and (sum(size > 1 for size in tensor.shape) > 1 or not _of_bias_or_norm(model, name))
     )
+
+
+def _of_bias_or_norm(model: nn.Module, name: str) -> bool:
+    """Whether a vector is a bias, or belongs to a norm, which may be a module of the user's own."""
+    path, _, own = name.rpartition(".")
+    module = model.get_submodule(path)
+    return "bias" in own or isinstance(module, Normalising) or "norm" in type(module).__name__.lower()
 
 
 def find(family: str) -> Constructor:

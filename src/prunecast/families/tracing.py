@@ -68,6 +68,9 @@ OTHER_POINTWISE: frozenset[Target] = frozenset(
 )
 
 
+UNFOLLOWED = "cannot be followed operation by operation (avoid conditions, loops and len() on tensors and their shapes)"
+
+
 class UntraceableError(PrunecastError):
     """A network that cannot be read as a graph; `place` says where."""
 
@@ -127,7 +130,7 @@ def trace(model: nn.Module, image_shape: Sequence[int], leaves: tuple[type[nn.Mo
         shapes.run(torch.empty(2, *image_shape, device="meta"))
     except Exception as error:
         place = place_of(on_meta, error) or type(model).__name__
-        raise UntraceableError(f"{place} cannot be followed operation by operation") from error
+        raise UntraceableError(f"{place} {UNFOLLOWED}") from error
     if signature(graphs[0].graph) != signature(graphs[1].graph):
         raise UntraceableError(
             f"{type(model).__name__} computes something different in training than in evaluation"

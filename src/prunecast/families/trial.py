@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode, flop_registry
+from torch.utils.flop_counter import FlopCounterMode, flop_registry, sdpa_flop_count
 
 from prunecast.catalog import Shape
 from prunecast.errors import PrunecastError
@@ -26,6 +26,8 @@ IMAGES = 2
 SUM_TOLERANCE = 1e-4
 """Rows that are positive and sum to one within this are probabilities."""
 TORCH = Path(torch.__file__).parent
+ATTENTION_ON_CPU = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+"""torch knows no count of its products."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +53,9 @@ def place_of(model: nn.Module, error: BaseException) -> Place | None:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         frame = step.tb_frame
-        module = frame.f_locals.get("self")
-        file = Path(frame.f_code.co_filename)
+        code = frame.f_code
+        module = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None  # mostly self
+        file = Path(code.co_filename)
         if id(module) in names and isinstance(module, nn.Module):
             line = "" if TORCH in file.parents else f"{file.name}, line {step.tb_lineno}"
             found = Place(name=names[id(module)], module=module, frame=frame, line=line)
@@ -84,14 +87,30 @@ class _Products(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
             self.operations += int(count(*args, **(kwargs or {}), out_val=out))
+        elif func._overloadpacket is ATTENTION_ON_CPU:
+            self.operations += int(sdpa_flop_count(*(tensor.shape for tensor in args[:3])))  # type: ignore[no-untyped-call]
         return out
 
 
 def multiply_adds_untouched(model: nn.Module, image_shape: Shape) -> int:
-    """Multiply-adds per image of a network that may be in use, counted on a copy without values."""
-    on_meta = copy.deepcopy(model).to("meta", torch.float32).eval()
-    with MODULE_CALLS, torch.no_grad(), _Products() as counter:
-        on_meta(torch.zeros(IMAGES, *image_shape, device="meta"))
+    """Multiply-adds per image of a network that may be in use, counted on a copy.
+
+    The copy has no values; where the network needs them, as one that branches on them, it has its own.
+    """
+    try:
+        return _counted(model, image_shape, "meta")
+    except Exception:  # torch and a user's own code raise anything
+        return _counted(model, image_shape, "cpu")
+
+
+def _counted(model: nn.Module, image_shape: Shape, device: str) -> int:
+    twin = copy.deepcopy(model).to(device, torch.float32).eval()
+    with (
+        MODULE_CALLS,
+        torch.enable_grad(),
+        _Products() as counter,
+    ):  # without gradients torch fuses encoder layers
+        twin(torch.zeros(IMAGES, *image_shape, device=device))
     return int(counter.operations) // 2 // IMAGES
 
 

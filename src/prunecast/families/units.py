@@ -277,7 +277,7 @@ _PRODUCTS: WeakKeyDictionary[nn.Module, int | None] = WeakKeyDictionary()
 
 
 def all_multiply_adds(model: nn.Module, image_shape: Sequence[int]) -> int | None:
-    """Multiply-adds per image of a whole network, counted on a copy without values; None where it does not run so."""
+    """Multiply-adds per image of a whole network, counted on a copy; None where that does not run."""
     parameters = sum(parameter.numel() for parameter in model.parameters())
     if isinstance(model, Network) and parameters == model.architecture.parameters:  # not a sliced one
         return model.architecture.multiply_adds

@@ -253,6 +253,13 @@ def table_of(statuses: Sequence[ChainStatus]) -> Table | None:
     rows = rows_of(statuses)
     if not rows:
         return None
+    for row in rows:
+        if row["error"] == 0:
+            raise PrunecastError(
+                f"depth {row['depth']}, width {row['width']:g}, level {row['level']}: no test image is misclassified, "
+                "and an error of 0 cannot be fitted. Test on more images or harder ones, or train the plan with "
+                "`prunecast run` and choose by the loss with `--metric loss`."
+            )
     table = read(pd.read_csv(io.StringIO(as_csv(rows))))
     return validated(table) or table
 

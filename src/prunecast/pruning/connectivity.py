@@ -69,7 +69,7 @@ def traced(model: nn.Module) -> fx.GraphModule:
             return fx.symbolic_trace(model)
         except Exception as failure:
             place = families.place_of(model, failure) or "the model"
-            raise UnknownOperationError(f"{place} cannot be followed operation by operation") from failure
+            raise UnknownOperationError(f"{place} {families.UNFOLLOWED}") from failure
 
     return families.found_once(_GRAPHS, model, trace, UnknownOperationError)
 

@@ -30,7 +30,7 @@ from prunecast.sweep.plan import (
     needed_downloads,
 )
 from prunecast.text import listed
-from prunecast.training import check_recipe
+from prunecast.training import check_loss, check_recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +89,8 @@ def inspect(plan: Plan, *, official: bool = True) -> Inspection:
         dataclasses.replace(chain, seen=seen[data_key(chain)].facts if data_key(chain) in seen else None)
         for chain in plan.chains
     )
+    for recipe, num_classes in dict.fromkeys((own.spec.recipe, image_facts(own)[1]) for own in chains):
+        check_loss(recipe, num_classes)
     sizes = _sizes(chains)
     _check_own_weights(chains)
     check_starts(chains)

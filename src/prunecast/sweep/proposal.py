@@ -95,6 +95,8 @@ class Proposal:
     widths: tuple[float, ...]
     takes: tuple[str, ...]
     """Which of depth and width the family has."""
+    possible: int
+    """Sizes of networks that it can compare, given enough time."""
     shares: tuple[str, ...]
     """Numbers of examples as shares of all."""
     replicates: int
@@ -443,6 +445,7 @@ def _candidates(
                 depths=tuple(sorted(depths)),
                 widths=tuple(sorted(widths)),
                 takes=sizes.takes,
+                possible=len(sizes.depths) * len(sizes.widths),
                 shares=shares,
                 replicates=rung.replicates,
                 level_cap=cap,

@@ -39,10 +39,10 @@ def _what_happened(event: Event) -> str:
     status = "" if record.status == "ok" else f" {record.status}"
     note = f" ({record.note})" if record.note and record.level == 0 else ""
     poor = record.level == 0 and record.error > HARDLY_BETTER * record.chance_error
-    note += (
-        f" · hardly better than guessing ({record.chance_error:.4g}), so train longer or change the recipe"
-        * poor
-    )
+    if record.status == "diverged":
+        note += " · the loss is not finite; lower the learning_rate, or set gradient_clip"
+    elif poor:
+        note += f" · hardly better than guessing ({record.chance_error:.4g}), so train longer or change the recipe"
     dead = f" · {dead_words(record.dead_layers)}" if record.dead_layers else ""
     ended = f" · ended: {event.ended}" if event.ended else ""
     return f"{level}{status} · {record.seconds:.1f} s{note}{dead}{ended}"

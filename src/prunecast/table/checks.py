@@ -13,13 +13,15 @@ from prunecast.metric import Metric
 from prunecast.table import findings
 from prunecast.table.columns import CANONICAL, CONFIGURATION, NAMES, Binding, Transform, title
 from prunecast.table.counts import check_counts
-from prunecast.table.options import column_option, depth_option, where_option
+from prunecast.table.options import column_option, depth_option, metric_option, where_option
 from prunecast.table.parse import Places
 from prunecast.table.prepare import PERCENT, SIZES, in_percent, is_empty, split_depths
 from prunecast.table.selection import UNPRUNED, distinct, matches, matching, selected, without_method
 from prunecast.table.values import COUNT, POSITIVE, SHARE, Limit, Numbers, Rows, as_numbers, checked
 from prunecast.text import has_count, normalized
 
+LOSS = "loss"
+"""The column of test losses, which tables of prunecast have beside that of errors."""
 Codes = npt.NDArray[np.int64]
 Column = npt.NDArray[np.generic]
 SAME_DENSITY = 1e-4
@@ -67,7 +69,22 @@ class RawTable:
         places = self.places if rows is None else self.places.keep(rows)
         called = title(name, self.metric)
         percent = self._percentages() if limit is SHARE else ""
-        return checked(column, name, limit, places, binding=self.bound[name], called=called, percent=percent)
+        return checked(
+            column,
+            name,
+            limit,
+            places,
+            binding=self.bound[name],
+            called=called,
+            percent=percent,
+            instead=self._loss(),
+        )
+
+    def _loss(self) -> str:
+        """The option that fits the losses beside the errors; "" where they cannot be fitted either."""
+        if LOSS not in self.frame or self.bound["error"].column == LOSS:
+            return ""
+        return metric_option(LOSS) if POSITIVE.allows(as_numbers(self.frame[LOSS])).all() else ""
 
     def _percentages(self) -> str:
         """The option that divides every share by 100 that seems to be a percentage; "" if there is none."""

@@ -93,11 +93,12 @@ def checked(
     binding: Binding | None = None,
     called: str = "",
     percent: str = "",
+    instead: str = "",
 ) -> Numbers:
     """The column's numbers, converted as the binding says, refused if one is missing or outside the limit.
 
     `called` is the quantity's name for people, where it differs from the canonical one; `percent` is the option for
-    percentages.
+    percentages, `instead` the one for a metric that is never zero.
     """
     given = as_numbers(column)
     binding = binding or Binding(column=places.heading(name))
@@ -106,7 +107,7 @@ def checked(
     if bad.any():
         row = int(np.argmax(bad))
         problem = _problem(
-            Value(column.iloc[row], given[row], values[row]), binding, called or name, limit, percent
+            Value(column.iloc[row], given[row], values[row]), binding, called or name, limit, percent, instead
         )
         places.refuse(bad, problem)
     return values
@@ -120,7 +121,7 @@ class Value(NamedTuple):
     converted: float
 
 
-def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent: str) -> str:
+def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent: str, instead: str) -> str:
     """What is wrong with one value, and what to do about it."""
     heading, given = binding.column, value.given
     plain = binding.computed or normalized(heading) == normalized(called)
@@ -134,7 +135,8 @@ def _problem(value: Value, binding: Binding, called: str, limit: Limit, percent:
     seen = f"{known} is {given:g}" + (f", so {called} is {value.converted:g}" if binding.computed else "")
     metric = called.removeprefix("unpruned_")
     if metric not in CANONICAL_SIZES and value.converted == 0:
-        return f"{seen}. Rows with zero {metric.replace('_', ' ')} cannot be fitted; remove them."
+        other = f", or fit another metric with {instead}" if instead else ""
+        return f"{seen}. Rows with zero {metric.replace('_', ' ')} cannot be fitted; remove them{other}."
     if 0 < value.converted < TINY or min(value.converted, limit.high) > LARGEST:
         which = f"smaller than {TINY:g}" if value.converted < TINY else f"larger than {LARGEST:g}"
         return f"{seen}, but it must not be {which}. Correct it, or remove the row."

@@ -13,7 +13,7 @@ from prunecast.training.loop import (
     stepper,
     train,
 )
-from prunecast.training.losses import Loss, LossFunction, loss_of, register_loss
+from prunecast.training.losses import Loss, LossFunction, check_loss, loss_of, register_loss
 from prunecast.training.optimizer import (
     COUNT,
     Optimizer,
@@ -67,6 +67,7 @@ __all__ = [
     "Trainer",
     "UpdateRule",
     "autocast",
+    "check_loss",
     "check_recipe",
     "checkpoint_due",
     "copy_state",

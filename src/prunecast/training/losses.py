@@ -9,14 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
 from prunecast.errors import PrunecastError
+from prunecast.families import failure_words
 from prunecast.plugins import Registry
-from prunecast.spec import RECIPE_NAMES, Recipe
+from prunecast.spec import MODULE_CALLS, RECIPE_NAMES, TORCH_GENERATOR, Recipe
 
 LossFunction = Callable[[Tensor, Tensor], Tensor]
+USUAL = "cross-entropy"
+TRIED = 8
+"""Examples that a loss of your own is tried on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,9 +69,35 @@ def loss_of(recipe: Recipe) -> Loss:
     return dataclasses.replace(loss, mean=smooth, each=partial(smooth, reduction="none"))
 
 
+def check_loss(recipe: Recipe, num_classes: int) -> None:
+    """Try a loss of the user's own on random logits; refuse one that fails or that cannot be minimised."""
+    if recipe.loss == USUAL:
+        return
+    what, loss = f"loss {recipe.loss!r}", loss_of(recipe)
+    logits = torch.randn(TRIED, num_classes, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    labels = torch.arange(TRIED) % num_classes
+    try:
+        with MODULE_CALLS, TORCH_GENERATOR, torch.random.fork_rng(devices=[]), torch.enable_grad():
+            value = _checked_mean(recipe.loss, loss.mean, logits, labels)
+    except PrunecastError:
+        raise
+    except Exception as failure:
+        raise PrunecastError(
+            f"{what} fails: {failure_words(failure)}. It is called with logits, of shape (examples, {num_classes}), "
+            "and labels, of shape (examples,)."
+        ) from failure
+    if not value.isfinite():
+        raise PrunecastError(f"{what} is {value.item():g} for random logits; return a finite number.")
+    if not value.requires_grad:
+        raise PrunecastError(
+            f"{what} has no gradient; compute it from the logits with operations that torch can differentiate, without "
+            "detach, argmax or item."
+        )
+
+
 def cross_entropies(logits: Tensor, labels: Tensor) -> Tensor:
     """The cross-entropy of every example."""
     return functional.cross_entropy(logits, labels, reduction="none")
 
 
-register_loss(Loss(name="cross-entropy", mean=functional.cross_entropy, each=cross_entropies))
+register_loss(Loss(name=USUAL, mean=functional.cross_entropy, each=cross_entropies))

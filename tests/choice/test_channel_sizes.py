@@ -129,5 +129,4 @@ def test_where_no_more_channels_can_go_trained_networks_are_answers() -> None:
     with pytest.raises(PrunecastError, match="no law of pruning can be fitted; prune further"):
         choose(fit, target_error=0.3, density=0.1)
     single = read(rows.assign(multiply_adds=1e6 * rows["width"]), chance=0.9)
-    with pytest.raises(PrunecastError, match="no law of pruning can be fitted; prune further"):
-        choose(laws.fit(single), target_error=0.3)
+    assert choose(laws.fit(single), target_error=0.3).answer.source == "measured"

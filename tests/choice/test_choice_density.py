@@ -18,10 +18,12 @@ from prunecast.choice import (
     sizes_along,
     smallest_density,
 )
+from prunecast.choice.findings import TrainedTooBriefly
 from prunecast.choice.optima import _Problem
 from prunecast.choice.search import LEAST, log_error
 from prunecast.errors import PrunecastError
 from prunecast.laws import Fit, fit, predictive
+from prunecast.laws.findings import NoRise, PlateauNotReached
 from prunecast.table import read
 
 TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
@@ -164,15 +166,44 @@ def test_networks_that_learnt_nothing_are_told_to_train_longer() -> None:
         choose(read(flat), target_error=0.5)
 
 
-def test_errors_that_never_change_leave_nothing_to_choose() -> None:
+def test_only_trained_networks_answer_where_no_curve_rises() -> None:
     flat = planted(configurations=6).assign(error=0.3)
-    with pytest.raises(PrunecastError, match="no curve of DataFrame rises above its unpruned error"):
-        choose(read(flat), target_error=0.2999)
     fallen = flat.assign(chance_error=0.9).assign(
         error=lambda table: table["error"].where(table["density"] > table["density"].quantile(0.3), 0.9)
     )
-    with pytest.raises(PrunecastError, match=r"before it reaches chance.*; prune in smaller steps"):
-        choose(read(fallen), target_error=0.2999)
+    for table in (flat, fallen):
+        found = choose(read(table), target_error=0.31)
+        known = table[table["error"] < 0.9]
+        assert (found.met, found.answer.source) == (True, "measured")
+        assert (known["density"] == found.answer.density).any()
+        assert NoRise in map(type, found.findings)
+        assert not choose(read(table), target_error=0.29).met
+    unknown = {"depth": 20, "width": 0.3, "num_examples": 50_000, "sizes": "around"}
+    many = planted(configurations=60).assign(error=0.3)
+    with pytest.raises(PrunecastError, match=r"no curve of DataFrame rises above its .*; prune further"):
+        choose(read(many), target_error=0.31, **unknown)
+
+
+def test_a_trained_network_above_the_guessed_plateau_is_a_candidate() -> None:
+    """Errors fall by half and jump to chance: the law guesses a plateau below the unpruned error of the smallest."""
+    levels = range(10)
+    curves = [
+        pd.DataFrame(
+            {
+                "density": [0.8**level for level in levels],
+                "error": [error * (1 - 0.08 * level) if level < 7 else 0.9 for level in levels],
+                "depth": depth,
+                "width": width,
+                "chance_error": 0.9,
+            }
+        )
+        for depth in (2, 4)
+        for width, error in ((0.5, 0.375), (1, 0.35))
+    ]
+    found = choose(read(pd.concat(curves)), target_error=0.3)
+    assert not found.verdict.usable
+    assert (found.answer.depth, found.answer.width) == (2, 0.5)
+    assert found.answer.density == pytest.approx(0.8**6)
 
 
 def test_networks_that_are_better_pruned_are_told_to_train_longer() -> None:
@@ -183,8 +214,9 @@ def test_networks_that_are_better_pruned_are_told_to_train_longer() -> None:
         pd.DataFrame({"density": [0.8**level for level in range(12)], "error": error, "width": width})
         for width, error in ((0.5, narrow), (1, wide))
     ]
-    with pytest.raises(PrunecastError, match=r"train longer, because pruned .* unpruned ones, or prune in"):
-        choose(read(pd.concat(curves).assign(chance_error=0.75)), target_error=0.6)
+    found = choose(read(pd.concat(curves).assign(chance_error=0.75)), target_error=0.6)
+    assert (found.met, found.answer.source) == (True, "measured")
+    assert TrainedTooBriefly in map(type, found.findings)
 
 
 def test_a_rise_that_is_too_steep_asks_for_smaller_steps() -> None:
@@ -195,5 +227,8 @@ def test_a_rise_that_is_too_steep_asks_for_smaller_steps() -> None:
         "width": 0.5,
         "chance_error": 0.75,
     }
-    with pytest.raises(PrunecastError, match=r"how far the error rises .*, or prune in smaller steps"):
-        choose(read(pd.DataFrame(levels)), target_error=0.35)
+    found = choose(read(pd.DataFrame(levels)), target_error=0.35)
+    assert (found.answer.density, found.answer.source) == (pytest.approx(0.7**3), "measured")
+    (short,) = (finding for finding in found.findings if isinstance(finding, PlateauNotReached))
+    assert (short.reached_chance, short.more_levels) == (1, None)
+    assert "prune in smaller steps" in found.summary()

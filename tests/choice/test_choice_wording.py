@@ -112,6 +112,7 @@ SENTENCES = [
         "The dense law and similar sizes predict an unpruned loss of 0.1741 (the law alone is off by 5.8% on sizes "
         "left out)",
     ),
+    (findings.TrainedTooBriefly(), "because training was too short; train longer"),
     (findings.NoDenseLaw(), "too few configurations to fit a law of the unpruned loss"),
     (findings.ValidationErrorsUsed(), "made by validation errors"),
     (findings.FittedWithoutTooLarge(), "without networks that are too large for their data"),

@@ -9,7 +9,7 @@ from prunecast.choice.costs import flat, read_off
 from prunecast.choice.counts import Counter, removes_channels
 from prunecast.choice.latency import latency_predictor
 from prunecast.choice.options import Network, Options
-from prunecast.choice.question import Measure, SizeRange
+from prunecast.choice.question import Measure, SizeRange, all_at_chance, pruned_much_better
 from prunecast.choice.search import Search
 from prunecast.findings import Finding
 from prunecast.laws import (
@@ -40,6 +40,10 @@ def caveats(
             yield network_beyond(search, beyond)
     else:
         yield from _measured(search, options, best)
+    if not search.verdict.usable:
+        yield from (one for one in fit.findings if isinstance(one, law_findings.CurvesTooShort))
+    if all_at_chance(fit) and pruned_much_better(fit):
+        yield findings.TrainedTooBriefly()
     yield from _outside(search, best)
     yield from _undetermined(fit, best)
     yield from _law(fit)

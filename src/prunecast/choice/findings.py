@@ -174,6 +174,13 @@ class UnprunedErrorPredicted(Finding):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainedTooBriefly(Finding):
+    """Pruned networks, which train again and again, are much better than unpruned ones."""
+
+    kind: ClassVar[str] = "trained_too_briefly"
+
+
+@dataclass(frozen=True, kw_only=True)
 class NoDenseLaw(Finding):
     """There are too few configurations for a law of the unpruned error, so only measured sizes are candidates."""
 

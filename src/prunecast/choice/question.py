@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from prunecast.errors import PrunecastError
-from prunecast.laws import AUTO, Fit, Prediction, fit, load
+from prunecast.laws import AUTO, Fit, Prediction, fit, load, verdict
 from prunecast.laws import findings as law_findings
 from prunecast.metric import Metric
 from prunecast.table import LARGEST, TINY, Table, as_table
@@ -227,12 +227,17 @@ def all_at_chance(fit: Fit) -> bool:
     return bool(short) and all(finding.more_levels is None for finding in short)
 
 
+def pruned_much_better(fit: Fit) -> bool:
+    """Whether every network got much better when it was pruned, because training was too short."""
+    return all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations)
+
+
 def more_of_the_rise(fit: Fit) -> str:
     """What would show more of how the curves rise."""
     if not all_at_chance(fit):
         return "prune further"
     levels = "prune in smaller steps (a smaller `fraction`)"
-    if all(own.lowest_error < MUCH_BETTER * own.unpruned_error for own in fit.configurations):
+    if pruned_much_better(fit):
         return f"train longer, because pruned networks are much better than unpruned ones, or {levels}"
     return levels
 
@@ -245,6 +250,8 @@ def check_reachable(target_error: float | None, fit: Fit) -> None:
     word, chance = fit.metric.word, fit.origin.chance
     if chance is not None and target_error >= chance:
         why = f"guessing has an error of {chance:g}, so any network reaches {target_error:g}"
+    elif not verdict(fit).usable:
+        return  # networks that were trained answer
     elif fit.plateau in fit.undetermined:
         raise PrunecastError(
             f"the data do not show how far the {word} rises (the law guesses {fit.high_error:.3g}), so it is unknown "

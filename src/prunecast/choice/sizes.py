@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from prunecast.catalog import FAMILIES
-from prunecast.choice.counts import Arrays, Counter, Counts, removes_channels
+from prunecast.choice.counts import Arrays, Counter, Counts
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_SIZES,
@@ -31,6 +31,7 @@ from prunecast.laws import (
     outside,
     predictive,
     query,
+    verdict,
 )
 from prunecast.metric import HARDLY_BETTER
 
@@ -277,9 +278,9 @@ def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
 def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates:
     """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
 
-    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary. A density that
-    the question names and curves reach is answered all the same, and so are networks that were trained without some
-    channels, because often no more channels can be removed.
+    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary, and only networks
+    that were trained are left. A density that the question names and curves reach is answered all the same. Where the
+    law is unusable for another reason, its high plateau says nothing about networks that were trained.
     """
     word, high = fit.metric.word, fit.high_error
     guessing, least = fit.origin.chance, min(c.unpruned_error for c in fit.configurations)
@@ -288,8 +289,9 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
             f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
             f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
         )
-    reached = not below(fit, np.array(question.density or 1.0))
-    if not fit.rises and reached and (removes_channels(fit) or question.density is not None):
+    if not fit.rises and question.density is None and found.measured.any():
+        return found[found.measured]
+    if not fit.rises and question.density is not None and not below(fit, np.array(question.density)):
         return found
     if not fit.rises:
         before = " before it reaches chance" if all_at_chance(fit) else ""
@@ -298,6 +300,8 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
             f"fitted; {more_of_the_rise(fit)}"
         )
     good = found.expected_unpruned_error < ROOM_TO_RISE * high
+    if not verdict(fit).usable:
+        good |= found.measured
     if good.any():
         return found[good]
     asked = float(found.num_examples[0])

@@ -250,6 +250,11 @@ def _unpruned_predicted(finding: findings.UnprunedErrorPredicted, metric: Metric
     )
 
 
+@words(findings.TrainedTooBriefly)
+def _too_briefly(finding: findings.TrainedTooBriefly, metric: Metric) -> str:
+    return "Pruned networks are much better than unpruned ones, because training was too short; train longer."
+
+
 @words(findings.NoDenseLaw)
 def _no_dense_law(finding: findings.NoDenseLaw, metric: Metric) -> str:
     return (

@@ -385,6 +385,13 @@ def test_a_density_that_flat_curves_reach_is_answered() -> None:
         choose(law, density=0.3)
 
 
+def test_a_budget_is_refused_with_what_trained_networks_need_where_only_they_answer() -> None:
+    law = fit("cifar10-densenet-8ep")
+    with pytest.raises(PrunecastError, match="the smallest that was trained has 16,424 stored parameters"):
+        choose(law, max_parameters=16_000)
+    assert choose(law, max_parameters=16_424).answer.source == "measured"
+
+
 def test_a_law_that_is_not_relied_on_is_not_said_to_limit_errors() -> None:
     """One VGG's curve falls far below its unpruned error, and no law describes it."""
     law = fit("cifar10-vgg")

@@ -259,7 +259,7 @@ class Chooser:
         options = search.for_least_error(search.candidates).joined(self._trained)
         if not len(options):
             budget = question.budgeted and (search.law_answers or len(self._rows))
-            raise PrunecastError(_unaffordable(search) if budget else _untrained())
+            raise PrunecastError(_unaffordable(search, self._rows) if budget else _untrained())
         bound = np.round(options.log_bound(search.fit, question.confidence), 9)
         return options[np.lexsort((search.size(options), bound))]
 
@@ -315,9 +315,9 @@ def _beyond_measured(search: Search) -> Network | None:
     return search.network(options, int(score.argmin())) if len(options) else None
 
 
-def _unaffordable(search: Search) -> str:
+def _unaffordable(search: Search, trained: Options) -> str:
     """That the budget is too small, what would be enough, and a network outside what was measured that fits."""
-    words = f"no network of these sizes fits the budget: {search.least_budget()}; raise the budget"
+    words = f"no network of these sizes fits the budget: {search.least_budget(trained)}; raise the budget"
     other = _beyond_measured(replace(search, question=replace(search.question, target_error=None)))
     if other is None:
         return words

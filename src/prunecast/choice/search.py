@@ -353,8 +353,22 @@ class Search:
         options = predicted_options(self.fit, networks, whole_weights(self.counter, networks, asked, up=True))
         return options[self.affordable(options)]
 
-    def least_budget(self) -> str:
+    def least_budget(self, trained: Options) -> str:
         """The least that the networks need of what is bounded, for the refusal of a budget."""
+        return ", and ".join(self._needs_by_law() if self.law_answers else self._needs_of(trained))
+
+    def _needs_of(self, trained: Options) -> Iterator[str]:
+        """What networks that were trained need."""
+        unit = (self.question.minimise if self.counter.exact else Measure.PAPER).unit
+        if self.question.max_training is not None:
+            yield f"training costs at least {_rounded_up(self.training_cost(trained).min())}"
+        if self.question.max_parameters is not None:
+            yield f"the smallest that was trained has {_rounded_up(self.size(trained).min())} {unit}"
+        if self.question.max_latency is not None:
+            bound = costs.latency_bound(self.fit, trained.networks, trained.density, self.question.confidence)
+            yield f"the fastest that was trained takes {_rounded_up(bound.min())} ms"
+
+    def _needs_by_law(self) -> list[str]:
         asked, weights = self.question.density, self.candidates.counts.weights
         fewest = 1 / weights if self.counter.exact else np.full(len(weights), LEAST)
         needs = []
@@ -373,7 +387,7 @@ class Search:
             left = fewest if asked is None else np.full(len(weights), asked)
             fastest = costs.latency_bound(self.fit, self.candidates, left, self.question.confidence).min()
             needs.append(f"the fastest takes {_rounded_up(fastest)} ms")
-        return ", and ".join(needs)
+        return needs
 
     def network(self, options: Options, index: int) -> Network:
         """One of many options with all of its numbers."""

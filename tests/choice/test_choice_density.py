@@ -206,6 +206,49 @@ def test_a_trained_network_above_the_guessed_plateau_is_a_candidate() -> None:
     assert found.answer.density == pytest.approx(0.8**6)
 
 
+def _jumping(depths: tuple[int, ...] = (8, 14, 20), widths: tuple[float, ...] = (0.5, 1, 2)) -> pd.DataFrame:
+    """Curves that fall far below their unpruned errors and jump to chance, so that no law is usable."""
+    levels = [0.6, 0.35, 0.33, 0.9, 0.9]
+    return pd.concat(
+        pd.DataFrame(
+            {
+                "density": [0.5**level for level in range(5)],
+                "error": [error * width**-0.3 if error < 0.9 else 0.9 for error in levels],
+                "depth": depth,
+                "width": width,
+            }
+        )
+        for depth in depths
+        for width in widths
+    )
+
+
+def test_no_optimum_is_given_above_a_plateau_that_the_law_guesses() -> None:
+    flat = planted(configurations=12, widths=(0.25, 0.5, 1.0), depths=(8, 20), num_examples=(50_000, 12_500))
+    table = read(flat[flat["level"] < 3])
+    above = 1.01 * flat["error"][flat["level"] < 3].max()
+    assert choose(table, target_error=above).answer.source == "measured"
+    with pytest.raises(PrunecastError, match="do not show how far the error rises"):
+        optimum(table, above)
+
+
+def test_an_answer_by_trained_networks_is_compared_with_trained_ones() -> None:
+    found = choose(read(_jumping()), target_error=0.5)
+    assert not found.verdict.usable
+    assert found.matching is not None
+    assert (found.matching.depth, found.matching.width) == (8, 2)
+    assert found.matching.pruned_size == pytest.approx(found.matching.unpruned_size / 4)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"), [({}, "It would pick depth"), ({"depth": 8, "width": 1}, "You asked about depth 8")]
+)
+def test_only_a_network_that_was_named_was_asked_about(asked: dict[str, float], words: str) -> None:
+    found = choose(read(_jumping()), target_error=0.5, density=0.4, **asked)
+    assert not found.trusted
+    assert words in found.summary()
+
+
 def test_networks_that_are_better_pruned_are_told_to_train_longer() -> None:
     """As small transformers that trained for a few epochs: errors fall to the last level before chance."""
     narrow = [0.625, 0.575, 0.6, 0.5125, 0.5875, 0.45, 0.425, 0.4875, 0.55, 0.525, 0.75, 0.75]

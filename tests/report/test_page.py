@@ -12,6 +12,7 @@ from report_tables import EVIL, TABLES, loss_table, validation_table
 
 from prunecast import choose, fit
 from prunecast.errors import PrunecastError, sentence
+from prunecast.laws import verdict
 from prunecast.report import page
 from prunecast.report.answers import Request, answers, targets, too_high
 from prunecast.report.curves import measured_curves, measured_rows
@@ -168,6 +169,16 @@ def test_errors_that_need_no_network_are_told_of(table, said):
     assert [one["from"] for one in found] == [start or law.high_error for start, _ in said]
     for one, (_, words) in zip(found, said, strict=True):
         assert one["headline"].startswith(words)
+
+
+def test_a_page_answers_targets_above_what_an_unusable_law_guesses():
+    law = fit("cifar10-densenet-8ep")
+    assert not verdict(law).usable
+    assert [one["from"] for one in too_high(law)] == [0.9]
+    found = answers(law, Request(), 20)
+    asked = found[-1].target
+    assert asked > 0.9 * law.high_error
+    assert found[-1].choice.answer == choose(law, target_error=asked).answer
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.11, 0.8), (0.004, 0.05), (0.06, 0.97), (0.3, 5.0)])

@@ -350,8 +350,12 @@ def _runners_up(options: Options) -> list[int]:
 
 
 def _matching(search: Search, unpruned: Options, rows: Options, options: Options) -> Matching | None:
-    """The smallest network that meets the target unpruned, pruned as far as the target allows."""
-    meets = np.flatnonzero(search.meets(unpruned))
+    """The smallest network that meets the target unpruned, pruned as far as the target allows.
+
+    Where the law does not answer, it is one that was trained, too.
+    """
+    known = search.law_answers | unpruned.networks.measured
+    meets = np.flatnonzero(search.meets(unpruned) & known)
     if not len(meets):
         return None
     size = search.size(unpruned)

@@ -170,7 +170,7 @@ def optimum(source: Given, target_error: float, *, num_examples: float | None = 
             f"there are too few configurations to fit a law of the unpruned {fit.metric.word}, which the optimum "
             "needs; measure more"
         )
-    check_reachable(target_error, fit)
+    check_reachable(target_error, fit, by_law=True)
     problem = _Problem(fit, float(np.log(target_error)), examples_for(fit, num_examples))
     low, high = problem.box()
     outer = low, high

@@ -242,16 +242,19 @@ def more_of_the_rise(fit: Fit) -> str:
     return levels
 
 
-def check_reachable(target_error: float | None, fit: Fit) -> None:
-    """Refuse a target that every network meets however far it is pruned: there is no smallest one then."""
+def check_reachable(target_error: float | None, fit: Fit, *, by_law: bool = False) -> None:
+    """Refuse a target that every network meets however far it is pruned: there is no smallest one then.
+
+    Where the law is unusable, networks that were trained answer, unless the answer can only be `by_law`.
+    """
     check_target(target_error, fit.metric)
     if target_error is None or target_error < ceiling(fit):
         return
     word, chance = fit.metric.word, fit.origin.chance
     if chance is not None and target_error >= chance:
         why = f"guessing has an error of {chance:g}, so any network reaches {target_error:g}"
-    elif not verdict(fit).usable:
-        return  # networks that were trained answer
+    elif not by_law and not verdict(fit).usable:
+        return
     elif fit.plateau in fit.undetermined:
         raise PrunecastError(
             f"the data do not show how far the {word} rises (the law guesses {fit.high_error:.3g}), so it is unknown "

@@ -24,7 +24,7 @@ from prunecast.choice import (
     quantile,
 )
 from prunecast.errors import PrunecastError
-from prunecast.laws import COVERAGE, Fit
+from prunecast.laws import COVERAGE, Fit, verdict
 from prunecast.report import choices
 from prunecast.report.charts import FittedTable, Hue, answer_chart, frontier_data, size_title, view
 from prunecast.report.curves import curves, family
@@ -195,7 +195,7 @@ def _answer_set(fitted: FittedTable, hue: Hue, request: Request, num_examples: f
 
 
 def answers(fit: Fit, request: Request, most: int = MOST) -> list[Answer]:
-    """One choice per target, from one that nothing meets up to nearly ε↑ or chance; the second is the least met."""
+    """One choice per target, from one that nothing meets up to where they end; the second is the least met."""
     question = Question(
         minimise=as_measure(request.minimise),
         confidence=request.confidence,
@@ -204,11 +204,19 @@ def answers(fit: Fit, request: Request, most: int = MOST) -> list[Answer]:
     )
     chooser = Chooser(fit, question)
     ends = around(promised(fit, chooser.least_error(), request.confidence))
-    higher = [target for target in targets(ends[1], ceiling(fit) * HIGHEST, most) if target > ends[1]]
+    higher = [target for target in targets(ends[1], _highest_target(fit), most) if target > ends[1]]
     wanted = [*ends, *higher]
     return [
         Answer(target=target, choice=own) for target, own in zip(wanted, chooser.choices(wanted), strict=True)
     ]
+
+
+def _highest_target(fit: Fit) -> float:
+    """Where targets end: below ε↑ or chance, or where an unusable law guesses ε↑, at the largest measured error."""
+    if verdict(fit).usable:
+        return ceiling(fit) * HIGHEST
+    largest = max(own.highest_error for own in fit.configurations)
+    return max(ceiling(fit) * HIGHEST, min(largest, HIGHEST * (fit.origin.chance or largest)))
 
 
 def targets(lowest: float, highest: float, most: int = MOST) -> list[float]:
@@ -324,4 +332,6 @@ def too_high(fit: Fit) -> list[dict[str, Any]]:
     """The targets from which on no network is needed, and why; the page shows the first reason that applies."""
     chance = fit.origin.chance
     found = [] if chance is None else [{"from": chance, "headline": wording.guessing_suffices(TYPED, chance)}]
+    if not verdict(fit).usable:  # trained networks answer, whatever the law guesses of higher errors
+        return found
     return [*found, {"from": fit.high_error, "headline": wording.any_network_suffices(TYPED, fit)}]

@@ -24,7 +24,8 @@ def advice(choice: Choice) -> str:
     network = network_name(choice.naming, best.depth, best.width)
     kept = f"{numbers.kept(best.density)} ({plural(best.level, 'level')})"
     if not choice.trusted:
-        return f"{NOT_TRUSTED} You asked about {network}, keeping {kept}."
+        named = choice.question.depth is not None and choice.question.width is not None
+        return f"{NOT_TRUSTED} {'You asked about' if named else 'It would pick'} {network}, keeping {kept}."
     if target is not None and not choice.met:
         closest = f"The closest network is {network}, {keeping(best, kept)}."
         return f"The target of {numbers.target(target)} is not met. {closest}"

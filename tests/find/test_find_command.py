@@ -57,6 +57,18 @@ def test_find_refuses_in_a_sentence(tmp_path: Path) -> None:
     assert "find needs a target error or a budget" in str(refused.exception)
 
 
+def test_a_network_is_made_where_no_curve_rises(tmp_path: Path) -> None:
+    """One level does not show how errors rise, so the law is of no use, but trained networks meet the target."""
+    plan = tmp_path / "flat.toml"
+    plan.write_text(TEXT.replace("level_cap = 12", "level_cap = 1").replace("depth = [3, 5]", "depth = 3"))
+    line = ["find", str(plan), "--store", str(tmp_path / "store"), "-o", str(tmp_path / "found")]
+    ended = CliRunner().invoke(cli, [*line, "--jobs", "1", "--target-error", "0.7"])
+    assert "it was trained, and the law says nothing of others" in ended.output
+    assert "Made: digits_cnn" in ended.output
+    assert (ended.exit_code == 0) == ("misses" not in ended.output)
+    assert (tmp_path / "found" / "network" / "card.json").exists()
+
+
 @pytest.mark.slow
 def test_a_target_ends_with_the_network_made(tmp_path: Path) -> None:
     ended = _run(tmp_path, "--target-error", "25%", "--confidence", "0.9")

@@ -180,6 +180,28 @@ def test_what_is_over_is_never_proposed():
     assert not Grid(chains=[risen], targets=[0.4]).is_over(risen)
 
 
+def test_trained_networks_answer_where_no_curve_rises():
+    """The search used to end without an answer."""
+    flat = FRAME[FRAME["level"] < 3].assign(error=lambda rows: 0.15 + 0.001 * rows["depth"] / rows["width"])
+    grid = [
+        GridChain(
+            depth=depth,
+            width=width,
+            num_examples=50_000,
+            level_cap=2,
+            errors=tuple(rows["error"]),
+            ended=True,
+        )
+        for (depth, width), rows in flat.groupby(["depth", "width"])
+    ]
+    found = decide(read(flat), grid, [TARGET, 0.1], confidence=0.5)
+    assert found.steps == ()
+    assert not found.known_within(ENOUGH)
+    met, missed = (state.choice for state in found.states)
+    assert (met.met, met.answer.source, met.answer.level) == (True, "measured", 2)
+    assert not missed.met
+
+
 def test_a_network_of_which_little_was_measured_still_shows_what_the_law_misses():
     """Networks whose unpruned error was known counted as fully known, so searches ended with answers 10% too small."""
     rows = read("cifar10-resnet-exact").frame

@@ -1,5 +1,6 @@
 """Sentences about a search: the answers so far, what was spent, what comes next and why, and why it ended."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -37,6 +38,8 @@ def answer_words(state: TargetState) -> str:
         )
     size = f"{best.stored_parameters:,.0f} stored parameters"
     low, high = state.sizes
+    if not high < math.inf:
+        return f"{aim}: {network}, {size}; it was trained, and the law says nothing of others"
     return f"{aim}: {network}, {size}; the smallest possible network has {low:,.0f} to {high:,.0f} (90% interval)"
 
 

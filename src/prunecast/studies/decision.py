@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prunecast.choice import DEFAULT_CONFIDENCE, Measure
+from prunecast.choice import DEFAULT_CONFIDENCE, Choice, Measure
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO, Fit, fit, fit_dense, measured
-from prunecast.studies.outlook import Outlook, TargetState
+from prunecast.studies.outlook import Outlook, TargetState, answers_so_far
 from prunecast.studies.search_grid import (
     FIRST_CURVES,
     Grid,
@@ -42,6 +42,7 @@ class Decision:
     """empty where nothing is left to train"""
     states: tuple[TargetState, ...]
     fit: Fit | None
+    """None before there are enough rows; where no curve rises, networks that were trained are the answers"""
 
     def known_within(self, doubt: float) -> bool:
         """Whether no answer is in more doubt than this; never before the starting design is trained."""
@@ -73,12 +74,15 @@ def decide(
     there = Grid(chains=[chain for chain in grid if chain.num_examples == examples], targets=targets)
     fitted = _fitted(table, law) if table is not None and there.pruned else None
     start = tuple(_start(table, there, law_chains(grid, examples)))
-    if fitted is None:
-        unknown = tuple(
-            TargetState(target_error=target, choice=None, doubt=math.inf, sizes=(0.0, math.inf))
-            for target in targets
+    if fitted is None or not fitted.rises:
+        known: list[Choice | None] = [None] * len(targets)
+        if fitted is not None:
+            known = answers_so_far(fitted, targets, examples, minimise, confidence)
+        states = tuple(
+            TargetState(target_error=target, choice=choice, doubt=math.inf, sizes=(0.0, math.inf))
+            for target, choice in zip(targets, known, strict=True)
         )
-        return Decision(steps=start or tuple(_any(there)), states=unknown, fit=fitted)
+        return Decision(steps=start or tuple(_any(there)), states=states, fit=fitted)
     outlook = Outlook.of(fitted, there, examples, minimise, confidence)
     states = tuple(outlook.states())
     steps = start or tuple(outlook.steps()) or tuple(outlook.unweighed())
@@ -90,10 +94,9 @@ def _fitted(table: Table, law: str) -> Fit | None:
     if not (table.frame["density"] < 1).any():
         return None
     try:
-        found = fit(table, law=law)
+        return fit(table, law=law)
     except PrunecastError:  # too few rows so far
         return None
-    return found if found.rises else None
 
 
 def _start(table: Table | None, grid: Grid, for_law: Sequence[GridChain]) -> Iterator[NextStep]:

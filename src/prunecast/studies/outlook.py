@@ -6,7 +6,7 @@ regression of the answer on these errors explains.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -67,6 +67,21 @@ class TargetState:
     def known_within(self, doubt: float) -> bool:
         """Whether the law is usable, and its answer in no more doubt than this."""
         return self.choice is not None and self.choice.verdict.usable and self.doubt <= doubt
+
+
+def answers_so_far(
+    fit: Fit, targets: Sequence[float], examples: float, minimise: str, confidence: float
+) -> list[Choice | None]:
+    """What `choose` answers for each target; None where it refuses.
+
+    It does so where no network of this number of examples is there yet, or where a target is out of reach.
+    """
+    try:
+        return list(
+            choose_each(fit, targets, confidence=confidence, minimise=minimise, num_examples=examples)
+        )
+    except PrunecastError:
+        return [None] * len(targets)
 
 
 def rough_dense(fit: Fit, num_examples: float) -> DenseLaw:
@@ -245,18 +260,7 @@ class Outlook:
 
     def states(self) -> Iterator[TargetState]:
         """What is known about each target."""
-        try:
-            known: list[Choice | None] = list(
-                choose_each(
-                    self.given,
-                    self.grid.targets,
-                    confidence=self.confidence,
-                    minimise=self.minimise,
-                    num_examples=self.examples,
-                )
-            )
-        except PrunecastError:  # no network of this number of examples is there yet, or a target out of reach
-            known = [None] * len(self.grid.targets)
+        known = answers_so_far(self.given, self.grid.targets, self.examples, self.minimise, self.confidence)
         for target, choice, drawn in zip(self.grid.targets, known, self._answers, strict=True):
             low, high = np.exp(np.quantile(drawn, [0.05, 0.95]))
             yield TargetState(

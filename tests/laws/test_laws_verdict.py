@@ -87,7 +87,10 @@ def test_an_unusable_law_has_no_headline() -> None:
     law = fitted(*CASES["unusable"])
     asked = choose(law, density=0.01)
     assert not asked.trusted
-    assert advice(asked).startswith("The law cannot be trusted here, so it gives no answer. You asked about")
+    refused = "The law cannot be trusted here, so it gives no answer."
+    assert advice(asked).startswith(f"{refused} It would pick depth 20, width 1, keeping 1%")
+    named = choose(law, density=0.01, depth=20, width=1)
+    assert advice(named).startswith(f"{refused} You asked about depth 20, width 1, keeping 1%")
     assert "By this law its error would be about" in str(asked.summary())
     assert "Only networks that were trained" not in str(asked.summary())
     chosen = choose(law, target_error=0.3)

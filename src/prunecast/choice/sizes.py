@@ -278,27 +278,11 @@ def inside_mask(fit: Fit, found: Candidates, ignored: str = "") -> Mask:
 def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates:
     """Those whose unpruned error is below the high plateau; the law predicts nothing useful of the others.
 
-    Where no curve rises it predicts nothing useful of any: its values at low densities are arbitrary, and only networks
-    that were trained are left. A density that the question names and curves reach is answered all the same. Where the
-    law is unusable for another reason, its high plateau says nothing about networks that were trained.
+    The high plateau of an unusable law says nothing about networks that were trained.
     """
-    word, high = fit.metric.word, fit.high_error
-    guessing, least = fit.origin.chance, min(c.unpruned_error for c in fit.configurations)
-    if not fit.rises and guessing is not None and least > HARDLY_BETTER * guessing:
-        raise PrunecastError(
-            f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
-            f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
-        )
-    if not fit.rises and question.density is None and found.measured.any():
-        return found[found.measured]
-    if not fit.rises and question.density is not None and not below(fit, np.array(question.density)):
-        return found
     if not fit.rises:
-        before = " before it reaches chance" if all_at_chance(fit) else ""
-        raise PrunecastError(
-            f"no curve of {fit.origin.table} rises above its unpruned {word}{before}, so no law of pruning can be "
-            f"fitted; {more_of_the_rise(fit)}"
-        )
+        return _without_rise(fit, found, question)
+    word, high = fit.metric.word, fit.high_error
     good = found.expected_unpruned_error < ROOM_TO_RISE * high
     if not verdict(fit).usable:
         good |= found.measured
@@ -315,4 +299,27 @@ def below_plateau(fit: Fit, found: Candidates, question: Question) -> Candidates
         f"with {asked:,.0f} examples these networks would have an unpruned {word} of "
         f"{found.expected_unpruned_error.min():.3g} or more, and the law's high plateau is at {high:.3g}, so it "
         "predicts nothing useful of them; ask for more examples"
+    )
+
+
+def _without_rise(fit: Fit, found: Candidates, question: Question) -> Candidates:
+    """Those that can be answered where no curve rises, so that the law's values at low densities are arbitrary.
+
+    They are the networks that were trained, or all of them at a density that the question names and curves reach.
+    """
+    word, guessing = fit.metric.word, fit.origin.chance
+    least = min(c.unpruned_error for c in fit.configurations)
+    if guessing is not None and least > HARDLY_BETTER * guessing:
+        raise PrunecastError(
+            f"the unpruned networks of {fit.origin.table} are hardly better than guessing ({word} {least:.3g}, "
+            f"guessing {guessing:.3g}), so their curves say nothing about pruning; train longer, or change the recipe"
+        )
+    if question.density is None and found.measured.any():
+        return found[found.measured]
+    if question.density is not None and not below(fit, np.array(question.density)):
+        return found
+    before = " before it reaches chance" if all_at_chance(fit) else ""
+    raise PrunecastError(
+        f"no curve of {fit.origin.table} rises above its unpruned {word}{before}, so no law of pruning can be "
+        f"fitted; {more_of_the_rise(fit)}"
     )

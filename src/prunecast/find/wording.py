@@ -38,7 +38,7 @@ def answer_words(state: TargetState) -> str:
         )
     size = f"{best.stored_parameters:,.0f} stored parameters"
     low, high = state.sizes
-    if not high < math.inf:
+    if math.isinf(high):
         return f"{aim}: {network}, {size}; it was trained, and the law says nothing of others"
     return f"{aim}: {network}, {size}; the smallest possible network has {low:,.0f} to {high:,.0f} (90% interval)"
 

@@ -30,8 +30,8 @@ def fitted() -> str:
     assert law.noise_floor is not None
     return (
         f"The table `{TABLE}` has {len(law.configurations)} configurations of CIFAR-10 ResNets and {len(table):,} "
-        f"training runs. The paper's law, with five parameters, misses their errors by {deviation(law.deviation)} "
-        f"(mean ± standard deviation); the same network trained again differs by {law.noise_floor.replicate:.1%}."
+        f"training runs. The paper's law, with five parameters, deviates from their errors by {deviation(law.deviation)} "
+        f"(mean ± standard deviation). Training a network again changes its error by {law.noise_floor.replicate:.1%}."
     )
 
 
@@ -41,11 +41,11 @@ def limits() -> str:
     steps = {(step.along, step.law): step.predicted for step in extrapolation(table).steps}
     above = fit(short, law="eq2").deviation.mean
     return (
-        f"- Eq. 2 never goes below the unpruned error. Where training was too short, light pruning lowers the error, "
-        f"and Eq. 2 overestimates it: by {above:.1%} on average after 24 epochs. The law `dip` follows it "
-        f"({deviation(fit(short, law='dip').deviation)}). Answers average over the laws that predict left-out networks "
-        f"best.\n"
-        f"- Beyond the measured sizes it extrapolates only if you ask for it. Fitted to widths "
+        f"- Eq. 2, the paper's law, never predicts less than the unpruned error. After short training, light "
+        f"pruning lowers the error, and Eq. 2 overestimates it: by {above:.1%} on average after 24 epochs. The law "
+        f"`dip` follows the drop ({deviation(fit(short, law='dip').deviation)}). Answers average over the laws that "
+        f"predict left-out networks best.\n"
+        f"- It extrapolates beyond the measured sizes only if you ask for it. Fitted to widths "
         f"up to 1/4 and compared with widths up to 1, Eq. 2 deviates by {deviation(steps['width', 'eq2'])} and `dip` "
         f"by {deviation(steps['width', 'dip'])}."
     )

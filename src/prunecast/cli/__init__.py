@@ -30,7 +30,7 @@ WORKFLOW = {
     },
     "The law behind it": {
         "fit": ("law:fit", "Fit the law to a table of pruning results."),
-        "predict": ("law:predict", "Predict errors from a fitted law."),
+        "predict": ("law:predict", "Predict errors by the law of a table, or a saved one."),
         "compare": ("law:compare", "Rank laws and their rivals on a table."),
         "study": ("answer:study", "Study the law on a table as the paper does."),
         "figures": ("report:figures", "Draw figures of a table and its law for a paper."),

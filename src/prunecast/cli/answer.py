@@ -1,14 +1,14 @@
 """The commands that answer: choose, study."""
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import click
 
 from prunecast import choice, report
-from prunecast.cli import UNMET, import_from
+from prunecast.cli import UNMET
 from prunecast.cli.options import (
+    TABLE_LAW,
     Source,
     candidate_options,
     law_option,
@@ -17,8 +17,7 @@ from prunecast.cli.options import (
 )
 from prunecast.cli.parameters import Milliseconds, Number, refuse_with
 from prunecast.errors import PrunecastError
-from prunecast.laws import AUTO, DEFAULT_LAW, Fit, get_law
-from prunecast.metric import Metric
+from prunecast.laws import DEFAULT_LAW, get_law
 from prunecast.studies import STUDIES
 from prunecast.wording import choice_as_json, study_as_json
 
@@ -29,24 +28,6 @@ BOUNDS = (
 """The options that a frontier has no use for, because it covers all errors and budgets at once."""
 ALL_ERRORS = ("minimise", "num_examples", "sizes")
 """The options of a frontier."""
-
-
-def law_of(source: Source, law: str | None) -> Fit:
-    """The saved law, or one fitted to the table."""
-    if Path(source.table).suffix != ".json":
-        return choice.as_fit(source.read(), law or AUTO)
-    import_from(source.table)
-    saved = choice.as_fit(source.table)
-    another = law not in (None, AUTO, saved.law, saved.family_law) or source.metric not in (
-        Metric.ERROR,
-        saved.metric,
-    )
-    if another or source.read_otherwise:
-        raise PrunecastError(
-            f"{source.table} is a fitted law ({saved.law} of a table of {saved.metric.plural}): give the table itself "
-            "to fit another law, to select rows, or to change how it is read"
-        )
-    return saved
 
 
 @click.command()
@@ -75,11 +56,7 @@ def law_of(source: Source, law: str | None) -> Fit:
 @click.option("--depth", type=Number(), help="Consider only networks of this depth.")
 @click.option("--width", type=Number(), help="Consider only networks of this width.")
 @click.option("--density", type=Number(), help="Consider only networks pruned to this density.")
-@law_option(
-    None,
-    "The law to fit to a table; auto averages those that best predict configurations left out of the fit.  "
-    "[default: auto]",
-)
+@TABLE_LAW
 @click.option("--frontier", is_flag=True, help="Show the smallest network for each of 200 errors.")
 @table_options
 def choose(
@@ -89,7 +66,7 @@ def choose(
 
     The exit status is 1 if no network meets the target; the closest one is then shown.
     """
-    fitted = law_of(source, law)
+    fitted = source.fit(law)
     if frontier:
         refuse_with("--frontier", "shows the smallest network for each error", *BOUNDS)
         line = choice.frontier(fitted, **{name: question[name] for name in ALL_ERRORS})

@@ -8,9 +8,8 @@ import click
 import numpy as np
 
 from prunecast import laws, report
-from prunecast.cli import import_from
-from prunecast.cli.options import Source, law_option, show, table_options
-from prunecast.cli.parameters import JSON, LATEX, Number, Numbers, OutputFile, refuse_with
+from prunecast.cli.options import TABLE_LAW, Source, law_option, show, table_options
+from prunecast.cli.parameters import Number, Numbers, OutputFile, refuse_with
 from prunecast.text import parse_number
 from prunecast.wording import finding_as_json, fit_as_json
 
@@ -87,7 +86,6 @@ def fit(
 
 
 @click.command()
-@click.argument("law", metavar="LAW", type=click.Path(path_type=Path))
 @click.option("--density", type=Numbers(), required=True, help="Shares of prunable weights that are kept.")
 @click.option("--depth", type=Numbers(), help="Depths; needed if depth varies in the law's data.")
 @click.option("--width", type=Numbers(), help="Widths; needed if width varies in the law's data.")
@@ -101,12 +99,13 @@ def fit(
     type=Numbers(),
     help="Errors at density 1; by default the measured ones, or else predicted ones.",
 )
-@JSON
-@LATEX
-def predict(law: Path, as_json: bool, as_latex: bool, **asked: tuple[float, ...] | None) -> None:
-    """Predict errors from LAW, a file that `prunecast fit -o` wrote; several values make a table."""
-    import_from(law)
-    fitted = laws.load(law)
+@TABLE_LAW
+@table_options
+def predict(
+    source: Source, as_json: bool, as_latex: bool, law: str | None, **asked: tuple[float, ...] | None
+) -> None:
+    """Predict errors; TABLE is a table or a law that `prunecast fit -o` saved. Several values make a table."""
+    fitted = source.fit(law)
     given = {name: values for name, values in asked.items() if values is not None}
     grid = dict(zip(given, np.meshgrid(*given.values(), indexing="ij"), strict=True))
     prediction = fitted.predict(grid.pop("density"), **grid)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from prunecast.cli import echo, stoppable
-from prunecast.cli.answer import choose, law_of
+from prunecast.cli.answer import choose
 from prunecast.cli.engine import DATA, DEVICE, SCALE, read
 from prunecast.cli.options import Source, gathered
 from prunecast.cli.parameters import Count
@@ -58,7 +58,7 @@ def make(
     """
     from prunecast.export import finish, order, train
 
-    fitted = law_of(source, law)
+    fitted = source.fit(law)
     placed = order(fitted, read(plan, scale, data), output, **asked)
     with stoppable(placed.store):
         if as_json:

@@ -9,12 +9,12 @@ from typing import Any, TypeVar
 
 import click
 
-from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, PARAMETERS, Measure, SizeRange
+from prunecast.choice import DEFAULT_CONFIDENCE, DEFAULT_SIZES, PARAMETERS, Measure, SizeRange, as_fit
 from prunecast.cli import import_from
 from prunecast.cli.parameters import JSON, LATEX, Number, OutputFile
 from prunecast.errors import PrunecastError, sentence
 from prunecast.files import dumps
-from prunecast.laws import AUTO, get_law, selectable_laws
+from prunecast.laws import AUTO, Fit, get_law, selectable_laws
 from prunecast.metric import Metric
 from prunecast.report import Section, latex_tables, terminal
 from prunecast.table import Table, read
@@ -55,6 +55,11 @@ BEST_LAW = law_option(
     AUTO,
     "The law to fit; auto averages those that best predict configurations left out of the fit, MODULE:NAME is your "
     "own.",
+)
+TABLE_LAW = law_option(
+    None,
+    "The law to fit to a table; auto averages those that best predict configurations left out of the fit.  "
+    "[default: auto]",
 )
 TABLE = (
     click.argument("table", metavar="TABLE", is_eager=True),
@@ -158,6 +163,20 @@ class Source:
             depth_from=self.depth_from,
         )
         return table.without_too_large() if self.without_too_large else table
+
+    def fit(self, law: str | None) -> Fit:
+        """The saved law, or one fitted to the table."""
+        if Path(self.table).suffix != ".json":
+            return as_fit(self.read(), law or AUTO)
+        import_from(self.table)
+        saved = as_fit(self.table)
+        another = law not in (None, AUTO, saved.law, saved.family_law)
+        if another or self.metric not in (Metric.ERROR, saved.metric) or self.read_otherwise:
+            raise PrunecastError(
+                f"{self.table} is a fitted law ({saved.law} of a table of {saved.metric.plural}): give the table "
+                "itself to fit another law, to select rows, or to change how it is read"
+            )
+        return saved
 
 
 def _pairs(option: str, given: Iterable[str], example: str) -> dict[str, str]:

@@ -230,7 +230,9 @@ def _header(text: bytes, label: str) -> tuple[str, list[str]]:
     start = text.lstrip()[:1]
     if start in b"{[<":
         kind = "HTML or XML" if start == b"<" else "JSON"
-        raise TableError(f"{label} is {kind}, not a table; a table is CSV, TSV or Parquet.")
+        law = " If it is a saved law, its name must end in .json."
+        law = law if kind == "JSON" and not label.endswith(".json") else ""
+        raise TableError(f"{label} is {kind}, not a table; a table is CSV, TSV or Parquet.{law}")
     first = text.lstrip(b"\n ").split(b"\n", 1)[0].decode("utf-8")
     separator = max(",;\t", key=first.count)
     try:

@@ -29,9 +29,9 @@ def built(monkeypatch):
     """The shapes of the packs that were built."""
     shapes, build = [], runner_pool.RunnerPool.build
 
-    def noted(pool, kind, shape, chain, *, compiled):
+    def noted(pool, kind, shape, chain, **given):
         shapes.append(shape)
-        return build(pool, kind, shape, chain, compiled=compiled)
+        return build(pool, kind, shape, chain, **given)
 
     monkeypatch.setattr(runner_pool.RunnerPool, "build", noted)
     return shapes

@@ -66,6 +66,24 @@ def test_a_compiled_step_that_fails(jobs, tmp_path, monkeypatch, caplog, good, w
     assert [text for text in caplog.messages if "failed" in text] == [words]
 
 
+def test_a_pack_whose_kernels_fail_while_it_is_built_is_compiled_at_once(tmp_path, monkeypatch):
+    def broken(*_):
+        raise ValueError("the kernel was wrong")
+
+    monkeypatch.setattr(runner_pool, "FUSED_ON", ("cpu",))
+    monkeypatch.setattr(runner_pool.RunnerPool, "_try_to_fuse", lambda *_: None)
+    monkeypatch.setattr(runner_pool, "compiler", lambda device: None)
+    monkeypatch.setattr(runner_pool, "fused_step", broken)
+    monkeypatch.setattr(runner_pool, "compiled_programs", lambda: compiled(Counter()))
+    one = open_double(chain(width=0.5), tmp_path, doubled())
+    kind, pool = kind_of(one), runner_pool.RunnerPool([one.spec], COMPILING)
+    pool.add(kind, one)
+    assert pool.fuses(kind, (0.5,))
+    assert pool.take(kind, (0.5,), one).way == "compiled"
+    assert pool.compiles(kind, (0.5,))
+    assert not pool.fuses(kind, (0.5,))
+
+
 def test_many_shapes_may_be_compiled(tmp_path, monkeypatch):
     import torch
 
@@ -80,5 +98,5 @@ def test_many_shapes_may_be_compiled(tmp_path, monkeypatch):
     one = open_double(chain(width=0.5), tmp_path, doubled())
     pool = runner_pool.RunnerPool([one.spec], COMPILING)
     pool.add(kind_of(one), one)
-    pool.build(kind_of(one), (0.5,), one, compiled=True)
+    pool.build(kind_of(one), (0.5,), one)
     assert set(limits) == {MANY_SHAPES}

@@ -223,11 +223,11 @@ def test_a_pack_too_large_for_the_memory_counts_as_its_halves(monkeypatch, caplo
     built = []
 
     def limited(most, build=runner_pool.RunnerPool.build):
-        def refuse(pool, kind, shape, chain, *, compiled):
+        def refuse(pool, kind, shape, chain, **given):
             if sum(shape) > most:
                 raise torch.OutOfMemoryError("out of memory")
             built.append(shape)
-            return build(pool, kind, shape, chain, compiled=compiled)
+            return build(pool, kind, shape, chain, **given)
 
         return refuse
 

@@ -135,6 +135,8 @@ class PacksOfKind:
         self.budget = max(total / 2, min(widths(shape)))
         self.shapes = [known for known in self.shapes if sum(known) < total]
         self.sliced = [known for known in self.sliced if sum(widths(known)) < total]
+        for known in [known for known in self.prototypes if sum(widths(known)) >= total]:
+            del self.prototypes[known]
 
 
 class RunnerPool:
@@ -246,7 +248,7 @@ class RunnerPool:
             if known.made.get(shape, 0) > 0:
                 return None
         began, before = time.perf_counter(), free_bytes(kind.device)
-        runner = self.build(kind, shape, chain, compiled=self.compiles(kind, shape))
+        runner = self.build(kind, shape, chain)
         if self.compiles(kind, shape) and runner.way == "written":
             known.compiling = False
         known.bytes[shape] = max(before - free_bytes(kind.device), known.bytes.get(shape, 0))
@@ -345,8 +347,8 @@ class RunnerPool:
                 self._fusable.setdefault(key, True)
         return self._fusable[key]
 
-    def build(self, kind: PackKind, shape: Shape, chain: Chain, *, compiled: bool) -> Runner:
-        """A new runner: fused where that can be, else compiled or as its steps are written."""
+    def build(self, kind: PackKind, shape: Shape, chain: Chain, *, may_compile: bool = True) -> Runner:
+        """A new runner: fused if possible, otherwise compiled where that pays (and only if it `may_compile`)."""
         known = self._kinds[kind]
         if shape not in known.prototypes:
             known.prototypes[shape] = self._prototype(kind, shape, chain)
@@ -363,7 +365,7 @@ class RunnerPool:
                 raise
             except Exception as reason:
                 self._give_up_fusing(kind, shape, reason)
-        if compiled:
+        if may_compile and self.compiles(kind, shape):
             return make_runner(trainer, prototype.module, self._compiled())
         return make_runner(trainer, trainer.pack.module, EAGER)
 
@@ -451,8 +453,9 @@ class RunnerPool:
         """
         widths, times = sorted((member.width for member in members), reverse=True), dict[float, float]()
         for size in sizes:
+            shape = sample_shape(widths, size)
             try:
-                times[size] = self._step_seconds(kind, sample_shape(widths, size), members[0].chain)
+                times[size] = self._step_seconds(kind, shape, members[0].chain)
             except torch.OutOfMemoryError:
                 break
             except Exception as failure:
@@ -460,6 +463,9 @@ class RunnerPool:
                     "Packs could not be timed, so their budget of widths is the usual %g: %r", BUDGET, failure
                 )
                 return BUDGET
+            finally:
+                self._kinds[kind].prototypes.pop(shape, None)
+        release_memory()
         chosen = best_budget(times)
         measured = ", ".join(f"{size:g}: {1e3 * seconds:.2f} ms" for size, seconds in times.items())
         LOG.info("Budget of widths %g (a step per unit of width takes %s).", chosen, measured)
@@ -468,8 +474,7 @@ class RunnerPool:
     def _step_seconds(self, kind: PackKind, shape: PackShape, chain: Chain) -> float:
         """Seconds of a step over the widths of a pack, or of several small ones side by side on their streams."""
         packs = max(1, round(BUDGET / sum(shape)))
-        runners = [self.build(kind, shape, chain, compiled=False) for _ in range(packs)]
-        del self._kinds[kind].prototypes[shape]
+        runners = [self.build(kind, shape, chain, may_compile=False) for _ in range(packs)]
         steps = min(len(runners[0].trainer.rates), TIMED_STEPS)
         torch.cuda.synchronize(kind.device)
         seconds = [_advance(runners, steps) / steps / sum(shape) / packs for _ in range(2)]

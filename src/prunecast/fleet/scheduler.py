@@ -228,6 +228,7 @@ class Scheduler:
             shape = self._pool.shape(kind, members)
             runner = self._pool.take(kind, shape, members[0].chain)
         except torch.OutOfMemoryError as failure:
+            let_go(failure)
             self._pool.shrink(kind, shape)
             self._part(members, failure)
             return True

@@ -451,10 +451,9 @@ def time_pack(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) 
 
 
 def _timed(kind: PackKind, shape: PackShape, chain: Chain, pool: RunnerPool) -> TrainingSpeed:
-    compiled = kind.depth <= COMPILED_DEPTH and pool.compiles(kind, shape)
     began = time.perf_counter()
     with settings(kind.recipe.precision, kind.device, 1, trials=False):
-        runner = pool.build(kind, shape, chain, compiled=compiled)
+        runner = pool.build(kind, shape, chain, may_compile=kind.depth <= COMPILED_DEPTH)
         built, trainer = time.perf_counter(), runner.trainer
 
         def advance(steps: int) -> None:

@@ -1,4 +1,6 @@
 import dataclasses
+import platform
+import resource
 
 import numpy as np
 import pytest
@@ -166,19 +168,45 @@ def test_settings_are_given_back():
         return (
             torch.get_num_threads(),
             torch.are_deterministic_algorithms_enabled(),
+            torch.utils.deterministic.fill_uninitialized_memory,
             torch.backends.cudnn.benchmark,
             torch.backends.cuda.matmul.allow_tf32,
             torch.backends.cudnn.allow_tf32,
             torch.random.get_rng_state().sum().item(),
         )
 
+    torch.utils.deterministic.fill_uninitialized_memory = True
     before = now()
     with settings("fp32", CPU, 2):
+        assert not torch.utils.deterministic.fill_uninitialized_memory
         assert torch.get_num_threads() == 2
         assert torch.are_deterministic_algorithms_enabled()
         assert not torch.backends.cudnn.allow_tf32
         torch.rand(3)
     assert now() == before
+
+
+def test_steps_and_evaluation_read_no_uninitialised_memory():
+    ends = []
+    for fill in (False, True):  # True writes NaN into every new tensor
+        trainer = trainer_of(model=noisy())
+        torch.utils.deterministic.fill_uninitialized_memory = fill
+        end = trained(trainer)
+        ends.append((end, evaluate(trainer.model, trainer.source, torch.arange(300), "fp32")))
+    assert same(ends[0][0], ends[1][0])
+    assert ends[0][1] == ends[1][1]
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told to keep memory")
+def test_freed_memory_is_reused_without_new_pages():
+    def page_faults():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(10_000_000)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    for _ in range(10):  # glibc finds an aligned place among the freed ones after a few calls
+        page_faults()
+    assert page_faults() < 1000  # 40 MB are ten thousand pages of 4 kB
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -1,5 +1,6 @@
 """Settings of the device for a step: number formats, determinism and threads; and CUDA graphs."""
 
+import ctypes
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -10,6 +11,8 @@ from torch import Tensor
 from prunecast.spec import Precision
 
 WARM_UPS = 3
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+"""The numbers of these parameters of glibc's mallopt."""
 
 
 def autocast(precision: Precision, device: torch.device) -> AbstractContextManager[object]:
@@ -29,8 +32,8 @@ def settings(
     """
     # torch.use_deterministic_algorithms would import torch's compiler, which takes seconds.
     old_threads, old_deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    old_benchmark = cudnn.benchmark
+    matmul, cudnn, deterministic = torch.backends.cuda.matmul, torch.backends.cudnn, torch.utils.deterministic
+    old_benchmark, old_fill = cudnn.benchmark, deterministic.fill_uninitialized_memory
     old_tf32 = matmul.allow_tf32, cudnn.allow_tf32
     on_cpu = device.type == "cpu"
     try:
@@ -39,13 +42,36 @@ def settings(
         matmul.allow_tf32 = cudnn.allow_tf32 = precision != "fp32"
         if on_cpu:
             torch.set_num_threads(threads)
-        with torch.random.fork_rng(devices=[] if on_cpu else [device]):
+            # Deterministic algorithms would write NaN into every new tensor before its values.
+            deterministic.fill_uninitialized_memory = False
+        memory = reused_memory() if on_cpu else nullcontext()
+        with torch.random.fork_rng(devices=[] if on_cpu else [device]), memory:
             yield
     finally:
         torch.set_num_threads(old_threads)
         torch.set_deterministic_debug_mode(old_deterministic)
+        deterministic.fill_uninitialized_memory = old_fill
         cudnn.benchmark = old_benchmark
         matmul.allow_tf32, cudnn.allow_tf32 = old_tf32
+
+
+@contextmanager
+def reused_memory() -> Iterator[None]:
+    """Let glibc keep freed memory for the next tensors, and return it to the system at the end.
+
+    By default it returns large blocks at once, so that every step of training waits for new, zeroed pages.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallopt"):
+        yield
+        return
+    library.mallopt(MMAP_THRESHOLD, 2**30)
+    library.mallopt(TRIM_THRESHOLD, -1)
+    try:
+        yield
+    finally:
+        library.mallopt(TRIM_THRESHOLD, 2**26)
+        library.malloc_trim(0)
 
 
 class Captured:

@@ -10,7 +10,6 @@ from prunecast.choice import (
     Inversion,
     candidates,
     choose,
-    counter,
     frontier,
     optimum,
     predicted_options,
@@ -30,7 +29,7 @@ TARGETS = (0.08, 0.14, 0.2, 0.3, 0.5, 0.75, 0.95)
 
 
 def _candidates(fit: Fit):
-    return candidates(fit, counter(fit), 50_000.0)
+    return candidates(fit, 50_000.0)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -131,7 +130,7 @@ def test_no_size_is_lost_that_keeps_the_target_at_some_density(law: str, confide
     """A spread that changes fast with density leads the plain iteration astray."""
     four = planted(configurations=4, depths=(8, 20), widths=(0.5, 1), num_examples=(50_000,), noise=0.05)
     fitted = fit(read(four), law=law)
-    networks = candidates(fitted, counter(fitted), 50_000.0, "measured")
+    networks = candidates(fitted, 50_000.0, "measured")
     score, log_targets = quantile(fitted, confidence), np.log([0.1732, 0.16])
     found, _ = Inversion(fit=fitted, networks=networks).confident_densities(log_targets, confidence)
     grid = np.geomspace(1e-3, 1.0, 300)

@@ -12,7 +12,7 @@ from choice_tables import uneven, uneven_table
 from findings_of import findings_of
 
 from prunecast import choose, fit, frontier
-from prunecast.choice import DEFAULT_SIZES, candidates, choose_each, counter, inside
+from prunecast.choice import DEFAULT_SIZES, candidates, choose_each, inside
 from prunecast.choice.findings import (
     MeasuredPair,
     MeasuredRange,
@@ -85,7 +85,7 @@ def test_the_answer_the_page_and_the_frontier_say_so() -> None:
 )
 def test_within_leaves_out_what_is_outside(sizes: str, num_examples: float, depths: set[int]) -> None:
     """Beyond the measured numbers of examples, the nearest that was measured counts."""
-    found = inside(uneven(), candidates(uneven(), counter(uneven()), num_examples, sizes), sizes)
+    found = inside(uneven(), candidates(uneven(), num_examples, sizes), sizes)
     assert set(found.depth) == ({8, 20} & depths if sizes == "measured" else depths)
     assert found.outside.all() == (num_examples not in (50_000, 30_000, 12_500))
     assert {

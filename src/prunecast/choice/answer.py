@@ -208,21 +208,19 @@ class Chooser:
     def __init__(self, fit: Fit, question: Question) -> None:
         """Find the networks that the question is about, and refuse a question that no network could answer."""
         question.check(fit.metric)
-        how = counter(fit)
-        if how.family is not None and question.depth is not None and not float(question.depth).is_integer():
+        family = counter(fit).family
+        if family is not None and question.depth is not None and not float(question.depth).is_integer():
             raise PrunecastError(
-                f"the depth of a {how.family} is a whole number of layers, not {question.depth:g}"
+                f"the depth of a {family} is a whole number of layers, not {question.depth:g}"
             )
         named = {"only_depth": question.depth, "only_width": question.width}
-        found = candidates(fit, how, question.num_examples, question.sizes, **named)
+        found = candidates(fit, question.num_examples, question.sizes, **named)
         networks = with_costs(fit, below_plateau(fit, allowed(fit, found, question), question), question)
         rows = measured_options(fit, networks)
         if question.density is not None:
             rows = rows[np.isclose(rows.density, question.density, rtol=SAME_DENSITY)]
         inversion = Inversion(fit=fit, networks=networks)
-        self._search = Search(
-            fit=fit, counter=how, question=question, inversion=inversion, verdict=verdict(fit)
-        )
+        self._search = Search(fit=fit, question=question, inversion=inversion, verdict=verdict(fit))
         self._trained = rows[self._search.affordable(rows)]
         self._rows = rows
 
@@ -244,7 +242,7 @@ class Chooser:
 
     def least_error(self) -> Network:
         """The network of least error."""
-        return self._search.network(self._by_error, 0)
+        return self._search.networks(self._by_error, [0])[0]
 
     @cached_property
     def _unpruned(self) -> Options:
@@ -270,7 +268,7 @@ class Chooser:
             pruned = pruned.joined(self._trained[search.meets(self._trained)])
         met = pruned is None or len(pruned) > 0
         options = pruned[np.argsort(search.size(pruned), kind="stable")] if pruned else self._by_error
-        best = search.network(options, 0)
+        best, *runners_up = search.networks(options, [0, *_runners_up(options)])
         beyond = None if met else _beyond_measured(search)
         compared = met and question.target_error is not None and question.density is None
         return Choice(
@@ -281,7 +279,7 @@ class Chooser:
             verdict=search.verdict,
             met=met,
             answer=best,
-            runners_up=tuple(search.network(options, i) for i in _runners_up(options)),
+            runners_up=tuple(runners_up),
             matching=_matching(search, self._unpruned, self._rows, options) if compared else None,
             further=beyond,
             findings=tuple(caveats(search, options, best, met, beyond)),
@@ -302,7 +300,7 @@ def _beyond_measured(search: Search) -> Network | None:
     if read_off(fit, question):
         return None
     named = {"only_depth": question.depth, "only_width": question.width}
-    wide = candidates(fit, search.counter, question.num_examples, SizeRange.AROUND, **named)
+    wide = candidates(fit, question.num_examples, SizeRange.AROUND, **named)
     others = wide[~inside_mask(fit, wide) & (wide.expected_unpruned_error < fit.high_error)]
     if not len(others):
         return None
@@ -312,7 +310,7 @@ def _beyond_measured(search: Search) -> Network | None:
     else:
         (options,) = search.for_targets(others, [question.target_error])
         score = search.size(options)
-    return search.network(options, int(score.argmin())) if len(options) else None
+    return search.networks(options, [int(score.argmin())])[0] if len(options) else None
 
 
 def _unaffordable(search: Search, trained: Options) -> str:

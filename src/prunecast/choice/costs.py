@@ -232,14 +232,8 @@ def levels(fit: Fit, options: Options) -> Integers:
     """How many levels lead to each network."""
     kept, removed = kept_per_level(fit), removed_channels(fit)
     if removed is None:
-        return options.levels(kept, exact=_exact(fit))
+        return options.levels(kept, exact=counter(fit).exact)
     return removed.levels(options.networks, options.density, float(kept))
-
-
-@lru_cache(maxsize=8)
-def _exact(fit: Fit) -> bool:
-    """Whether the weights of networks are counted, rather than shares of the largest network."""
-    return counter(fit).exact
 
 
 def known_measures(fit: Fit) -> list[Measure]:

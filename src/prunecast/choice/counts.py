@@ -44,12 +44,12 @@ class Naming:
         return self.largest is None
 
 
-def naming(fit: Fit, counter: "Counter", **asked: float | None) -> Naming:
+def naming(fit: Fit, **asked: float | None) -> Naming:
     """How to name the networks of a law; `asked` are values of axes that a question names."""
     known = measured_sizes(fit)
     new = [axis for axis, value in asked.items() if value is not None and value not in known[axis]]
     axes = tuple(axis for axis in AXES if axis in fit.columns or axis in new)
-    largest = None if counter.exact else max(c.weights for c in fit.configurations)
+    largest = None if counter(fit).exact else max(c.weights for c in fit.configurations)
     return Naming(axes=axes, largest=largest)
 
 
@@ -167,6 +167,7 @@ class Counter:
         return float((self._operations(self(depth, width)) * examples).max())
 
 
+@lru_cache(maxsize=8)
 def counter(fit: Fit) -> Counter:
     """How to count this fit's networks, with a finding where the counts are not those of a built-in family."""
     family, dataset = fit.origin.family, fit.origin.dataset

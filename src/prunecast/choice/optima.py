@@ -94,8 +94,7 @@ def frontier(
         PrunecastError: the source cannot be read, or an error is not positive.
     """
     fit = as_fit(source)
-    how = counter(fit)
-    networks = inside(fit, candidates(fit, how, examples_for(fit, num_examples), sizes), sizes)
+    networks = inside(fit, candidates(fit, examples_for(fit, num_examples), sizes), sizes)
     inversion = Inversion(fit=fit, networks=networks)
     if errors is None:
         targets = np.geomspace(np.exp(inversion.least_log_error) * 1.005, ceiling(fit) * 0.95, ERRORS)
@@ -110,7 +109,7 @@ def frontier(
     targets, chosen = targets[reached], networks[best[reached]]
     exact = smallest_density(fit, chosen, np.log(targets))
     exact = np.where(np.isfinite(exact), exact, density[reached, best[reached]])
-    kept = whole_weights(how, chosen, exact, up=True)
+    kept = whole_weights(counter(fit), chosen, exact, up=True)
     measured = np.exp(measured_options(fit, networks).log_error)
     return Frontier(
         law=fit.law,
@@ -124,7 +123,7 @@ def frontier(
         predicted=~chosen.measured,
         extrapolated=chosen.outside | below(fit, kept),
         least_measured=float(measured.min()) if len(measured) else None,
-        naming=naming(fit, how, num_examples=num_examples),
+        naming=naming(fit, num_examples=num_examples),
     )
 
 

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from prunecast.choice import costs
-from prunecast.choice.counts import Counter, Naming, naming
+from prunecast.choice.counts import Counter, Naming, counter, naming
 from prunecast.choice.options import (
     MET,
     Network,
@@ -33,7 +34,8 @@ LEAST = 1e-6
 """No density below this is ever considered."""
 GRID, HALVINGS = 400, 45
 """Without a closed form a density is bracketed on a grid, and the bracket halved to rounding."""
-COARSE_GRID, CORRECTIONS = 80, 2
+COARSE, CORRECTIONS = np.linspace(np.log(LEAST), 0.0, 80), 2
+"""Log densities between which spreads are interpolated; steps that correct a density found so."""
 MINIMUM_GRID, ZOOMS = 60, 4
 
 
@@ -85,43 +87,56 @@ class Inversion:
         return density, log_error(self.fit, every, np.repeat(density, count)).reshape(GRID, count)
 
     @cached_property
-    def _distributions(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """A grid of log densities from the lowest up; log ε to expect there, its spread, and the least log ε beside.
+    def _expected(self) -> tuple[Floats, Floats, Floats]:
+        """On the grid: log ε to expect, its spread at measured sizes, and the least log ε of measured neighbours.
 
-        Between measured sizes, what the law misses and the spread change slowly with density, so they are interpolated.
+        Between measured sizes, what the law misses changes slowly with density, so it is interpolated.
         """
-        grid, coarse = np.log(np.geomspace(LEAST, 1.0, GRID)), np.linspace(np.log(LEAST), 0.0, COARSE_GRID)
-        expected, spread = self._curves[1].copy(), np.zeros((GRID, len(self.networks)))
-        beside = np.full(spread.shape, -np.inf)
-        for measured, at in ((False, coarse), (True, grid)):
-            which = np.flatnonzero(self.networks.measured == measured)
-            options = self._at_all(which, np.exp(at))
-            found, spreads, refuted = (
-                values.reshape(len(which), len(at)).T
-                for values in (options.log_expected, options.spread, options.least_beside)
-            )
-            if measured:
-                expected[:, which], spread[:, which], beside[:, which] = found, spreads, refuted
-            else:
-                law = log_error(self.fit, options.networks, options.density).reshape(len(which), len(at)).T
-                expected[:, which] += _interpolated(grid, at, found - law)
-                spread[:, which] = _interpolated(grid, at, spreads)
-        return grid, expected, spread, beside
+        density, law = self._curves
+        expected, spread, beside = law.copy(), np.zeros(law.shape), np.full(law.shape, -np.inf)
+        which = np.flatnonzero(self.networks.measured)
+        options = self._predicted(*_every_pair(which, density))
+        for found, values in (
+            (expected, options.log_expected),
+            (spread, options.spread),
+            (beside, options.least_beside),
+        ):
+            found[:, which] = values.reshape(len(which), GRID).T
+        which = np.flatnonzero(~self.networks.measured)
+        index, at = _every_pair(which, np.exp(COARSE))
+        networks = self.networks[index]
+        missed = predictive(self.fit).median(networks.points(self.fit, at), networks.own)
+        missed -= log_error(self.fit, networks, at)
+        expected[:, which] += _interpolated(np.log(density), missed.reshape(len(which), len(COARSE)).T)
+        return expected, spread, beside
 
-    def _at_all(self, which: Integers, density: Floats) -> Options:
-        """Some of the networks, each at every density in turn."""
-        every = self.networks[np.repeat(which, len(density))]
-        return predicted_options(self.fit, every, np.tile(density, len(which)))
+    def _bounds(self, highest: float, score: float) -> Floats:
+        """On the grid: the log errors that new runs stay below with the probability of a score.
+
+        At densities whose expected log ε is above `highest`, they are only known to be above it, too.
+        """
+        expected, spread, _ = self._expected
+        grid = np.log(self._curves[0])
+        needed = (expected <= highest) | (score < 0)
+        needed[:-1] |= needed[1:]
+        near = np.abs(COARSE[:, None] - grid) < COARSE[1] - COARSE[0]
+        at, index = np.nonzero((near @ needed) & ~self.networks.measured)
+        coarse = np.zeros((len(COARSE), len(self.networks)))
+        coarse[at, index] = self._predicted(index, np.exp(COARSE[at])).spread
+        return np.asarray(expected + score * (spread + _interpolated(grid, coarse)))
+
+    def _predicted(self, index: Integers, density: Floats) -> Options:
+        """Some of the networks, each at a density."""
+        return predicted_options(self.fit, self.networks[index], density)
 
     def confident_densities(self, log_targets: Floats, confidence: float) -> Floats:
         """The smallest density at which a new run meets a target with this probability, shape (targets, networks).
 
-        It is infinite where there is none. No density counts whose measured neighbours all miss the target.
+        It is infinite where there is none. A density whose measured neighbours all miss the target does not count.
         """
-        grid, expected, spread, refuted_to = self._distributions
-        score = quantile(self.fit, confidence)
-        bounds = expected + score * spread
-        falling = np.minimum.accumulate(np.maximum(bounds, refuted_to - MET), axis=0)
+        grid, score = np.log(self._curves[0]), quantile(self.fit, confidence)
+        bounds = self._bounds(float(log_targets.max()), score)
+        falling = np.minimum.accumulate(np.maximum(bounds, self._expected[2] - MET), axis=0)
         found = [np.searchsorted(-own, -log_targets) for own in falling.T]
         first = np.array(found, dtype=np.int64).reshape(len(found), len(log_targets)).T
         density = np.where(first < GRID, LEAST, np.inf)
@@ -183,9 +198,14 @@ def smallest_density(fit: Fit, networks: Candidates, log_target: Floats) -> Floa
     return Inversion(fit=fit, networks=networks).smallest_density(log_target)
 
 
-def _interpolated(grid: Floats, at: Floats, columns: Floats) -> Floats:
-    """Columns of values at some points, interpolated linearly to a grid."""
-    rows = [np.interp(grid, at, column) for column in columns.T]
+def _every_pair(index: Integers, density: Floats) -> tuple[Integers, Floats]:
+    """Each index with each density, the densities of one index after the other."""
+    return np.repeat(index, len(density)), np.tile(density, len(index))
+
+
+def _interpolated(grid: Floats, columns: Floats) -> Floats:
+    """Columns of values on the coarse grid, interpolated linearly to a fine one."""
+    rows = [np.interp(grid, COARSE, column) for column in columns.T]
     return np.array(rows).reshape(len(rows), len(grid)).T
 
 
@@ -210,10 +230,9 @@ def _bisected(met: Callable[[Floats], Mask], lower: Floats, upper: Floats, halvi
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A law, a way to count, a question, and the networks that it is about."""
+    """A law, a question, and the networks that it is about."""
 
     fit: Fit
-    counter: Counter
     question: Question
     inversion: Inversion
     """of the candidates, shared by several questions"""
@@ -230,10 +249,15 @@ class Search:
         """The networks to choose among."""
         return self.inversion.networks
 
+    @property
+    def counter(self) -> Counter:
+        """How the parameters of networks are counted."""
+        return counter(self.fit)
+
     @cached_property
     def naming(self) -> Naming:
         """How the networks are named."""
-        return naming(self.fit, self.counter, **{axis: getattr(self.question, axis) for axis in AXES})
+        return naming(self.fit, **{axis: getattr(self.question, axis) for axis in AXES})
 
     def size(self, options: Options) -> Floats:
         """The size of each pruned network in the measure that is minimised."""
@@ -389,51 +413,58 @@ class Search:
             needs.append(f"the fastest takes {_rounded_up(fastest)} ms")
         return needs
 
-    def network(self, options: Options, index: int) -> Network:
-        """One of many options with all of its numbers."""
-        one = options[np.array([index])]
-        size, fit, target = one.networks, self.fit, self.question.target_error
-        log_expected, score = float(one.log_expected[0]), quantile(fit, (1 + COVERAGE) / 2)
-        level = int(costs.levels(fit, one)[0])
-        operations = float(size.counts.multiply_adds[0] * one.density[0])
+    def networks(self, options: Options, which: Sequence[int]) -> list[Network]:
+        """Some of the options as networks with all of their numbers, in this order."""
+        some, fit, target = options[np.array(which, dtype=np.int64)], self.fit, self.question.target_error
+        size, density, score = some.networks, some.density, quantile(fit, (1 + COVERAGE) / 2)
+        level, multiply_adds = costs.levels(fit, some), size.counts.multiply_adds * density
         if costs.from_table(fit, Measure.MULTIPLY_ADDS):
-            operations = float(costs.cost(fit, Measure.MULTIPLY_ADDS, size, one.density)[0])
-        known = {
-            name: float(costs.cost(fit, measure, size, one.density)[0])
-            for name, measure in (("bytes", Measure.BYTES), ("latency_ms", Measure.LATENCY))
-        }
-        return Network(
-            depth=float(size.depth[0]),
-            width=float(size.width[0]),
-            num_examples=float(size.num_examples[0]),
-            density=float(one.density[0]),
-            level=level,
-            error=float(np.exp(one.log_error[0])),
-            expected_error=float(np.exp(log_expected)),
-            interval=(
-                float(np.exp(log_expected - score * one.below[0])),
-                float(min(np.exp(log_expected + score * one.spread[0]), fit.metric.highest)),
-            ),
-            probability=None if target is None else float(one.probability(fit, float(np.log(target)))[0]),
-            source="measured" if one.measured[0] else "law",
-            nonzero_parameters=self._whole(one.nonzero),
-            stored_parameters=self._whole(costs.size(fit, one, Measure.STORED)),
-            paper_size=float(costs.size(fit, one, Measure.PAPER)[0]),
-            multiply_adds=None if np.isnan(operations) else operations,
-            unpruned_error=float(size.unpruned_error[0]),
-            unpruned_source="measured" if size.measured[0] else "predicted",
-            expected_unpruned_error=float(size.expected_unpruned_error[0]),
-            extrapolated=bool(size.outside[0] or below(fit, one.density)[0]),
-            training_runs=level + 1,
-            training_cost=float(self.training_cost(one)[0]),
-            network_epochs=_network_epochs(fit, level),
-            latency_interval=costs.latency_interval(fit, size, one.density),
-            other_latencies=costs.other_latencies(fit, size, one.density),
-            **{name: None if np.isnan(value) else value for name, value in known.items()},
+            multiply_adds = costs.cost(fit, Measure.MULTIPLY_ADDS, size, density)
+        lower = np.exp(some.log_expected - score * some.below)
+        upper = np.minimum(np.exp(some.log_expected + score * some.spread), fit.metric.highest)
+        likely = (
+            np.full(len(some), np.nan) if target is None else some.probability(fit, float(np.log(target)))
         )
+        each = [slice(index, index + 1) for index in range(len(some))]
+        columns: dict[str, list[Any]] = {
+            "depth": size.depth.tolist(),
+            "width": size.width.tolist(),
+            "num_examples": size.num_examples.tolist(),
+            "density": density.tolist(),
+            "level": level.tolist(),
+            "error": np.exp(some.log_error).tolist(),
+            "expected_error": np.exp(some.log_expected).tolist(),
+            "interval": list(zip(lower.tolist(), upper.tolist(), strict=True)),
+            "probability": _unless_nan(likely),
+            "source": ["measured" if known else "law" for known in some.measured],
+            "nonzero_parameters": self._whole(some.nonzero),
+            "stored_parameters": self._whole(costs.size(fit, some, Measure.STORED)),
+            "paper_size": costs.size(fit, some, Measure.PAPER).tolist(),
+            "multiply_adds": _unless_nan(multiply_adds),
+            "unpruned_error": size.unpruned_error.tolist(),
+            "unpruned_source": ["measured" if known else "predicted" for known in size.measured],
+            "expected_unpruned_error": size.expected_unpruned_error.tolist(),
+            "extrapolated": (size.outside | below(fit, density)).tolist(),
+            "training_runs": (level + 1).tolist(),
+            "training_cost": ((level + 1) * self._cost_per_run(size)).tolist(),
+            "network_epochs": [_network_epochs(fit, own) for own in level.tolist()],
+            "bytes": _unless_nan(costs.cost(fit, Measure.BYTES, size, density)),
+            "latency_ms": _unless_nan(costs.cost(fit, Measure.LATENCY, size, density)),
+            "latency_interval": [costs.latency_interval(fit, size[one], density[one]) for one in each],
+            "other_latencies": [costs.other_latencies(fit, size[one], density[one]) for one in each],
+        }
+        return [
+            Network(**dict(zip(columns, values, strict=True)))
+            for values in zip(*columns.values(), strict=True)
+        ]
 
-    def _whole(self, count: Floats) -> float:
-        return round(float(count[0])) if self.counter.exact else float(count[0])
+    def _whole(self, count: Floats) -> list[Any]:
+        """Counts as integers, where weights are counted."""
+        return list((count.round().astype(np.int64) if self.counter.exact else count).tolist())
+
+
+def _unless_nan(values: Floats) -> list[float | None]:
+    return [None if np.isnan(value) else value for value in values.tolist()]
 
 
 def _network_epochs(fit: Fit, level: int) -> float | None:

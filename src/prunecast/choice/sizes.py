@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from prunecast.catalog import FAMILIES
-from prunecast.choice.counts import Arrays, Counter, Counts
+from prunecast.choice.counts import Arrays, Counts, counter
 from prunecast.choice.question import (
     ALLOW_AROUND,
     DEFAULT_SIZES,
@@ -74,14 +74,14 @@ class Candidates(Arrays):
         return np.asarray(self.own >= 0)
 
     @classmethod
-    def of_points(cls, counter: Counter, points: Points) -> "Candidates":
+    def of_points(cls, fit: Fit, points: Points) -> "Candidates":
         """The measured configurations of some points, with ε_np as measured."""
         every = np.zeros(points.configurations)
         return cls(
             depth=points.depth,
             width=points.width,
             num_examples=points.num_examples,
-            counts=counter(points.depth, points.width),
+            counts=counter(fit)(points.depth, points.width),
             unpruned_error=points.unpruned,
             expected_unpruned_error=points.unpruned,
             unpruned_std=every,
@@ -104,9 +104,9 @@ class Candidates(Arrays):
         return query(fit, asked, self.expected_unpruned_error, self.counts.dense_size)
 
 
+@lru_cache(maxsize=32)
 def candidates(
     fit: Fit,
-    counter: Counter,
     num_examples: float,
     sizes: str = DEFAULT_SIZES,
     *,
@@ -126,7 +126,7 @@ def candidates(
         and (only_width is None or np.isclose(c.width, only_width))
     ]
     pairs = [(fit.configurations[index].depth, fit.configurations[index].width) for index in measured]
-    new = [] if fit.dense is None else _grid(fit, counter, sizes, only_depth, only_width)
+    new = [] if fit.dense is None else _grid(fit, sizes, only_depth, only_width)
     known = np.array(pairs).reshape(-1, 2)
     pairs += [pair for pair in new if not np.isclose(known, pair).all(axis=1).any()]
     if not pairs:
@@ -134,21 +134,17 @@ def candidates(
     depth, width = np.array(pairs, dtype=float).T
     own: Integers = np.full(len(pairs), -1)
     own[: len(measured)] = measured
-    return _counted(fit, counter, depth, width, np.full(len(depth), num_examples), own)
+    return _counted(fit, depth, width, np.full(len(depth), num_examples), own)
 
 
-def candidates_at(
-    fit: Fit, counter: Counter, depth: Floats, width: Floats, num_examples: Floats
-) -> Candidates:
+def candidates_at(fit: Fit, depth: Floats, width: Floats, num_examples: Floats) -> Candidates:
     """Networks of these sizes on so many examples, measured or not; the fit has a dense law if some were not."""
     own = measured_at(fit, np.stack([depth, width, num_examples], axis=1))
-    return _counted(fit, counter, depth, width, num_examples, own)
+    return _counted(fit, depth, width, num_examples, own)
 
 
-def _counted(
-    fit: Fit, counter: Counter, depth: Floats, width: Floats, num_examples: Floats, own: Integers
-) -> Candidates:
-    counts = counter(depth, width)
+def _counted(fit: Fit, depth: Floats, width: Floats, num_examples: Floats, own: Integers) -> Candidates:
+    counts = counter(fit)(depth, width)
     places = {"depth": depth, "width": width, "num_examples": num_examples}
     unpruned, expected, std = _unpruned(fit, counts, own, np.stack(list(places.values()), axis=1))
     return Candidates(
@@ -194,31 +190,30 @@ def _expected_unpruned(fit: Fit, index: int) -> float:
     return float(np.exp(predictive(fit).at(index, np.ones(1))[0][0]))
 
 
-def _grid(
-    fit: Fit, counter: Counter, sizes: SizeRange, depth: float | None, width: float | None
-) -> list[tuple[float, float]]:
+def _grid(fit: Fit, sizes: SizeRange, depth: float | None, width: float | None) -> list[tuple[float, float]]:
     """Depths × widths of the family in range; an axis the law does not know keeps its measured values."""
     if sizes is SizeRange.MEASURED and depth is None and width is None:
         return sorted({(c.depth, c.width) for c in fit.configurations})
-    depths = _depths(fit, counter, sizes) if depth is None else [depth]
-    widths = _widths(fit, counter, sizes) if width is None else [width]
+    depths = _depths(fit, sizes) if depth is None else [depth]
+    widths = _widths(fit, sizes) if width is None else [width]
     return [(deep, wide) for deep in depths for wide in widths]
 
 
-def _depths(fit: Fit, counter: Counter, sizes: SizeRange) -> list[float]:
+def _depths(fit: Fit, sizes: SizeRange) -> list[float]:
     known = sorted({c.depth for c in fit.configurations})
-    if counter.family is None or "depth" not in fit.axes:
+    family = counter(fit).family
+    if family is None or "depth" not in fit.axes:
         return known
     factor = AROUND_DEPTH if sizes is SizeRange.AROUND else 1.0
     low, high = known[0] / factor, known[-1] * factor
     listed: list[float] = []
-    for depth in (d for d in FAMILIES[counter.family].depths if low <= d <= high):
+    for depth in (d for d in FAMILIES[family].depths if low <= d <= high):
         if depth in known or not listed or depth >= DEPTH_STEP * listed[-1]:
             listed.append(float(depth))
     return listed
 
 
-def _widths(fit: Fit, counter: Counter, sizes: SizeRange) -> list[float]:
+def _widths(fit: Fit, sizes: SizeRange) -> list[float]:
     known = sorted({c.width for c in fit.configurations})
     if "width" not in fit.axes:
         return known
@@ -226,7 +221,7 @@ def _widths(fit: Fit, counter: Counter, sizes: SizeRange) -> list[float]:
     low, high = known[0] / factor, known[-1] * factor
     count = int(np.ceil(np.log2(high / low) * PER_OCTAVE)) + 1
     grid = np.geomspace(low, high, count)
-    if counter.family is not None and low >= 1 / CHANNEL_STEP:
+    if counter(fit).family is not None and low >= 1 / CHANNEL_STEP:
         grid = np.round(grid * CHANNEL_STEP) / CHANNEL_STEP
     else:
         grid = np.array([float(f"{width:.3g}") for width in grid])

@@ -10,7 +10,6 @@ from prunecast.choice import (
     DEFAULT_SIZES,
     Candidates,
     candidates,
-    counter,
     examples_for,
     inside,
     predicted_options,
@@ -155,13 +154,13 @@ def invariant(fit: Fit, density: Floats, depth: Floats, width: Floats, num_examp
 
 def _sizes_of_rows(fit: Fit, points: Points, minimise: str) -> Floats:
     """The family's own count of every row, in the measure asked for."""
-    networks = Candidates.of_points(counter(fit), points)
+    networks = Candidates.of_points(fit, points)
     return sizes_at(fit, minimise, networks[points.configuration], points.density)
 
 
 def family(fit: Fit, num_examples: float | None = None, reach: str = DEFAULT_SIZES) -> Candidates:
     """Every candidate size for one number of examples, those measured first."""
-    return inside(fit, candidates(fit, counter(fit), examples_for(fit, num_examples), reach), reach)
+    return inside(fit, candidates(fit, examples_for(fit, num_examples), reach), reach)
 
 
 def curves(

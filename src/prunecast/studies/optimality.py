@@ -10,7 +10,7 @@ from itertools import combinations, islice, product
 
 import numpy as np
 
-from prunecast.choice import Inversion, Naming, SizeRange, candidates, counter, naming
+from prunecast.choice import Inversion, Naming, SizeRange, candidates, naming
 from prunecast.errors import PrunecastError
 from prunecast.findings import Finding
 from prunecast.laws import (
@@ -161,7 +161,7 @@ def optimality(
         single_curves=single_curves(table, full),
         few_curves=few,
         findings=tuple(_findings(known, examples, full.points, few)),
-        naming=naming(fitted, counter(fitted)),
+        naming=naming(fitted),
     )
 
 
@@ -182,7 +182,7 @@ class SizesAtErrors:
     def of(cls, points: Points, fitted: Fit, group: Integers, num_examples: float) -> "SizesAtErrors":
         """Prune every configuration of a group, those with so many examples, to every error."""
         order = group[np.argsort(points.weights[group], kind="stable")]
-        networks = candidates(fitted, counter(fitted), num_examples, SizeRange.MEASURED).as_measured()
+        networks = candidates(fitted, num_examples, SizeRange.MEASURED).as_measured()
         networks = networks[np.searchsorted(group, order)]
         lowest = min(fitted.configurations[i].lowest_error for i in group)
         errors = np.geomspace(1.02 * lowest, 0.8 * fitted.high_error, ERRORS)

@@ -18,7 +18,6 @@ from prunecast.choice import (
     candidates,
     candidates_at,
     choose_each,
-    counter,
     quantile,
     sizes_along,
 )
@@ -136,13 +135,13 @@ class Outlook:
     @classmethod
     def of(cls, fit: Fit, grid: Grid, examples: float, minimise: str, confidence: float) -> "Outlook":
         """The grid's networks, and those between them, as the law sees them."""
-        given, how = fit, counter(fit)
+        given = fit
         fit = fit if fit.dense is not None else replace(fit, dense=rough_dense(fit, examples))
         depth, width, num_examples = np.array([chain.size for chain in grid.chains], dtype=float).T
-        networks = candidates_at(fit, how, depth, width, num_examples)
+        networks = candidates_at(fit, depth, width, num_examples)
         first: dict[tuple[float, float, float], int] = {}
         place = [first.setdefault(chain.size, index) for index, chain in enumerate(grid.chains)]
-        between = candidates(fit, how, examples)
+        between = candidates(fit, examples)
         between = between[~between.measured & ~between.outside & (given.dense is not None)]
         sizes = np.array(list(first.values()))
         apart = [

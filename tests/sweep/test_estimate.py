@@ -21,12 +21,12 @@ from prunecast.sweep.estimation import (
     Share,
     TimedWork,
     TrainingSpeed,
-    add_up,
     deal_packs,
     estimate,
     fits,
     interpolated,
     spread,
+    time_works,
 )
 
 CPU = torch.device("cpu")
@@ -160,21 +160,21 @@ def test_sizes_between_lie_above_a_fixed_time_and_one_in_proportion():
 
 
 def test_works_of_one_kind_are_added_up_and_each_shape_is_built_once():
-    timings, seconds = add_up([work(1, 0.1), work(1, 0.1), work(4, 0.4, steps=10)])
+    timings, seconds = time_works([work(1, 0.1), work(1, 0.1), work(4, 0.4, steps=10)])
     assert [one.step_seconds for one in timings] == [0.1, 0.4]
     trained = 2 * (100 * 0.1 + 1000 * 0.01) + 10 * 0.4 + 1000 * 0.04
-    assert seconds == pytest.approx(trained + 1.0 + 4.0)
-    _, apart = add_up([work(1, 0.1), work(1, 0.2, comparable=("other",), shape=("other",))])
-    assert apart == pytest.approx(100 * 0.3 + 1000 * 0.03 + 3.0)
-    _, alone = add_up([work(1, 0.1, shape=()), work(2, 0.1, shape=())])
-    assert alone == pytest.approx(2 * (100 * 0.1 + 1000 * 0.01))
+    assert sum(seconds) == pytest.approx(trained + 1.0 + 4.0)
+    _, apart = time_works([work(1, 0.1), work(1, 0.2, comparable=("other",), shape=("other",))])
+    assert sum(apart) == pytest.approx(100 * 0.3 + 1000 * 0.03 + 3.0)
+    _, alone = time_works([work(1, 0.1, shape=()), work(2, 0.1, shape=())])
+    assert sum(alone) == pytest.approx(2 * (100 * 0.1 + 1000 * 0.01))
 
 
 def test_once_the_time_is_up_only_the_ends_are_timed(monkeypatch):
     monkeypatch.setattr(module, "MOST_SECONDS", 0.0)
-    timings, seconds = add_up([work(size, 0.1 * size, shape=()) for size in (1, 2, 4)])
+    timings, seconds = time_works([work(size, 0.1 * size, shape=()) for size in (1, 2, 4)])
     assert [one.step_seconds for one in timings] == [0.1, 0.4]
-    assert seconds == pytest.approx((0.1 + 0.2 + 0.4) * (100 + 100), rel=1e-9)
+    assert sum(seconds) == pytest.approx((0.1 + 0.2 + 0.4) * (100 + 100), rel=1e-9)
 
 
 @pytest.fixture
@@ -188,8 +188,8 @@ def compiler(monkeypatch):
 
 def time_one(plan, **options):
     works, _ = deal_packs(plan.chains, CPU, FleetOptions(budget=4.0, **options))
-    timings, seconds = add_up(works)
-    share = Share(chains=len(plan.chains), training_runs=6, seconds=seconds)
+    timings, seconds = time_works(works)
+    share = Share(chains=len(plan.chains), training_runs=6, seconds=sum(seconds))
     return timings, words(Estimate(device="cpu", packs=tuple(timings), packed=share), plan)
 
 

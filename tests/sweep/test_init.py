@@ -84,8 +84,8 @@ def timed(monkeypatch):
     """Say how long a step takes, in seconds, and an image a hundredth of that."""
 
     def set_to(seconds, cores=2, speedup=lambda threads: 1.0):
-        def time_training(spec, device, facts):
-            widths = (spec.width,)
+        def time_training(chain, device):
+            spec, widths = chain.spec, (chain.spec.width,)
             return TrainingSpeed(
                 family=spec.family,
                 depth=spec.depth,

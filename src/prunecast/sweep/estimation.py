@@ -1,10 +1,10 @@
-"""Estimates how long a plan takes on a device: a few real steps are timed on noise, and the rest is counted.
+"""Estimate how long a plan takes on a device: time a few real steps on noise, and count the rest.
 
     seconds = Σ over chains or packs of (steps · step_seconds + images · image_seconds), + building each shape of pack
 
 Steps and images are those of all levels up to the level cap. The time of a step does not depend on what the images
 show. Sizes that were not timed are interpolated by multiply-adds on logarithmic axes. On a GPU the fleet's own code
-deals chains into packs and builds them. Elsewhere, and if the fleet cannot pack them, chains train one after the other.
+deals chains into packs and builds them. On a CPU, and where the fleet cannot pack them, chains train one by one.
 """
 
 import functools
@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from prunecast import families
-from prunecast.catalog import FAMILIES, DatasetFacts, Shape, architecture, find_dataset
+from prunecast.catalog import FAMILIES, architecture, find_dataset
 from prunecast.data import MOST_OF_DEVICE, Dataset, cores, from_arrays
 from prunecast.errors import PrunecastError
 from prunecast.fleet import (
@@ -46,7 +46,7 @@ from prunecast.pruning import Chain, Level, Pruned, chain_folder
 from prunecast.spec import ChainSpec
 from prunecast.sweep.cost import TRAINING_WORK, chain_images, chain_steps, multiply_adds, training_steps
 from prunecast.sweep.grid import PlannedChain
-from prunecast.sweep.inspection import build_network, image_facts
+from prunecast.sweep.inspection import build_network, image_facts, network_arguments
 from prunecast.sweep.plan import Plan
 from prunecast.sweep.worker import torch_device
 from prunecast.training import evaluate, prepare, settings, stepper, timeline, train
@@ -63,10 +63,10 @@ MOST_SECONDS = 30.0
 COMPILED_DEPTH = 30
 """The largest depth that is timed compiled: compiling takes about a second per layer."""
 MOST_WORK = {"cpu": 5e9, "cuda": 2e13}
-"""Multiply-adds of a timed step of one network, well below a second; of larger batches only a part is timed."""
+"""The most multiply-adds of a timed step, well below a second; only part of a larger batch is timed."""
 NOISE_IMAGES, EVALUATED_IMAGES = 4096, 512
 WORTHWHILE = 1.15
-"""The speedup from which more threads are used; timings on a busy machine differ by about a tenth."""
+"""The smallest speedup for which more threads are used; timings on a busy machine vary by about 10%."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class TrainingSpeed:
     """How the steps run: `alone`, or in a pack `written`, `compiled` or `fused`."""
     step_seconds: float
     image_seconds: float
-    """Seconds in which every network evaluates one image."""
+    """Seconds to evaluate one image with every network."""
     build_seconds: float = 0.0
     uncompiled: bool = False
     """Whether a fleet compiles this pack, which was timed uncompiled to save time."""
@@ -127,12 +127,12 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class TimedWork:
-    """The steps and evaluations of one chain, or of one pack of chains, up to the level cap."""
+    """The steps and evaluations of one chain, or of a pack of chains, up to the level cap, and how to time them."""
 
     comparable: tuple[object, ...]
-    """Equal for works whose times are compared."""
+    """Works with the same value are interpolated between."""
     shape: tuple[object, ...]
-    """Equal for packs that share what is built once; empty for chains alone."""
+    """Packs of one shape are built once; empty for chains that train alone."""
     size: float
     steps: int
     images: int
@@ -150,20 +150,20 @@ def estimate(plan: Plan, device: str = "cpu", *, fleet: bool | None = None) -> E
     works, alone = deal_packs(plan.chains, place) if packing else ([], plan.chains)
     unpacked = set(map(id, alone))
     packed = [chain for chain in plan.chains if id(chain) not in unpacked]
-    networks, alone_seconds, _ = _seconds_of_each([_alone(chain, place) for chain in alone])
-    packs, packed_seconds = add_up(works)
+    networks, alone_seconds = time_works(_alone(chain, place) for chain in alone)
+    packs, packed_seconds = time_works(works)
     return Estimate(
         device=_device_words(place),
         networks=tuple(networks),
-        alone=_share(alone, sum(alone_seconds), max(alone_seconds, default=0.0)),
+        alone=_share(alone, alone_seconds, longest=max(alone_seconds, default=0.0)),
         packs=tuple(packs),
         packed=_share(packed, packed_seconds),
     )
 
 
-def _share(chains: Sequence[PlannedChain], seconds: float, longest: float = 0.0) -> Share:
+def _share(chains: Sequence[PlannedChain], seconds: Sequence[float], longest: float = 0.0) -> Share:
     runs = sum(chain.rules.level_cap + 1 for chain in chains)
-    return Share(chains=len(chains), training_runs=runs, seconds=seconds, longest=longest)
+    return Share(chains=len(chains), training_runs=runs, seconds=sum(seconds), longest=longest)
 
 
 def _device_words(device: torch.device) -> str:
@@ -174,19 +174,13 @@ def _device_words(device: torch.device) -> str:
     return name if count == 1 or device.index is not None else f"one of {count} {name}"
 
 
-def add_up(works: Sequence[TimedWork]) -> tuple[list[TrainingSpeed], float]:
-    """Time a few works of every kind, and add up the seconds of all."""
-    timings, each, building = _seconds_of_each(works)
-    return timings, sum(each) + building
-
-
-def _seconds_of_each(works: Sequence[TimedWork]) -> tuple[list[TrainingSpeed], list[float], float]:
-    """Time a few works of every kind; the seconds of each work, and those of building what they share."""
+def time_works(works: Iterable[TimedWork]) -> tuple[list[TrainingSpeed], list[float]]:
+    """Time a few works of every kind; also the seconds of each work. The first pack of a shape includes building it."""
     groups: dict[tuple[object, ...], list[TimedWork]] = {}
     for work in works:
         groups.setdefault(work.comparable, []).append(work)
-    timings: list[TrainingSpeed] = []
-    each, building, began = list[float](), 0.0, time.perf_counter()
+    timings, seconds, built = list[TrainingSpeed](), list[float](), set[tuple[object, ...]]()
+    began = time.perf_counter()
     for group in groups.values():
         timed: dict[float, TrainingSpeed] = {}
         for work in spread(group):
@@ -198,10 +192,11 @@ def _seconds_of_each(works: Sequence[TimedWork]) -> tuple[list[TrainingSpeed], l
         builds = {size: timing.build_seconds for size, timing in timed.items()}
         for work in group:
             training = work.steps * interpolated(work.size, steps)
-            each.append(training + work.images * interpolated(work.size, images))
-        for size in {work.shape: work.size for work in group if work.shape}.values():
-            building += interpolated(size, builds)
-    return timings, each, building
+            evaluation = work.images * interpolated(work.size, images)
+            new = work.shape and work.shape not in built
+            seconds.append(training + evaluation + (interpolated(work.size, builds) if new else 0.0))
+            built.add(work.shape)
+    return timings, seconds
 
 
 def spread(works: Iterable[TimedWork]) -> list[TimedWork]:
@@ -216,7 +211,8 @@ def spread(works: Iterable[TimedWork]) -> list[TimedWork]:
 def interpolated(size: float, measured: dict[float, float]) -> float:
     """The seconds at a size, on the line through the measured ones on logarithmic axes.
 
-    A fixed time plus one in proportion to the size is below that line. Beyond the measured sizes the nearest counts.
+    This line overestimates a fixed time plus a time proportional to the size. Beyond the measured sizes, the nearest
+    one counts.
     """
     sizes = sorted(measured)
     seconds = np.log([measured[timed] for timed in sizes])
@@ -226,7 +222,7 @@ def interpolated(size: float, measured: dict[float, float]) -> float:
 def seconds_per_call(function: Callable[[], object]) -> float:
     """The mean time of a call that waits for the device.
 
-    The first call is a warm-up and does not count, unless it takes so long that it is enough.
+    The first call is a warm-up. It counts only if it is so slow that one call is enough.
     """
     began = time.perf_counter()
     function()
@@ -249,15 +245,16 @@ def _noise(shape: Sequence[int], num_classes: int, count: int, device: torch.dev
     return from_arrays(halves, device=device)
 
 
-def _refuse_too_large(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> None:
+def _refuse_too_large(chain: PlannedChain) -> None:
     """Refuse a built-in network whose training does not fit into the memory of this machine."""
-    if ":" in family:
+    spec = chain.spec
+    if ":" in spec.family:
         return
-    member = architecture(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
-    needed, there = BYTES_PER_PARAMETER * member.parameters, _memory()
+    parameters = architecture(spec.family, **network_arguments(chain)).parameters
+    needed, there = BYTES_PER_PARAMETER * parameters, _memory()
     if needed > there:
         raise PrunecastError(
-            f"{family} of depth {depth} and width {width:g} has {member.parameters:,} parameters. Training it "
+            f"{spec.family} of depth {spec.depth} and width {spec.width:g} has {parameters:,} parameters. Training it "
             f"needs at least {needed / 1e9:,.0f} GB of memory, and this machine has {there / 1e9:,.0f} GB; choose "
             "a smaller width, or leave the estimate out with --no-estimate."
         )
@@ -270,30 +267,31 @@ def _memory() -> int:
 
 def _alone(chain: PlannedChain, device: torch.device) -> TimedWork:
     """A chain that trains alone."""
+    spec = chain.spec
     counted = chain.size.multiply_adds if chain.size else 0
-    spec, batch = chain.spec, timeline(chain.spec.recipe, chain.spec.num_examples).batch
-    assert chain.facts is not None, "data that is not known by name has been looked at"
     return TimedWork(
-        comparable=(spec.family, spec.dataset, spec.recipe.name, batch),
+        comparable=(
+            spec.family,
+            spec.dataset,
+            spec.recipe.name,
+            timeline(spec.recipe, spec.num_examples).batch,
+        ),
         shape=(),
         size=float(counted or multiply_adds(spec.family, spec.depth, spec.width)),
         steps=chain_steps(chain),
         images=chain_images(chain),
-        time=partial(time_training, spec, device, chain.facts),
+        time=partial(time_training, chain, device),
     )
 
 
-def time_training(spec: ChainSpec, device: torch.device, facts: DatasetFacts) -> TrainingSpeed:
+def time_training(chain: PlannedChain, device: torch.device) -> TrainingSpeed:
     """Time real steps and a real evaluation of one network."""
+    _refuse_too_large(chain)
+    spec, model, (shape, num_classes) = chain.spec, build_network(chain), image_facts(chain)
     whole = timeline(spec.recipe, spec.num_examples).batch
-    shape, classes = facts.shape_at(spec.image_size), facts.num_classes
-    _refuse_too_large(spec.family, spec.depth, spec.width, classes, shape)
-    model = families.build(
-        spec.family, depth=spec.depth, width=spec.width, num_classes=classes, image_shape=shape
-    )
     counted = float(families.multiply_adds(model, shape)) if ":" in spec.family else None
     batch = timed_images(spec, whole, device.type, counted)
-    data = _noise(shape, classes, 2 * batch, device)
+    data = _noise(shape, num_classes, 2 * batch, device)
     recipe = replace(spec.recipe, batch_size=batch)
     trainer = prepare(model, families.prunable(model), recipe, 0, data.train, np.arange(2 * batch))
     advance = stepper(trainer)
@@ -312,29 +310,27 @@ def time_training(spec: ChainSpec, device: torch.device, facts: DatasetFacts) ->
     )
 
 
-def speedup(spec: ChainSpec, threads: int, facts: DatasetFacts) -> float:
+def speedup(chain: PlannedChain, threads: int) -> float:
     """How many times faster a network trains on the CPU with so many threads than with its own number."""
-    place = torch.device("cpu")
-    own = time_training(spec, place, facts).step_seconds
-    return own / time_training(replace(spec, threads=threads), place, facts).step_seconds
+    threaded = replace(chain, spec=replace(chain.spec, threads=threads))
+    own, other = (time_training(one, torch.device("cpu")).step_seconds for one in (chain, threaded))
+    return own / other
 
 
 def more_threads(plan: Plan, jobs: int) -> Threads | None:
-    """The threads per chain that use the cores which `jobs` chains at the same time leave idle, if that is faster."""
-    chain = max(plan.chains, key=lambda own: _alone(own, torch.device("cpu")).size)
-    free = cores() // jobs
-    count = 1 << max(0, free.bit_length() - 1)
-    if count <= chain.spec.threads:
+    """The threads per chain that use the cores which `jobs` chains at a time leave idle, if that is faster."""
+    largest = max(plan.chains, key=lambda chain: _alone(chain, torch.device("cpu")).size)
+    count = 1 << max(0, (cores() // jobs).bit_length() - 1)
+    if count <= largest.spec.threads:
         return None
-    assert chain.facts is not None, "data that is not known by name has been looked at"
-    gain = speedup(chain.spec, count, chain.facts)
+    gain = speedup(largest, count)
     return Threads(count=count, speedup=gain) if gain >= WORTHWHILE else None
 
 
 def timed_images(spec: ChainSpec, batch: int, device: str, per_image: float | None = None) -> int:
-    """The number of images of a batch that are timed: all, unless a step would take long. Batch norm needs two.
+    """How many images of a batch to time: all, unless a step would take too long. Batch norm needs two.
 
-    `per_image` are the multiply-adds of a network of your own, as counted by running it.
+    `per_image` is the number of multiply-adds of a user's own network, counted by running it.
     """
     family, pixels = FAMILIES.get(spec.family), 1.0
     if family is not None and spec.image_size is not None:
@@ -372,7 +368,7 @@ def deal_packs(
 def _groups(
     chains: Sequence[PlannedChain], device: torch.device, pool: RunnerPool
 ) -> tuple[list[list[Member]], list[PlannedChain]]:
-    """Chains that train together at every level, and those that the fleet cannot pack."""
+    """Groups of chains that train together at every level, and the chains that the fleet cannot pack."""
     noise, networks = functools.cache(_noise), dict[tuple[object, ...], nn.Module]()
     groups, alone = dict[tuple[object, ...], list[Member]](), list[PlannedChain]()
     for number, planned in enumerate(chains):
@@ -383,8 +379,7 @@ def _groups(
         data = noise(*image_facts(planned), NOISE_IMAGES, device)
         key = spec.family, spec.depth, data
         if key not in networks:
-            shape = data.train.image_shape
-            _refuse_too_large(spec.family, spec.depth, spec.width, data.num_classes, shape)
+            _refuse_too_large(planned)
             networks[key] = build_network(planned)
         member = _member(number, planned, data, networks[key])
         if pool.add(kind := kind_of(member.chain), member.chain):

@@ -5,9 +5,10 @@ need not be there yet.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -31,6 +32,8 @@ from prunecast.sweep.plan import (
 )
 from prunecast.text import listed
 from prunecast.training import check_loss, check_recipe
+
+T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,12 +137,9 @@ def check_starts(chains: Iterable[PlannedChain]) -> None:
 
 def _check_own_weights(chains: Iterable[PlannedChain]) -> None:
     """Refuse families whose own initial weights cannot be made again."""
-    keeping = [chain for chain in chains if chain.spec.recipe.initial_weights == "own"]
-    for chain in {chain.spec.family: chain for chain in reversed(keeping)}.values():
-        spec, (shape, num_classes) = chain.spec, image_facts(chain)
-        families.check_own_weights(
-            spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
-        )
+    keeping = (chain for chain in chains if chain.spec.recipe.initial_weights == "own")
+    for chain in first_of_each(keeping, lambda chain: chain.spec.family):
+        families.check_own_weights(chain.spec.family, **network_arguments(chain))
 
 
 def image_facts(chain: PlannedChain) -> tuple[Shape, int]:
@@ -148,12 +148,29 @@ def image_facts(chain: PlannedChain) -> tuple[Shape, int]:
     return chain.facts.shape_at(chain.spec.image_size), chain.facts.num_classes
 
 
+def network_arguments(chain: PlannedChain) -> dict[str, Any]:
+    """The arguments with which a family builds the network of a chain."""
+    shape, num_classes = image_facts(chain)
+    size = {"depth": chain.spec.depth, "width": chain.spec.width}
+    return {**size, "num_classes": num_classes, "image_shape": shape}
+
+
 def build_network(chain: PlannedChain) -> nn.Module:
     """The network of a chain, with arbitrary weights."""
-    spec, (shape, num_classes) = chain.spec, image_facts(chain)
-    return families.build(
-        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
-    )
+    return families.build(chain.spec.family, **network_arguments(chain))
+
+
+def network_outline(chain: PlannedChain) -> nn.Module:
+    """The network of a chain without values, to look at its structure."""
+    return families.outline(chain.spec.family, **network_arguments(chain))
+
+
+def first_of_each(chains: Iterable[PlannedChain], key: Callable[[PlannedChain], T]) -> list[PlannedChain]:
+    """The first chain with each value of `key`."""
+    found: dict[T, PlannedChain] = {}
+    for chain in chains:
+        found.setdefault(key(chain), chain)
+    return list(found.values())
 
 
 def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
@@ -162,14 +179,13 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
     for chain in chains:
         key, spec = network_key(chain), chain.spec
         structure = (key, spec.method.structure)
-        if key in sizes and structure in checked:
+        if structure in checked:
             continue
         try:
-            shape, num_classes = image_facts(chain)
-            sizes[key] = size_of(spec.family, spec.depth, spec.width, num_classes, shape)
-            grouped = n_of_m(spec.method.structure) is not None
-            if (":" in spec.family or grouped) and structure not in checked:
-                check_structure(spec.method, network_outline(chain), shape)
+            if key not in sizes:
+                sizes[key] = size_of(spec.family, **network_arguments(chain))
+            if ":" in spec.family or n_of_m(spec.method.structure) is not None:
+                check_structure(spec.method, network_outline(chain), image_facts(chain)[0])
             checked.add(structure)
         except PrunecastError as problem:
             network = f"{spec.family} of depth {spec.depth} and width {spec.width:g} on {spec.dataset}"
@@ -177,25 +193,15 @@ def _sizes(chains: Iterable[PlannedChain]) -> dict[NetworkKey, NetworkSize]:
     return sizes
 
 
-def network_outline(chain: PlannedChain) -> nn.Module:
-    """The network of a chain without values, to look at its structure."""
-    spec, (shape, num_classes) = chain.spec, image_facts(chain)
-    return families.outline(
-        spec.family, depth=spec.depth, width=spec.width, num_classes=num_classes, image_shape=shape
-    )
-
-
-def size_of(family: str, depth: int, width: float, num_classes: int, image_shape: Shape) -> NetworkSize:
-    """The size of a network: that of a user's own is built and run."""
+def size_of(family: str, **arguments: Any) -> NetworkSize:
+    """The size of a network; a user's own is built and run."""
     if ":" not in family:
-        network = architecture(
-            family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape
-        )
+        layers = architecture(family, **arguments)
         return NetworkSize(
-            parameters=network.parameters, weights=network.weights, multiply_adds=network.multiply_adds
+            parameters=layers.parameters, weights=layers.weights, multiply_adds=layers.multiply_adds
         )
-    model = families.build(family, depth=depth, width=width, num_classes=num_classes, image_shape=image_shape)
-    multiply_adds = families.try_network(model, image_shape, num_classes)
+    model = families.build(family, **arguments)
+    multiply_adds = families.try_network(model, arguments["image_shape"], arguments["num_classes"])
     return NetworkSize(
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         weights=sum(model.get_parameter(name).numel() for name in families.prunable(model)),

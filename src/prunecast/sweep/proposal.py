@@ -1,13 +1,11 @@
-"""A plan for a network and data of your own: sizes that can be built, a recipe, and as much as fits into a time.
+"""Propose a plan for a user's network and data: sizes that can be built, a recipe, and the largest grid that fits.
 
     seconds of a chain = steps · step_seconds + images · image_seconds + runs · 0.3
 
-Chains train in the order of the plan, as many at a time as the cores allow. A chain gets more threads where that is
-faster: where there are fewer chains than cores.
-
-Every network of the grid is timed on the device. The richest grid that fits is taken; what is left of the time goes
-into longer training. Chains that fall to chance or are disconnected end before their last level, so this is an upper
-limit.
+Every network of the grid is timed on the device. The proposal is the largest grid that fits into the time; the rest of
+the time goes into longer training. Chains train in the order of the plan, as many at a time as the cores allow, and get
+more threads if there are fewer chains than cores and that is faster. Chains that fall to chance or are disconnected end
+early, so the time is an upper limit.
 """
 
 import dataclasses
@@ -17,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,26 +45,30 @@ from prunecast.sweep.worker import torch_device
 from prunecast.text import duration, normalized
 
 T = TypeVar("T")
+Size = tuple[int, float]
+"""Depth and width."""
 BASE_DEPTHS = (6, 8, 4, 3, 5, 2, 10, 7, 9, 12, 11, 14, 16, 18, 20, 26, 34, 50, 121, 1)
 """Depths that are tried until one can be built."""
 MOST_TRIED = 8
-"""Depths that are tried around a wanted one."""
+"""How many depths are tried around a wanted one."""
 CHANNELS = 32
 """The width that is tried first where a function takes a number of channels."""
 LARGE_IMAGE = 96
-"""Images of one size up to this keep it."""
+"""Images that all have one size up to this are not resized."""
 IMAGE_SIZES = (64, 32, 96, 128, 224)
 """Sizes that other images are resized to, until the network accepts one; those that enlarge them come last."""
 MOST_TOKENS = 64
+SHARES = ("all", "1/4")
+"""Dataset sizes, as shares of all training images."""
 STEPS, EPOCHS = 2000, (8, 100)
-"""Steps that a training run should have, and the fewest and most epochs for them."""
+"""Steps that a training run should have, and the limits of the epochs that this takes."""
 MOST_EPOCHS = 160
 MOST_LEVELS = 30
 LEAST_LEVELS = 12
 WEIGHTS_LEFT = 30
-"""Weights that the last level of the largest network should have at most, so that it is at chance."""
+"""The most weights that the last level of the largest network may have, so that it is no better than chance."""
 ENOUGH_TO_DIVIDE = 2000
-"""Training images from which a quarter of them is worth a configuration of its own."""
+"""The fewest training images for which a plan also trains on a quarter of them."""
 RUN_SECONDS = 0.3
 """Seconds that a training run takes besides its steps: opening, pruning, writing."""
 SPARE = 0.9
@@ -87,7 +90,7 @@ class ProposedData:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposal:
-    """A plan in numbers."""
+    """A plan for a family and data, and how long it takes."""
 
     family: str
     data: ProposedData
@@ -96,24 +99,24 @@ class Proposal:
     takes: tuple[str, ...]
     """Which of depth and width the family has."""
     possible: int
-    """Sizes of networks that it can compare, given enough time."""
+    """How many sizes the family has that a plan with enough time would compare."""
     shares: tuple[str, ...]
     """Numbers of examples as shares of all."""
     replicates: int
     level_cap: int
     recipe: Recipe
     seconds: float
-    """At most, on the device."""
-    device: str
+    """The longest that the plan takes on the device."""
     jobs: int
     """Chains at a time."""
     threads: int = 1
-    """Of a chain on the CPU."""
+    """Threads of each chain on the CPU."""
+    device: str = "cpu"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rung:
-    """The sizes of a candidate plan, counted from the most important one, and its replicates and levels."""
+    """A candidate grid: places in the family's depths and widths, and the numbers of shares, replicates and levels."""
 
     depths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -136,7 +139,7 @@ RUNGS = (
     Rung(depths=(1,), widths=(1, 2), most_levels=14),
     Rung(depths=(1,), widths=(2,), most_levels=14),
 )
-"""Candidate plans, the largest first; a size that a family lacks is left out or replaced by the nearest."""
+"""Candidate grids, the largest first. Sizes that a family lacks are left out or replaced by the nearest."""
 
 
 def propose(
@@ -149,32 +152,35 @@ def propose(
     jobs: int | None = None,
     on_timing: Callable[[int, int], None] = lambda number, networks: None,
 ) -> Proposal:
-    """The richest plan for a family on a folder, an archive, arrays, a function or a named dataset that fits.
+    """The largest plan that fits into the time; `data` is a folder, archive, arrays, function or named dataset.
 
     `on_timing` is called before each network is timed, with its number and how many there are.
     """
     place = torch_device(device)
-    family, found, sizes = _match(family, data, image_size)
-    recipe, chains = _recipe(sizes, found.facts), jobs or usual_jobs(device)
+    found, sizes = _match(family, data, image_size)
+    recipe = _recipe(sizes, found.facts)
     grid = list(itertools.product(sizes.depths, sizes.widths))
-    timings: dict[tuple[int, float], TrainingSpeed] = {}
+    timings: dict[Size, TrainingSpeed] = {}
     for number, size in enumerate(grid, 1):
         on_timing(number, len(grid))
-        spec = _spec(sizes, found, recipe, *size, found.facts.train_examples)
-        timings[size] = time_training(spec, place, found.facts)
-    largest = _spec(sizes, found, recipe, max(sizes.depths), max(sizes.widths), found.facts.train_examples)
-    speeds = _speeds(largest, found.facts) if device == "cpu" else {1: 1.0}
+        timings[size] = time_training(_chain(sizes, found, recipe, size), place)
+    largest = _chain(sizes, found, recipe, (max(sizes.depths), max(sizes.widths)))
+    speeds = _speeds(largest) if device == "cpu" else {1: 1.0}
     candidates = [
-        dataclasses.replace(candidate, family=family, device=device)
-        for candidate in _candidates(sizes, found, recipe, timings, chains, speeds)
+        _proposal(
+            rung, recipe.epochs * factor, sizes, found, recipe, timings, jobs or usual_jobs(device), speeds
+        )
+        for rung in RUNGS
+        for factor in (4, 2, 1, 0.5, *([0.25] if rung is RUNGS[-1] else []))
+        if factor <= 1 or factor * recipe.epochs <= MOST_EPOCHS
     ]
     for candidate in candidates:
         if candidate.seconds <= SPARE * 3600 * hours:
-            return candidate
-    least = min(candidates, key=lambda candidate: candidate.seconds)
-    remedy = f"give --hours {math.ceil(least.seconds / SPARE / 360) / 10:g}, a smaller --image-size or a GPU"
+            return dataclasses.replace(candidate, device=device)
+    least = min(candidate.seconds for candidate in candidates)
+    remedy = f"give --hours {math.ceil(least / SPARE / 360) / 10:g}, a smaller --image-size or a GPU"
     raise PrunecastError(
-        f"the smallest plan for {family} takes up to {duration(least.seconds)} on {device}; {remedy}."
+        f"the smallest plan for {sizes.family} takes up to {duration(least)} on {device}; {remedy}."
     )
 
 
@@ -192,8 +198,8 @@ class FamilySizes:
     """Whether it has batch norm."""
 
 
-def _match(family: str, data: str, image_size: int | None) -> tuple[str, ProposedData, FamilySizes]:
-    """Data at the first size of images that the family accepts."""
+def _match(family: str, data: str, image_size: int | None) -> tuple[ProposedData, FamilySizes]:
+    """The data at the first image size that the family accepts, and the sizes that the family has then."""
     problem: PrunecastError | None = None
     for found in _datasets(data, image_size):
         shape, classes = found.facts.image_shape, found.facts.num_classes
@@ -201,7 +207,7 @@ def _match(family: str, data: str, image_size: int | None) -> tuple[str, Propose
             name = _with_patches(shape) if family == VIT else family
             if found.loader == "folder":  # reading the images shows whether the plan can run
                 found = _loaded(found.dataset, found.loader, found.root, found.image_size)
-            return name, found, _sizes(name, shape, classes)
+            return found, _sizes(name, shape, classes)
         except PrunecastError as refusal:
             problem = problem or refusal
     assert problem is not None
@@ -209,7 +215,7 @@ def _match(family: str, data: str, image_size: int | None) -> tuple[str, Propose
 
 
 def _with_patches(shape: Shape) -> str:
-    """The ViT with the smallest patches that fill an image and are not too many."""
+    """The ViT with the smallest patches that divide an image into few enough tokens."""
     fitting = [size for size in VIT_PATCH_SIZES if not (shape[1] % size or shape[2] % size)]
     few = [size for size in fitting if shape[1] * shape[2] <= MOST_TOKENS * size**2]
     if not fitting:
@@ -220,7 +226,7 @@ def _with_patches(shape: Shape) -> str:
 
 
 def _datasets(data: str, image_size: int | None) -> Iterator[ProposedData]:
-    """The data at one size of images after another; that of a folder is not decoded yet."""
+    """The data at one image size after another. The images of a folder are not decoded yet."""
     path = Path(data).expanduser()
     if ":" in data:
         facts = own_dataset(data)
@@ -290,7 +296,8 @@ def _sizes(family: str, shape: Shape, num_classes: int) -> FamilySizes:
 
     def weights(depth: int, width: float) -> int | None:
         try:
-            return size_of(family, depth, width, num_classes, shape).weights
+            size = {"depth": depth, "width": width, "num_classes": num_classes, "image_shape": shape}
+            return size_of(family, **size).weights
         except PrunecastError as problem:
             problems.append(problem)
             return None
@@ -396,72 +403,82 @@ def _lasting(recipe: Recipe, epochs: float) -> Recipe:
     return dataclasses.replace(recipe, epochs=epochs, warmup=early, rewind=early)
 
 
-def _spec(
-    sizes: FamilySizes, found: ProposedData, recipe: Recipe, depth: int, width: float, examples: int
-) -> ChainSpec:
-    return ChainSpec(
+def _chain(
+    sizes: FamilySizes,
+    found: ProposedData,
+    recipe: Recipe,
+    size: Size,
+    share: Fraction | int = 1,
+    cap: int = 0,
+) -> PlannedChain:
+    spec = ChainSpec(
         family=sizes.family,
         dataset=found.dataset,
         loader=found.loader,
         image_size=found.image_size,
         recipe=recipe,
         method=method("imp"),
-        depth=depth,
-        width=width,
-        num_examples=examples,
+        depth=size[0],
+        width=size[1],
+        num_examples=int(share * found.facts.train_examples),
     )
+    rules = StopRules(level_cap=cap)
+    return PlannedChain(spec=spec, rules=rules, root=found.root, keep_weights=False, seen=found.facts)
 
 
-def _candidates(
+def _proposal(
+    rung: Rung,
+    epochs: float,
     sizes: FamilySizes,
     found: ProposedData,
     recipe: Recipe,
-    timings: dict[tuple[int, float], TrainingSpeed],
+    timings: dict[Size, TrainingSpeed],
     jobs: int,
     speeds: dict[int, float],
-) -> Iterator[Proposal]:
-    """Plans from the richest to the least; each first with the longest training."""
-    fraction = method("imp").fraction
-    to_chance = math.ceil(math.log(max(2.0, sizes.weights / WEIGHTS_LEFT)) / -math.log(1 - fraction))
-    for rung in RUNGS:
-        shares = ("all", "1/4")[: rung.shares if found.facts.train_examples >= ENOUGH_TO_DIVIDE else 1]
-        cap = min(max(LEAST_LEVELS, to_chance), rung.most_levels)
-        depths, widths = _chosen_depths(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
-        grid = [(depth, width) for depth in depths for width in widths]
-        for factor in (4, 2, 1, 0.5, *([0.25] if rung is RUNGS[-1] else [])):
-            if factor > 1 and factor * recipe.epochs > MOST_EPOCHS:
-                continue
-            longer = _lasting(recipe, factor * recipe.epochs)
-            seconds = [
-                _seconds(sizes, found, longer, size, share, cap, timings)
-                for size in grid
-                for share in shares
-                for _ in range(rung.replicates)
-            ]
-            threads, at_once, elapsed = _fastest(seconds, jobs, speeds)
-            yield Proposal(
-                family=sizes.family,
-                data=found,
-                depths=tuple(sorted(depths)),
-                widths=tuple(sorted(widths)),
-                takes=sizes.takes,
-                possible=len(sizes.depths) * len(sizes.widths),
-                shares=shares,
-                replicates=rung.replicates,
-                level_cap=cap,
-                recipe=longer,
-                seconds=elapsed,
-                device="",
-                jobs=at_once,
-                threads=threads,
-            )
+) -> Proposal:
+    """The plan of a rung, with so many epochs, and how long it takes."""
+    longer = _lasting(recipe, epochs)
+    shares = SHARES[: rung.shares if found.facts.train_examples >= ENOUGH_TO_DIVIDE else 1]
+    to_chance = math.log(max(2.0, sizes.weights / WEIGHTS_LEFT)) / -math.log(1 - method("imp").fraction)
+    cap = min(max(LEAST_LEVELS, math.ceil(to_chance)), rung.most_levels)
+    depths, widths = _chosen_depths(sizes.depths, rung.depths), _chosen(sizes.widths, rung.widths)
+    seconds = [
+        _seconds(
+            _chain(sizes, found, longer, size, 1 if share == "all" else Fraction(share), cap), timings[size]
+        )
+        for size in itertools.product(depths, widths)
+        for share in shares
+        for _ in range(rung.replicates)
+    ]
+    threads, at_once, elapsed = _fastest(seconds, jobs, speeds)
+    return Proposal(
+        family=sizes.family,
+        data=found,
+        depths=tuple(sorted(depths)),
+        widths=tuple(sorted(widths)),
+        takes=sizes.takes,
+        possible=len(sizes.depths) * len(sizes.widths),
+        shares=shares,
+        replicates=rung.replicates,
+        level_cap=cap,
+        recipe=longer,
+        seconds=elapsed,
+        jobs=at_once,
+        threads=threads,
+    )
 
 
-def _speeds(largest: ChainSpec, facts: DatasetFacts) -> dict[int, float]:
-    """By threads per chain: how many times faster the largest network trains with them, as long as it pays."""
+def _seconds(chain: PlannedChain, speed: TrainingSpeed) -> float:
+    """Seconds of a chain up to its last level."""
+    training = chain_steps(chain) * speed.step_seconds + chain_images(chain) * speed.image_seconds
+    return training + (chain.rules.level_cap + 1) * RUN_SECONDS
+
+
+def _speeds(largest: PlannedChain) -> dict[int, float]:
+    """How many times faster the largest network trains, by threads per chain, while more threads are worthwhile."""
     speeds = {1: 1.0}
     while (threads := 2 * max(speeds)) <= cores():
-        gain = speedup(largest, threads, facts)
+        gain = speedup(largest, threads)
         if gain < WORTHWHILE * speeds[threads // 2]:
             break
         speeds[threads] = gain
@@ -469,7 +486,7 @@ def _speeds(largest: ChainSpec, facts: DatasetFacts) -> dict[int, float]:
 
 
 def _fastest(seconds: Sequence[float], jobs: int, speeds: dict[int, float]) -> tuple[int, int, float]:
-    """Threads per chain, chains at a time and seconds of the fastest way to train chains that take so long each."""
+    """Threads per chain, chains at a time, and seconds of the fastest way to train chains of these durations."""
     best = (1, 1, math.inf)
     for threads, speed in speeds.items():
         at_once = max(1, min(jobs, len(seconds), cores() // threads if threads > 1 else jobs))
@@ -488,34 +505,11 @@ def _elapsed(seconds: Sequence[float], at_once: int) -> float:
 
 
 def _chosen(values: Sequence[T], places: Sequence[int]) -> list[T]:
-    """The values at these places, of those that there are; the last one if there are none."""
+    """The values at these places, as far as they exist; otherwise the last value."""
     return [values[place] for place in places if place < len(values)] or [values[-1]]
 
 
 def _chosen_depths(depths: Sequence[int], places: Sequence[int]) -> list[int]:
-    """As for widths; but where the place of half the depth has a deeper network, a single one is not deeper."""
+    """As for widths, but a single depth is never deeper than the base: depth 1 has no half, so a deeper one follows."""
     found = _chosen(depths, places)
     return found if len(found) > 1 else [min(*found, depths[0])]
-
-
-def _seconds(
-    sizes: FamilySizes,
-    found: ProposedData,
-    recipe: Recipe,
-    size: tuple[int, float],
-    share: str,
-    cap: int,
-    timings: dict[tuple[int, float], TrainingSpeed],
-) -> float:
-    """Seconds of one chain to its last level."""
-    examples = found.facts.train_examples if share == "all" else found.facts.train_examples // 4
-    chain = PlannedChain(
-        spec=_spec(sizes, found, recipe, *size, examples),
-        rules=StopRules(level_cap=cap),
-        root=found.root,
-        keep_weights=False,
-        seen=found.facts,
-    )
-    timing, runs = timings[size], cap + 1
-    training = chain_steps(chain) * timing.step_seconds + chain_images(chain) * timing.image_seconds
-    return training + runs * RUN_SECONDS

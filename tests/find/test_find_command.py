@@ -44,7 +44,7 @@ def test_a_budget_alone_gives_a_table_and_a_page(tmp_path: Path) -> None:
     assert targets == sorted(targets)
     assert targets[-1] == pytest.approx(0.45, abs=0.01)
     assert body["training_seconds"] < body["grid_seconds"]
-    assert "next: depth" in ended.stderr
+    assert "Next: depth" in ended.stderr
     assert len(read(tmp_path / "found" / "table.csv")) == 9
     page = (tmp_path / "found" / "report.html").read_text(encoding="utf-8")
     assert "The search" in page
@@ -64,7 +64,7 @@ def test_a_network_is_made_where_no_curve_rises(tmp_path: Path) -> None:
     line = ["find", str(plan), "--store", str(tmp_path / "store"), "-o", str(tmp_path / "found")]
     ended = CliRunner().invoke(cli, [*line, "--jobs", "1", "--target-error", "0.7"])
     assert ended.exit_code == 0, ended.output
-    assert "it was trained, and the law says nothing of others" in ended.output
+    assert "It was trained. No law can be fitted yet, so other networks are not considered." in ended.output
     card = json.loads((tmp_path / "found" / "network" / "card.json").read_text())
     assert card["measured"]["error"] <= 0.7
 

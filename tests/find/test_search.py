@@ -2,6 +2,7 @@
 
 import multiprocessing
 import random
+import re
 import shutil
 import time
 from pathlib import Path
@@ -22,9 +23,10 @@ from prunecast.find import (
     search,
     stop_line,
 )
+from prunecast.metric import Metric
 from prunecast.pruning import StopRules, chain_folder, why_ended
 from prunecast.report import terminal
-from prunecast.sweep import chain_statuses, executor_for, inspect, parse_plan
+from prunecast.sweep import Plan, chain_statuses, executor_for, inspect, parse_plan
 
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["prunecast.sweep", "prunecast.find"])
@@ -85,13 +87,17 @@ def test_chains_end_once_their_error_has_risen(whole: tuple[Path, list[Round]]) 
 @pytest.mark.slow
 def test_rounds_say_what_is_known_and_what_comes_next(whole: tuple[Path, list[Round]]) -> None:
     _, rounds = whole
-    first, last = "\n".join(round_text(rounds[0])), "\n".join(round_text(rounds[-1]))
-    assert "error 0.25: no answer yet" in first
-    assert "next: depth 3, width 0.5, unpruned (to measure the range of the plan)" in first
-    assert "stored parameters; the smallest possible network has " in last
-    assert "next:" not in last
-    assert stop_line(rounds[-1], Budget()).startswith("Finished, because ")
-    shown = terminal.text(history_section(rounds))
+    wanted = Search(targets=(TARGET,))
+    first, last = ("\n".join(round_text(own, wanted)) for own in (rounds[0], rounds[-1]))
+    assert "Error 0.25: no answer yet." in first
+    assert "  Next: depth 3, width 0.5, unpruned\n    Why: it measures the range of the plan." in first
+    assert re.search(r"\d stored parameters\.\n    95% of new training runs have an error of 0", last)
+    assert re.search(
+        r"The smallest network (may have|has) [\d,]+ to [\d,]+ stored parameters \(90% interval\)", last
+    )
+    assert "Next:" not in last
+    assert stop_line(rounds[-1], Budget()).startswith("The search ends: ")
+    shown = terminal.text(history_section(rounds, wanted))
     assert "The search" in shown
     assert "Training runs" in shown
 
@@ -125,16 +131,41 @@ recipe = "digits"
 """
 
 
-def test_an_error_of_zero_ends_a_search_with_a_remedy(tmp_path: Path) -> None:
-    """Nothing that was trained is lost, and its losses can be fitted."""
+@pytest.fixture
+def easy(tmp_path: Path) -> Plan:
+    """A plan whose networks misclassify no test image."""
     labels = np.arange(60) % 2
     images = np.broadcast_to(200 * labels[:, None, None, None], (60, 8, 8, 1)).astype(np.uint8)
     halves = {"train_images": images, "train_labels": labels, "test_images": images, "test_labels": labels}
     np.savez(tmp_path / "shades.npz", **halves)
-    own = inspect(parse_plan(EASY, name="easy", place="easy.toml", folder=tmp_path)).plan
+    return inspect(parse_plan(EASY, name="easy", place="easy.toml", folder=tmp_path)).plan
+
+
+def test_an_error_of_zero_counts_as_half_an_image(easy: Plan, tmp_path: Path) -> None:
     wanted = Search(targets=(0.1,), budget=Budget(training_runs=4))
-    with pytest.raises(PrunecastError, match=r"no test image is misclassified.* with `--metric loss`\."):
-        list(search(own, tmp_path / "store", wanted, executor=executor_for("cpu", 1)))
+    *_, last = search(easy, tmp_path / "store", wanted, executor=executor_for("cpu", 1))
+    assert isinstance(last, Round)
+    assert last.table is not None
+    assert last.table.frame["error"].min() == pytest.approx(0.5 / 60)
+    assert last.perfect >= 1
+    shown = "\n".join(round_text(last, wanted))
+    assert "no test image, which counts as half an image: a law cannot fit an error of 0" in shown
+
+
+def test_a_search_goes_by_the_loss(easy: Plan, tmp_path: Path) -> None:
+    """A chain ends once its loss has risen, however large that is, and whole curves are whole."""
+    wanted = Search(targets=(0.3,), metric=Metric.LOSS, budget=Budget(training_runs=9))
+    *_, last = search(easy, tmp_path / "store", wanted, executor=executor_for("cpu", 1))
+    assert isinstance(last, Round)
+    assert (last.stop, last.perfect) == (Stop.TRAINING_RUNS, 0)
+    records = [record for own in chain_statuses(easy, tmp_path / "store") for record in own.records]
+    assert last.table is not None
+    assert last.table.metric is Metric.LOSS
+    assert sorted(last.table.frame["error"]) == pytest.approx(sorted(record.loss for record in records))
+    assert "Loss 0.3: " in "\n".join(round_text(last, wanted))
+    (first, *_) = records
+    assert why_ended([first], StopRules(until_loss=first.loss)) == ""
+    assert why_ended([first], StopRules(until_loss=first.loss - 1e-6)) == "error reached"
 
 
 @pytest.mark.parametrize(
@@ -146,6 +177,7 @@ def test_an_error_of_zero_ends_a_search_with_a_remedy(tmp_path: Path) -> None:
         (Search(targets=(0.1,), num_examples=7), "--num-examples is 7, but the plan short has 200"),
         (Search(targets=(0.1,), minimise="latency"), r"latency, which .* `prunecast time PLAN -o TABLE`"),
         (Search(targets=(0.1,), minimise="bytes"), r"bytes, which .* `prunecast export PLAN -o TABLE`"),
+        (Search(targets=(0.1,), metric=Metric("f1")), "cannot search by f1; give one of error and loss"),
         (Search(targets=(0.1,), uncertainty=0), "--uncertainty is 0"),
         (Search(budget=Budget(hours=0)), "--hours is 0"),
         (Search(budget=Budget(training_runs=0)), "--training-runs is 0"),

@@ -16,8 +16,8 @@ CONSOLE = re.compile(r"(?P<before>[^\n]*)\n```console\n(?P<body>.*?)\n```", re.D
 VARIES = "<!-- run: its numbers and its last digits depend on the machine -->"
 MODEL_FILES = {"README.md", "card.json", "model.onnx", "model.py", "model.safetensors", "sparse.safetensors"}
 SEARCH_LINES = (
-    "Trained:",
-    "Finished,",
+    "Trained so far:",
+    "The search ends:",
     "Train depth",
     "Trust in this law",
     "Made:",

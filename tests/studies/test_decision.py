@@ -1,5 +1,6 @@
 """What to train next: a decision depends on what was trained alone, and few decisions lead to the grid's answer."""
 
+import math
 from dataclasses import replace
 
 import pandas as pd
@@ -238,7 +239,7 @@ def test_a_curve_is_finished_and_the_rest_comes_last():
     done = dict.fromkeys(sizes, 1) | {(8, 4.0): 30, (26, 4.0): 30, (8, 1.0): 20, (14, 0.5): 12}
     first = _decision(done)
     assert first.known_within(ENOUGH)
-    assert [(step.reason, step.until_error) for step in first.steps] == [(Reason.SHAPE, 1.0)]
+    assert [(step.reason, step.until_error) for step in first.steps] == [(Reason.SHAPE, math.inf)]
     assert first.likely_steps == first.steps
     done[first.steps[0].chain.depth, first.steps[0].chain.width] = 41
     after = _decision(done)

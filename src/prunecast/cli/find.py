@@ -16,7 +16,9 @@ from prunecast.cli.engine import DEVICE, JOBS, of_plan
 from prunecast.cli.options import BEST_LAW, command_line
 from prunecast.cli.parameters import JSON, Count, Number
 from prunecast.cli.placement import placed, placement_options
+from prunecast.cli.progress import Activity
 from prunecast.files import dumps, write_text
+from prunecast.metric import Metric
 from prunecast.report import choice, page, terminal
 from prunecast.wording import choice_as_json
 
@@ -37,7 +39,7 @@ ATTEMPTS = 3
     "targets",
     type=Number(),
     multiple=True,
-    help="The largest error you accept, such as 0.12 or 12%; may be repeated.",
+    help="The largest error, or loss, that you accept, such as 0.12 or 12%; may be repeated.",
 )
 @click.option(
     "--confidence",
@@ -52,6 +54,13 @@ ATTEMPTS = 3
     help="Stop after this many hours; run the same command to continue.",
 )
 @click.option("--training-runs", type=Count(), help="Stop when the store has this many training runs.")
+@click.option(
+    "--metric",
+    type=click.Choice(["error", "loss"]),
+    default="error",
+    show_default=True,
+    help="What the target is: the test error, or the test loss.",
+)
 @click.option(
     "--minimise",
     type=click.Choice([measure.value for measure in Measure]),
@@ -88,6 +97,7 @@ def find(
     confidence: float,
     hours: float | None,
     training_runs: int | None,
+    metric: str,
     minimise: str,
     num_examples: int | None,
     uncertainty: float | None,
@@ -110,6 +120,7 @@ def find(
     wanted = Search(
         targets=tuple(sorted(set(targets))),
         confidence=confidence,
+        metric=Metric(metric),
         minimise=minimise,
         num_examples=num_examples,
         law=law,
@@ -191,20 +202,32 @@ class _ShownSearch:
         echo(text, err=self.err)
 
     def _search(self) -> "Round":
-        from prunecast.find import Round, round_text, search, stop_line, training_line
+        from prunecast.find import (
+            Round,
+            ends_step,
+            round_text,
+            search,
+            stop_line,
+            training_line,
+            training_words,
+        )
 
         events = search(self.plan, self.store, self.wanted, executor=self.executor, chains=self.chains)
-        with contextlib.closing(events):
+        open_steps = 0
+        with Activity("reading the store", err=self.err) as activity, contextlib.closing(events):
             for event in events:
-                if not isinstance(event, Round):
-                    self._say(training_line(self.plan, event))
-                    continue
-                self.rounds.append(event)
-                for line in round_text(event):
-                    self._say(line)
-                if event.stop is None and time.monotonic() - self.page_written > PAGE_PAUSE:
-                    self._write()
-        self._say(stop_line(self.rounds[-1], self.wanted.budget))
+                if isinstance(event, Round):
+                    self.rounds.append(event)
+                    activity.say("\n" * (len(self.rounds) > 1) + "\n".join(round_text(event, self.wanted)))
+                    if event.stop is None and time.monotonic() - self.page_written > PAGE_PAUSE:
+                        activity.now(f"writing {self.output / 'report.html'}")
+                        self._write()
+                    open_steps = len(event.steps)
+                else:
+                    activity.say(training_line(self.plan, event))
+                    open_steps -= ends_step(event)
+                activity.now(training_words(event) if open_steps else "deciding what to train next")
+            activity.say(stop_line(self.rounds[-1], self.wanted.budget))
         return self.rounds[-1]
 
     def _write(self, cards: "Sequence[Card | None]" = ()) -> None:
@@ -225,7 +248,7 @@ class _ShownSearch:
             studies=False,
             first=[
                 *(made_section(card, number) for number, card in enumerate(cards, 1) if card is not None),
-                history_section(self.rounds),
+                history_section(self.rounds, self.wanted),
             ],
             command=command_line(click.get_current_context()),
         )

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from prunecast.cli import echo
 from prunecast.report import Grid, terminal
-from prunecast.text import duration
+from prunecast.text import duration, printable
 
 if TYPE_CHECKING:
     from prunecast.sweep import Event, Plan, SweepProgress
@@ -46,6 +46,42 @@ class Clock:
             self._time_left = f", about {duration(seconds / speed)} left" if seconds else ""
         done = self._progress.levels_done
         return f"{done:,} of about {max(done, self._expected):,}{self._time_left}"
+
+
+class Activity:
+    """A line at the bottom of a terminal that shows what is going on, and for how long."""
+
+    def __init__(self, now: str, *, err: bool = False) -> None:
+        """`err` is for standard error."""
+        self._err, self._now, self._since = err, now, time.monotonic()
+        console = Console(stderr=err)
+        line = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self._line)
+        self._live = line if console.is_terminal else None
+
+    def _line(self) -> Text:
+        return Text(
+            f"{self._now} · {duration(time.monotonic() - self._since)}", style="dim", overflow="ellipsis"
+        )
+
+    def now(self, what: str) -> None:
+        """Show what is going on from now."""
+        self._now, self._since = what, time.monotonic()
+
+    def say(self, text: str) -> None:
+        """Print text above the line, or as it is where there is no terminal."""
+        if self._live:
+            self._live.console.print(Text(printable(text)))
+        else:
+            echo(text, err=self._err)
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
 
 
 class Screen:

@@ -20,6 +20,7 @@ from prunecast.choice import DEFAULT_CONFIDENCE, Measure, as_measure, check_targ
 from prunecast.errors import PrunecastError
 from prunecast.laws import AUTO
 from prunecast.metric import Metric
+from prunecast.pruning import Record
 from prunecast.spec import CHANNELS, ChainSpec
 from prunecast.studies import ENOUGH, SETTLED, Decision, GridChain, NextStep, decide, frontier_targets
 from prunecast.sweep import (
@@ -41,6 +42,7 @@ from prunecast.text import listed
 
 PACKED = 8
 """Chains that a fleet or a cluster trains in one round."""
+METRICS = (Metric.ERROR, Metric.LOSS)
 NAMES = ("family", "dataset", "method", "recipe")
 
 
@@ -66,27 +68,30 @@ class Search:
     """What to search for."""
 
     targets: tuple[float, ...] = ()
-    """target errors; if empty, several over the range of the networks"""
+    """target errors, or losses; if empty, several over the range of the networks"""
+    metric: Metric = Metric.ERROR
+    """the error or the loss on the test set"""
     confidence: float = DEFAULT_CONFIDENCE
     minimise: str = Measure.STORED
     num_examples: int | None = None
     """by default the largest number in the plan"""
     law: str = AUTO
     uncertainty: float | None = None
-    """of the answers at which the search ends; by default 15%, or 10% without target errors, or more where no other
-    chain is likely to change them"""
+    """the search ends when no answer is more uncertain; by default 15%, or 10% without targets"""
     budget: Budget = dataclasses.field(default_factory=Budget)
 
     @property
     def uncertainty_at_end(self) -> float:
-        """The uncertainty of the answers at which the search ends."""
-        return self.uncertainty or (ENOUGH if self.targets else SETTLED)  # a budget alone buys what it can
+        """The search ends when no answer is more uncertain than this."""
+        return self.uncertainty or (ENOUGH if self.targets else SETTLED)
 
     def check(self, plan: Plan) -> None:
         """Refuse an impossible search before anything is trained."""
         self.budget.check()
+        if self.metric not in METRICS:
+            raise PrunecastError(f"find cannot search by {self.metric}; give one of {listed(METRICS)}")
         for target in self.targets:
-            check_target(target, Metric.ERROR)
+            check_target(target, self.metric)
         if not 0 < self.confidence < 1:
             raise PrunecastError(f"--confidence is {self.confidence:g}; give a probability between 0 and 1")
         if self.uncertainty is not None and not 0 < self.uncertainty < math.inf:
@@ -168,9 +173,8 @@ class Round:
     """what is trained now; empty at the end"""
     stop: Stop | None
     """why the search ends; None while it continues"""
-
-
-AfterRound = Round | Event
+    perfect: int = 0
+    """networks that misclassify no test image; each counts as half an image, because a law cannot fit an error of 0"""
 
 
 def at_once(device: str, jobs: int, *, cluster: bool, limit: int | None = None) -> int:
@@ -180,7 +184,7 @@ def at_once(device: str, jobs: int, *, cluster: bool, limit: int | None = None) 
 
 def search(
     plan: Plan, store: Path, wanted: Search, *, executor: Executor, chains: int = 1
-) -> Generator[AfterRound, None, None]:
+) -> Generator[Round | Event, None, None]:
     """Train what the answers need, `chains` of them at a time; yield each round before it begins, and its events.
 
     The last round has a reason to stop, and nothing to train.
@@ -191,7 +195,7 @@ def search(
         yield now
         if now.stop is not None:
             return
-        jobs = [_job(plan, step) for step in now.steps]
+        jobs = [_job(plan, step, wanted.metric) for step in now.steps]
         with contextlib.closing(run_chains(jobs, store, executor)) as events:
             done = now.spent.training_runs
             for event in events:
@@ -200,6 +204,11 @@ def search(
                 done += isinstance(event, Progress)
                 if _over(wanted.budget, done, time.monotonic() - began):
                     break
+
+
+def ends_step(event: Event) -> bool:
+    """Whether a step of a round has ended with this event."""
+    return isinstance(event, Failed) or (isinstance(event, Progress) and bool(event.ended))
 
 
 def _over(budget: Budget, training_runs: int, seconds: float) -> Stop | None:
@@ -212,12 +221,13 @@ def _over(budget: Budget, training_runs: int, seconds: float) -> Stop | None:
 
 
 def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: float, chains: int) -> Round:
-    statuses = chain_statuses(plan, store)
-    for damaged in (own for own in statuses if own.problem):
+    measured = chain_statuses(plan, store)
+    for damaged in (own for own in measured if own.problem):
         raise PrunecastError(damaged.problem)
-    table = table_of(statuses)
-    grid = _grid(statuses, failed)
-    targets = wanted.targets or _frontier_targets(grid, statuses)
+    statuses = list(map(_without_zeros, measured))
+    table = table_of(statuses, wanted.metric)
+    grid = _grid(statuses, failed, wanted.metric)
+    targets = wanted.targets or _frontier_targets(grid, statuses, wanted.metric)
     decision = decide(
         table,
         grid,
@@ -241,30 +251,47 @@ def _look(plan: Plan, store: Path, wanted: Search, failed: set[int], began: floa
     elif stop is None and not open_steps:
         stop = Stop.NOTHING_LEFT
     steps = () if stop else open_steps[: _room(wanted.budget, spent.training_runs, chains)]
-    return Round(decision=decision, table=table, spent=spent, steps=steps, stop=stop)
+    perfect = sum(record.error == 0 for own in measured for record in own.records)
+    return Round(
+        decision=decision,
+        table=table,
+        spent=spent,
+        steps=steps,
+        stop=stop,
+        perfect=perfect if wanted.metric is Metric.ERROR else 0,
+    )
 
 
 def _room(budget: Budget, training_runs: int, chains: int) -> int:
     return chains if budget.training_runs is None else min(chains, budget.training_runs - training_runs)
 
 
-def table_of(statuses: Sequence[ChainStatus]) -> Table | None:
+def table_of(statuses: Sequence[ChainStatus], metric: Metric = Metric.ERROR) -> Table | None:
     """The table so far, as a file of it would be read; None before anything is trained."""
     rows = rows_of(statuses)
     if not rows:
         return None
-    for row in rows:
-        if row["error"] == 0:
-            raise PrunecastError(
-                f"depth {row['depth']}, width {row['width']:g}, level {row['level']}: no test image is misclassified, "
-                "and an error of 0 cannot be fitted. Test on more images or harder ones, or train the plan with "
-                "`prunecast run` and choose by the loss with `--metric loss`."
-            )
-    table = read(pd.read_csv(io.StringIO(as_csv(rows))))
+    table = read(pd.read_csv(io.StringIO(as_csv(rows))), metric=metric)
     return validated(table) or table
 
 
-def _grid(statuses: Sequence[ChainStatus], failed: set[int]) -> list[GridChain]:
+def _without_zeros(status: ChainStatus) -> ChainStatus:
+    """The status with no error below that of half an image, because a law cannot fit an error of 0."""
+    spec, facts = status.chain.spec, status.chain.facts
+    assert facts is not None, "data that is not known by name has been looked at"
+
+    def raised(record: Record) -> Record:
+        held_out = record.validation_error
+        if held_out is not None:
+            held_out = max(held_out, 0.5 / max(1, spec.recipe.validation_examples))
+        return dataclasses.replace(
+            record, error=max(record.error, 0.5 / facts.test_examples), validation_error=held_out
+        )
+
+    return dataclasses.replace(status, records=tuple(map(raised, status.records)))
+
+
+def _grid(statuses: Sequence[ChainStatus], failed: set[int], metric: Metric) -> list[GridChain]:
     seconds = SweepProgress(statuses)
     return [
         GridChain(
@@ -274,34 +301,42 @@ def _grid(statuses: Sequence[ChainStatus], failed: set[int]) -> list[GridChain]:
             replicate=own.chain.spec.replicate,
             level_cap=own.chain.rules.level_cap,
             seconds=seconds.seconds_per_level(own.chain),
-            errors=tuple(
-                record.error if record.validation_error is None else record.validation_error
-                for record in own.records
-            ),
+            errors=tuple(_value(record, metric) for record in own.records),
             ended=bool(own.ended or own.left_out or own.number in failed),
         )
         for own in statuses
     ]
 
 
-def _frontier_targets(grid: Sequence[GridChain], statuses: Sequence[ChainStatus]) -> tuple[float, ...]:
+def _value(record: Record, metric: Metric) -> float:
+    """The error or the loss of a network; a training run that diverged has no loss."""
+    if metric is Metric.LOSS:
+        return math.inf if record.loss is None else record.loss
+    return record.selection_error
+
+
+def _frontier_targets(
+    grid: Sequence[GridChain], statuses: Sequence[ChainStatus], metric: Metric
+) -> tuple[float, ...]:
     """Errors over the range of the plan's networks."""
-    unpruned = [chain.errors[0] for chain in grid if chain.errors]
+    unpruned = [chain.errors[0] for chain in grid if chain.errors and chain.errors[0] < math.inf]
     chance = [own.records[0].chance_error for own in statuses if own.records]
     if not unpruned:
         return (0.5,)  # the first networks do not depend on it
-    return frontier_targets(unpruned, chance[0])
+    highest = (
+        chance[0] if metric is Metric.ERROR else -math.log(1 - chance[0])
+    )  # guessing one of k classes: log k
+    return frontier_targets(unpruned, highest)
 
 
-def _job(plan: Plan, step: NextStep) -> tuple[int, PlannedChain]:
+def _job(plan: Plan, step: NextStep, metric: Metric) -> tuple[int, PlannedChain]:
     """The chain of a step by its number in the plan, with the rules that end it there."""
     wanted = (*step.chain.size, step.chain.replicate)
     for number, chain in enumerate(plan.chains, 1):
         spec = chain.spec
         if (spec.depth, spec.width, spec.num_examples, spec.replicate) == wanted and not spec.final_nonzero:
-            if step.until_error is None:
-                rules = dataclasses.replace(chain.rules, level_cap=0)
-            else:
-                rules = dataclasses.replace(chain.rules, until_error=step.until_error)
-            return number, dataclasses.replace(chain, rules=rules, select=None)
+            end = {"level_cap": 0} if step.until_error is None else {f"until_{metric}": step.until_error}
+            return number, dataclasses.replace(
+                chain, rules=dataclasses.replace(chain.rules, **end), select=None
+            )
     raise AssertionError(f"no chain of {plan.name} is {wanted}")

@@ -1,46 +1,62 @@
-"""Sentences about a search: the answers so far, what was spent, what comes next and why, and why it ended."""
+"""Sentences about a search: the answers so far, what was spent, what comes next and why, and why the search ended."""
 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from prunecast.find.search import Budget, Round, Spent, Stop
+from prunecast.find.search import Budget, Round, Search, Spent, Stop
+from prunecast.metric import Metric
 from prunecast.pruning import ERROR_REACHED, LEVEL_CAP
 from prunecast.report import Grid, Section
 from prunecast.studies import NextStep, Reason, TargetState
 from prunecast.sweep import Event, Plan, Progress, event_line
-from prunecast.text import duration, plural
+from prunecast.text import capital, duration, listed, plural
 from prunecast.wording import numbers
 
 WHY = {
-    Reason.START: "to measure the range of the plan",
-    Reason.LAW: "a cheap curve that shows the shape of the law",
-    Reason.FIRST_CURVE: "it should be about the right size",
-    Reason.UNPRUNED: "its unpruned error matters most",
-    Reason.CURVE: "its curve matters most",
+    Reason.START: "it measures the range of the plan",
+    Reason.LAW: "its curve is cheap and shows the shape of the law",
+    Reason.FIRST_CURVE: "it is probably about the right size",
+    Reason.UNPRUNED: "its unpruned error reduces the uncertainty most per second",
+    Reason.CURVE: "its curve reduces the uncertainty most per second",
     Reason.SHAPE: "its whole curve shows the shape of the law",
-    Reason.REST: "it is left, and nothing else is more likely to matter",
-    Reason.LIKELY: "it may be the right size",
+    Reason.REST: "it is not trained yet, and nothing else is more likely to change the answer",
+    Reason.LIKELY: "it may be the smallest network itself",
 }
+BUDGETS = (Stop.HOURS, Stop.TRAINING_RUNS)
 
 
-def answer_words(state: TargetState) -> str:
+def answer_lines(state: TargetState, wanted: Search) -> Iterator[str]:
     """The answer so far for one target, and how uncertain it is."""
-    chosen = state.choice
-    aim = f"error {state.target_error:g}"
+    chosen, aim = state.choice, wanted.uncertainty_at_end
+    word, article = wanted.metric.word, wanted.metric.article
+    target = f"{capital(word)} {state.target_error:g}"
     if chosen is None:
-        return f"{aim}: no answer yet"
+        yield f"{target}: no answer yet."
+        return
     best = chosen.answer
-    network = f"depth {best.depth:g}, width {best.width:g}, density {numbers.density(best.density)}"
+    kept = "unpruned" if best.density == 1 else numbers.kept(best.density)
+    network = f"depth {best.depth:g}, width {best.width:.4g}, {kept}"
     if not chosen.met:
-        return (
-            f"{aim}: not reached by any network so far; the lowest is {best.expected_error:.4f} ({network})"
-        )
-    size = f"{best.stored_parameters:,.0f} stored parameters"
+        yield f"{target}: not reached by any network so far; the lowest is {best.expected_error:.4f} ({network})."
+        return
+    yield f"{target}: {network}: {best.stored_parameters:,.0f} stored parameters."
+    yield f"  95% of new training runs have {article} {word} of {_interval(best.interval)}."
     low, high = state.sizes
     if math.isinf(high):
-        return f"{aim}: {network}, {size}; it was trained, and the law says nothing of others"
-    return f"{aim}: {network}, {size}; the smallest possible network has {low:,.0f} to {high:,.0f} (90% interval)"
+        yield "  It was trained. No law can be fitted yet, so other networks are not considered."
+        return
+    sizes = f"{low:,.0f} to {high:,.0f} stored parameters (90% interval)"
+    if state.known_within(aim):
+        yield f"  The smallest network has {sizes}: known well enough."
+    elif state.doubt <= aim:
+        yield f"  The smallest network may have {sizes}; the law is not reliable yet."
+    else:
+        yield f"  The smallest network may have {sizes}: uncertainty {state.doubt:.0%}, aim {aim:.0%}."
+
+
+def _interval(interval: tuple[float, float]) -> str:
+    return " to ".join(f"{value:.2g}" for value in interval)
 
 
 def network_words(step: NextStep) -> str:
@@ -50,43 +66,69 @@ def network_words(step: NextStep) -> str:
     return f"{network}, {chain.num_examples:,.0f} examples" if step.reason is Reason.LAW else network
 
 
-def step_words(step: NextStep) -> str:
-    """What is trained next, and why."""
-    how_far = (
-        "unpruned" if step.until_error is None else f"pruned until its error exceeds {step.until_error:.3g}"
-    )
-    if step.reason in (Reason.LAW, Reason.SHAPE, Reason.REST):
+def step_words(step: NextStep, metric: Metric) -> str:
+    """What is trained next."""
+    if step.until_error is None:
+        how_far = "unpruned"
+    elif math.isinf(step.until_error):
         how_far = "pruned to the last level"
-    known = step.gain == step.gain
-    gain = (
-        f"; it should reduce the uncertainty by {step.gain:.0%} in about {duration(step.seconds)}"
-        if known
-        else ""
-    )
-    return f"{network_words(step)}, {how_far} ({WHY[step.reason]}{gain})"
+    else:
+        how_far = f"pruned until its {metric.word} exceeds {step.until_error:.3g}"
+    return f"{network_words(step)}, {how_far}"
+
+
+def why_words(step: NextStep) -> str:
+    """Why it is trained next."""
+    known = "" if math.isnan(step.gain) else f" (by {step.gain:.0%} in about {duration(step.seconds)})"
+    return f"{WHY[step.reason]}{known}"
 
 
 def training_line(plan: Plan, event: Event) -> str:
-    """One line about a training run; the search may continue a chain that it has trained far enough for now."""
+    """One line about a training run. That the search stops a chain for now is no end of the chain."""
     if isinstance(event, Progress) and event.ended in (LEVEL_CAP, ERROR_REACHED):
         event = replace(event, ended="")
     return event_line(plan, event)
 
 
+def training_words(last: Round | Event) -> str:
+    """What is being trained, given the last thing that a search reported."""
+    if isinstance(last, Round):
+        return f"training {listed(map(network_words, last.steps))}"
+    spec = last.chain.spec
+    if not isinstance(last, Progress):
+        return "training"
+    level, seconds = last.record.level + 1, duration(last.record.seconds)
+    return f"training depth {spec.depth}, width {spec.width:g}, level {level}; the last level took {seconds}"
+
+
 def spent_words(spent: Spent) -> str:
     """What was trained so far."""
     runs = f"{plural(spent.training_runs, 'training run')}, {duration(spent.seconds)} of training"
-    known = spent.grid_seconds == spent.grid_seconds
-    return f"{runs}; the whole grid would take at most {duration(spent.grid_seconds)}" if known else runs
+    if math.isnan(spent.grid_seconds):
+        return runs
+    return f"{runs}; the whole grid: at most {duration(spent.grid_seconds)}"
 
 
-def round_text(now: Round) -> Iterator[str]:
-    """The answers so far, what was spent, and what comes next."""
-    yield f"Trained: {spent_words(now.spent)}."
+def perfect_sentence(networks: int) -> str:
+    """How networks without a misclassified test image count; empty if there are none."""
+    if not networks:
+        return ""
+    return (
+        f"{plural(networks, 'network', 'misclassifies', 'misclassify')} no test image, which counts as half an image: "
+        "a law cannot fit an error of 0. With --metric loss the search goes by the loss."
+    )
+
+
+def round_text(now: Round, wanted: Search) -> Iterator[str]:
+    """What was spent, the answers so far, and what comes next and why."""
+    yield f"Trained so far: {spent_words(now.spent)}."
     for state in now.decision.states:
-        yield f"  {answer_words(state)}"
+        yield from (f"  {line}" for line in answer_lines(state, wanted))
+    if sentence := perfect_sentence(now.perfect):
+        yield f"  {sentence}"
     for step in now.steps:
-        yield f"  next: {step_words(step)}"
+        yield f"  Next: {step_words(step, wanted.metric)}"
+        yield f"    Why: {why_words(step)}."
 
 
 def stop_line(now: Round, budget: Budget) -> str:
@@ -98,10 +140,11 @@ def stop_line(now: Round, budget: Budget) -> str:
         Stop.TRAINING_RUNS: f"the budget of {plural(budget.training_runs or 0, 'training run')} is spent",
     }
     assert now.stop is not None
-    return f"Finished, because {reasons[now.stop]}. Trained: {spent_words(now.spent)}."
+    more = " Run the same command with a larger budget to continue." if now.stop in BUDGETS else ""
+    return f"The search ends: {reasons[now.stop]}.{more}"
 
 
-def history_section(rounds: Sequence[Round]) -> Section:
+def history_section(rounds: Sequence[Round], wanted: Search) -> Section:
     """The search as a section of the page: the rounds so far, and what comes next."""
     now = rounds[-1]
     rows = [
@@ -120,8 +163,9 @@ def history_section(rounds: Sequence[Round]) -> Section:
         title="The search",
         text=[
             f"Trained: {spent_words(now.spent)}.",
-            *(f"Target {answer_words(state)}." for state in now.decision.states),
-            *(f"Next: {step_words(step)}." for step in now.steps),
+            *(" ".join(map(str.strip, answer_lines(state, wanted))) for state in now.decision.states),
+            *filter(None, [perfect_sentence(now.perfect)]),
+            *(f"Next: {step_words(step, wanted.metric)}: {why_words(step)}." for step in now.steps),
         ],
         grids=[Grid(header=header, rows=rows, left=0, caption="All decisions of the search", long=True)],
         notes=["Uncertainty is the standard deviation of the logarithm of the smallest network's size."],

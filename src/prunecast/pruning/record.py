@@ -78,6 +78,11 @@ class Record:
     following: Pruned | None = None
     """The sizes of the next level; None if the training run diverged, which ends the chain."""
 
+    @property
+    def selection_error(self) -> float:
+        """The error that networks are chosen by: the validation error if the recipe holds out examples."""
+        return self.error if self.validation_error is None else self.validation_error
+
 
 def records_from(levels: object) -> list[Record]:
     """The records that a file holds as plain values; a ValueError says what is wrong with them."""
@@ -162,6 +167,8 @@ class StopRules:
     """Stop after the first level with this number of weights or fewer."""
     until_error: float | None = None
     """Stop after a level with a larger error than this; None means never."""
+    until_loss: float | None = None
+    """Stop after a level with a larger test loss than this; None means never."""
 
 
 LEVEL_CAP, ERROR_REACHED = "level cap", "error reached"
@@ -194,12 +201,10 @@ def why_ended(records: Sequence[Record], rules: StopRules) -> str:
         return "at chance"
     if records[-1].level >= rules.level_cap:
         return LEVEL_CAP
-    return ERROR_REACHED if rules.until_error is not None and _error(records[-1]) > rules.until_error else ""
-
-
-def _error(record: Record) -> float:
-    """The error that choices go by: on held-out examples, if there are some."""
-    return record.error if record.validation_error is None else record.validation_error
+    error, loss = records[-1].selection_error, records[-1].loss
+    too_high = rules.until_error is not None and error > rules.until_error
+    too_high |= rules.until_loss is not None and loss is not None and loss > rules.until_loss
+    return ERROR_REACHED if too_high else ""
 
 
 def finite(value: float) -> float | None:

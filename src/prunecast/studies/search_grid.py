@@ -19,8 +19,6 @@ doubt is weighed; one curve is enough where others show the shape of the law."""
 FEW_EXAMPLES = 1 / 30
 """The share of the examples up to which curves are cheap: five whole ones take a sixth of the time of one on all, or
 more where training runs are too short to use the device. Replayed searches needed more seconds with a tenth."""
-HIGHEST_ERROR = 1.0
-"""No error is above this, so a curve that is trained until then is trained to its end."""
 SIMILAR = 0.8
 """Unpruned errors are about the same from this ratio on."""
 FRONTIER_TARGETS = 5
@@ -106,7 +104,7 @@ class NextStep:
 
     chain: GridChain
     until_error: float | None
-    """the error from which on no further level is trained; None where the unpruned network comes first"""
+    """no level is trained after this error: infinite for a whole curve, None for the unpruned network alone"""
     reason: Reason
     gain: float = math.nan
     """expected share taken off the variance of the answers; NaN before a law can be fitted"""
@@ -190,4 +188,4 @@ def unlikely(unpruned_share: float) -> float:
 
 def whole(chain: GridChain, reason: Reason) -> NextStep:
     """A chain to its end."""
-    return NextStep(chain=chain, until_error=HIGHEST_ERROR, reason=reason)
+    return NextStep(chain=chain, until_error=math.inf, reason=reason)

@@ -56,12 +56,12 @@ def smallest_line(own: Evidence) -> str:
     return (
         f"- **The smallest network.** The largest miss, {found.largest_miss:.0%}, is at an error of {worst.error:.3f}, "
         f"{worst.measured_rise:.2f} times the unpruned one, where a flat curve crosses an error at almost any density. "
-        f"If Eq. 2 were exact and {found.num_examples:,.0f} images as noisy as those that have replicates, noise "
-        f"alone would make the largest miss {largest:.0%} and leave {share:.0%} of the errors within 25% (medians of "
-        f"{DRAWS} drawn tables). Here it is {found.within_quarter:.0%}: {from_widest} of the {len(missed)} misses are "
-        f"those of width {widest:g}, one chain, whose errors are up to {excess:.0%} below what the joint fit says. "
-        f"Whether that is noise or the law, one replicate cannot say. Fitted to {found.num_examples:,.0f} images "
-        f"alone, Eq. 2 is within 25% at {alone.within_quarter:.0%}."
+        f"Sizes are within 25% at {found.within_quarter:.0%} of the errors. Noise alone would leave {share:.0%} within "
+        f"25% and a largest miss of {largest:.0%} (medians of {DRAWS} drawn tables, if Eq. 2 were exact and "
+        f"{found.num_examples:,.0f} images as noisy as those that have replicates). {from_widest} of the {len(missed)} "
+        f"misses belong to width {widest:g}, a single chain, whose errors are up to {excess:.0%} below the joint fit. "
+        f"One replicate cannot show whether this is noise or a fault of the law. Fitted to {found.num_examples:,.0f} "
+        f"images alone, Eq. 2 is within 25% at {alone.within_quarter:.0%} of the errors."
     )
 
 
@@ -70,9 +70,9 @@ def noise_line(own: Evidence) -> str:
     found = {name: own.replicate_noise(width=width) for name, width in (("1", 1.0), ("1/4", 0.25))}
     by_width = " and ".join(f"{noise:.1%} at width {name}" for name, noise in found.items() if noise)
     return (
-        f"- **Noise.** Replicates differ by {own.noise.overall.replicates:.1%}: {by_width}. Only configurations of at "
-        "most 3,125 images have several, of depths 14 and 20, and each draws its own images. What 50,000 images have "
-        "is not measured."
+        f"- **Noise.** Replicates differ by {own.noise.overall.replicates:.1%}: {by_width}. Only depths 14 and 20 with "
+        "at most 3,125 images have several replicates, and each replicate draws its own images. The noise with 50,000 "
+        "images is not measured."
     )
 
 
@@ -83,7 +83,7 @@ def extrapolation_line(own: Evidence) -> str:
         " to ".join(f"{end:.2f}" for end in one.interval(name)) for one in (own.four_networks, own.fit)
     )
     return (
-        f"- **Extrapolation** is within the paper's bounds, by a little. Four networks leave ψ open ({four}, where all "
+        f"- **Extrapolation** is just within the paper's bounds. Four networks do not determine ψ well ({four}; all "
         f"networks give {every}), so the result depends on their noise: on a [JPEG copy of the "
         "images](research/paper.md) σ was 7.5%."
     )
@@ -97,9 +97,9 @@ def agreement_line(own: Evidence) -> str:
     close = sum(abs(one) <= 0.05 for one in off)
     return (
         f"{close} of {len(off)} points are within 5%, and every visible one is within {max(map(abs, visible)):.1%}. "
-        f"Ours is {sum(off) / len(off):.1%} higher on average. It is one chain beside a mean of three: replicates "
-        f"of width 1 differ by {own.replicate_noise(width=1.0):.1%} where there are several, levels of a chain deviate "
-        "together, and points are read to 2 to 4%. Noise may explain it; more replicates would show whether it does."
+        f"Our curve is {sum(off) / len(off):.1%} higher on average. Noise may explain this: ours is one chain, "
+        f"theirs a mean of three. Replicates of width 1 differ by {own.replicate_noise(width=1.0):.1%}, levels of a "
+        "chain deviate together, and the points were read to 2 to 4%. More replicates would show whether it does."
     )
 
 

@@ -32,11 +32,8 @@ CONTROLLED = (50_000, 12_500, 3_125)
 """Dataset sizes that have controls."""
 AXES = {"depth": "depth", "width": "width", "examples": "num_examples"}
 NAMES = {
-    "alone": "each configuration alone (Eq. 1), μ, σ",
-    "joint": "all jointly, μ, σ",
-    "selected": "jointly, without networks too large for their data, μ, σ",
-    "whole": "jointly, the largest dataset only, μ, σ",
-    "noise": "noise of one training, σ",
+    "selected": "joint fit without networks too large for their data, μ, σ",
+    "whole": "joint fit to the largest dataset only, μ, σ",
     "extrapolation": "extrapolation, μ, σ",
     "smallest": "smallest network for an error, largest miss",
     "within": "errors at which it is within 25%",
@@ -51,7 +48,8 @@ def sections() -> dict[str, str]:
     known = {name: own for name, own in curves.items() if any(point.here is not None for point in own)}
     return {
         "tables": shipped_lines(shipped),
-        "figures": "\n\n".join(figure_lines(one) for one in compared),
+        "fits": fit_lines(compared),
+        "further figures": figure_lines(compared),
         "dip": dip_lines(),
         "training on": training_on_lines(),
         "curve": curve_lines(known),
@@ -74,7 +72,7 @@ def provenance(name: str) -> dict[str, object]:
 
 
 def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
-    """What was measured, one line per table, then what to beware of in each."""
+    """What was measured, one line per table, then what research tables lack; `prunecast tables` shows it of others."""
     head = ("pair", "table", "recipe", "rows", "chains", *AXES, "replicates", "levels", "device", "date")
     rows = []
     for pair, table in shipped:
@@ -86,8 +84,9 @@ def shipped_lines(shipped: Sequence[tuple[str, Table]]) -> str:
         counts = [f"{len(table):,}", chains, *sizes, page["replicates"], _range(last.min(), last.max())]
         rows.append([pair, f"`{table.source}`", f"`{table.recipe}`", *counts, *known])
     unshipped = ", ".join(f"`{name}`" for name in research_tables.names())
-    where = f"In `benchmarks/tables`, not in the package: {unshipped}."
-    return "\n".join([markdown(head, rows), "", where, "", *(_caution(table) for _, table in shipped)])
+    where = f"These tables are in `benchmarks/tables`, not in the package: {unshipped}."
+    cautions = [_caution(table) for _, table in shipped if not tables.known(table.source)]
+    return "\n".join([markdown(head, rows), "", where, "", *cautions])
 
 
 def _range(low: float, high: float) -> str:
@@ -95,34 +94,57 @@ def _range(low: float, high: float) -> str:
 
 
 def _caution(table: Table) -> str:
-    """The images of a table and what is missing, as its own page says."""
-    page = provenance(table.source)
-    images = str(page["dataset"]).partition(": ")[2].rstrip(".")
-    return f"- `{table.source}`. {str(page.get('caution', '')).rstrip('.')}. Images: {images}.".replace(
-        ". . ", ". "
-    )
+    """What a table lacks, as its own page says."""
+    return f"- `{table.source}`. {str(provenance(table.source)['caution']).rstrip('.')}."
 
 
-def figure_lines(one: Comparison) -> str:
-    """A table compared with the paper."""
-    plural = "" if one.configurations == 1 else "s"
-    about = f"{one.rows:,} usable rows of {one.configurations} configuration{plural}"
-    rows = markdown(["", "the paper", "here, Eq. 2", "here, `dip`"], map(_cells, one.figures))
-    return f"**{one.pair}**, `{one.table}` ({about}):\n\n{rows}"
+def fit_lines(compared: Sequence[Comparison]) -> str:
+    """The fits to every table and its noise, beside the paper's."""
+    head = [
+        "table",
+        "rows, configurations",
+        "the paper: joint fit",
+        "Eq. 1, each alone",
+        "Eq. 2, joint",
+        "`dip`, joint",
+    ]
+    rows, unknown = [], Figure(name="unknown", paper=None, eq2=None, dip=None)
+    for one in compared:
+        known = {figure.name: figure for figure in one.figures}
+        alone, joint, noise = (known.get(name, unknown) for name in ("alone", "joint", "noise"))
+        fits = _shown(alone.eq2), _shown(joint.eq2), _shown(joint.dip)
+        counts = f"{one.rows:,}, {one.configurations}"
+        rows.append(
+            [
+                *(f"`{one.table}`", counts, _bound(joint.paper, below="< "), *fits),
+                *(_bound(noise.paper), _shown(noise.eq2)),
+            ]
+        )
+    return markdown([*head, "noise, the paper", "noise, here"], rows)
+
+
+def figure_lines(compared: Sequence[Comparison]) -> str:
+    """The other figures of every table that has them, beside the paper's."""
+    rows = [
+        [f"`{one.table}`", *_cells(figure)]
+        for one in compared
+        for figure in one.figures
+        if figure.name in NAMES
+    ]
+    return markdown(["table", "figure", "the paper", "here, Eq. 2", "here, `dip`"], rows)
 
 
 def _cells(figure: Figure) -> list[str]:
     remark = f" ({figure.remark})" if figure.remark else ""
-    below = "< " if figure.paper and figure.name not in ("noise", "within") else ""
-    published = f"{below}{_bound(figure.paper)}"
+    published = _bound(figure.paper, below="" if figure.name == "within" else "< ")
     return [NAMES[figure.name] + remark, published, _shown(figure.eq2), _shown(figure.dip)]
 
 
-def _bound(value: Value | None) -> str:
+def _bound(value: Value | None, below: str = "") -> str:
     if value is None:
         return "–"
     parts = [part for part in (value.mean, value.std) if part is not None]
-    return ", < ".join(f"{100 * part:g}%" for part in parts)
+    return ", ".join(f"{below}{100 * part:g}%" for part in parts)
 
 
 def _shown(value: Value | None) -> str:

@@ -30,8 +30,9 @@ def fitted() -> str:
     assert law.noise_floor is not None
     return (
         f"The table `{TABLE}` has {len(law.configurations)} configurations of CIFAR-10 ResNets and {len(table):,} "
-        f"training runs. The paper's law, with five parameters, deviates from their errors by {deviation(law.deviation)} "
-        f"(mean ± standard deviation). Training a network again changes its error by {law.noise_floor.replicate:.1%}."
+        "training runs. The paper's law, with five parameters, deviates from their errors by "
+        f"{deviation(law.deviation)} (mean ± standard deviation). Training a network again changes its error by "
+        f"{law.noise_floor.replicate:.1%}."
     )
 
 

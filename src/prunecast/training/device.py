@@ -4,6 +4,7 @@ import ctypes
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,8 @@ def settings(
     """
     # torch.use_deterministic_algorithms would import torch's compiler, which takes seconds.
     old_threads, old_deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    matmul, cudnn, deterministic = torch.backends.cuda.matmul, torch.backends.cudnn, torch.utils.deterministic
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    deterministic: Any = torch.utils.deterministic  # its settings are properties that mypy does not see
     old_benchmark, old_fill = cudnn.benchmark, deterministic.fill_uninitialized_memory
     old_tf32 = matmul.allow_tf32, cudnn.allow_tf32
     on_cpu = device.type == "cpu"
